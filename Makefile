@@ -1,0 +1,55 @@
+# Everything runs in .venv, which the first command sets up and the next ones reuse.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+MINUTES ?= 5
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format generate bench-wire fuzz clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else f"Hopline needs Python 3.11 to 3.13, {sys.executable} is {v[0]}.{v[1]}; try make PYTHON=python3.12 ...")'
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+setup: $(READY) ## Make the virtual environment with the pinned dependencies
+
+demo: $(READY) ## Show what Hopline does, end to end
+	@$(BIN)/python examples/wire_tour.py
+
+test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --include='src/hopline/wire/*' --fail-under=100
+	@$(BIN)/coverage report --include='src/hopline/*' --omit='src/hopline/wire/*'
+
+lint: $(READY) ## Style, types and import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/mypy --no-incremental tools benchmarks examples tests
+	@$(BIN)/lint-imports
+
+format: $(READY) ## Rewrite the sources in the house format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+generate: $(READY) ## Write again what is derived from the layout tables (codecs and docs page)
+	@$(BIN)/python -m tools.compile_layouts
+	@$(BIN)/python -m tools.wire_formats_page
+
+bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
+	@$(BIN)/python benchmarks/bench_wire.py
+
+fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
+	@$(BIN)/python tests/wire/fuzz.py --minutes $(MINUTES)
+
+clean: ## Remove the environment and every cache
+	@rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

@@ -1,0 +1,38 @@
+"""The message and what identifies it. No I/O, no wire format."""
+
+from hopline.message.errors import HoplineError, LocalError
+from hopline.message.identifier import (
+    MAX_VERSION,
+    MessageIdentifier,
+    Version,
+    version_from_text,
+    version_to_text,
+)
+from hopline.message.message import (
+    NO_FLOW,
+    TICKS_PER_MICROSECOND,
+    Distribution,
+    Message,
+    RoutingEntry,
+    TraceOptions,
+    ticks,
+)
+from hopline.message.wire_format import WireFormat
+
+__all__ = [
+    "MAX_VERSION",
+    "NO_FLOW",
+    "TICKS_PER_MICROSECOND",
+    "Distribution",
+    "HoplineError",
+    "LocalError",
+    "Message",
+    "MessageIdentifier",
+    "RoutingEntry",
+    "TraceOptions",
+    "Version",
+    "WireFormat",
+    "ticks",
+    "version_from_text",
+    "version_to_text",
+]

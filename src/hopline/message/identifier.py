@@ -1,0 +1,51 @@
+"""What kind of message this is: the (identity, version, partition) triple that routes and callbacks match on."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+import msgspec
+
+# A u16 in every format since late 2016. The first format carries text, "1.0" by convention: that is 1 here, so that
+# both generations name the same kind of message; a text of another shape stays the bytes that it was.
+Version: TypeAlias = int | bytes
+
+MAX_VERSION = 0xFFFF
+
+_CONVENTIONAL_TEXT = re.compile(rb"(0|[1-9][0-9]{0,4})\.0")
+_COMMON_VERSIONS = {b"%d.0" % number: number for number in range(256)}
+_COMMON_TEXTS: dict[Version, bytes] = {number: text for text, number in _COMMON_VERSIONS.items()}
+
+
+def version_from_text(text: bytes) -> Version:
+    """Read a version as the first format writes it: ``b"1.0"`` is 1, ``b"1.1"`` stays ``b"1.1"``."""
+    common = _COMMON_VERSIONS.get(text)
+    if common is not None:
+        return common
+    match = _CONVENTIONAL_TEXT.fullmatch(text)
+    if match is None:
+        return text
+    number = int(match[1])
+    return number if number <= MAX_VERSION else text
+
+
+def version_to_text(version: Version) -> bytes:
+    """Write a version as the first format does; the inverse of `version_from_text`."""
+    common = _COMMON_TEXTS.get(version)
+    if common is not None:
+        return common
+    return version if isinstance(version, bytes) else b"%d.0" % version
+
+
+class MessageIdentifier(msgspec.Struct, frozen=True):
+    """The kind of a message. Two are equal only when all three parts are, byte for byte."""
+
+    identity: bytes
+    version: Version = 1
+    partition: bytes = b""
+
+    def __str__(self) -> str:
+        version = self.version if isinstance(self.version, int) else self.version.decode("utf-8", "backslashreplace")
+        text = f"{self.identity.decode('utf-8', 'backslashreplace')}/{version}"
+        return f"{text}/{self.partition.decode('utf-8', 'backslashreplace')}" if self.partition else text

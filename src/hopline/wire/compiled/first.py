@@ -1,0 +1,220 @@
+# Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
+# Do not edit: change the tables and run ``make generate``.
+"""Fast paths for FIRST: First format (unversioned), seed document 001."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
+from hopline.message import (
+    MAX_VERSION,
+    Message,
+    MessageIdentifier,
+    RoutingEntry,
+    WireFormat,
+    version_from_text,
+    version_to_text,
+)
+from hopline.wire.limits import Limits
+from hopline.wire.unusual import (
+    LARGEST_USUAL_LIST,
+    REMEMBERED_LISTS,
+    USUAL_SCHEMES,
+    USUAL_URI_STARTS,
+    Unusual,
+)
+from hopline.wire.view import RoutingView
+
+_view = tuple.__new__
+
+_FORMAT = WireFormat.FIRST
+_i32 = Struct("<i").unpack_from
+_pack_i32 = Struct("<i").pack
+_i64 = Struct("<q").unpack_from
+_pack_i64 = Struct("<q").pack
+_DISTRIBUTION = {b"\x00\x00\x00\x00": 0, b"\x01\x00\x00\x00": 1}
+_DISTRIBUTION_ON_WIRE = {0: b"\x00\x00\x00\x00", 1: b"\x01\x00\x00\x00"}
+_TRACE_OPTIONS = {b"\x00\x00\x00\x00\x00\x00\x00\x00": 0, b"\x02\x00\x00\x00\x00\x00\x00\x00": 1}
+_TRACE_OPTIONS_ON_WIRE = {0: b"\x00\x00\x00\x00\x00\x00\x00\x00", 1: b"\x02\x00\x00\x00\x00\x00\x00\x00"}
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[bytes, ...]:
+    """Give the frames of the callback_point entries."""
+    frames: list[bytes] = []
+    for entry in callback_point:
+        if not isinstance(entry.version, int) or not 0 <= entry.version <= MAX_VERSION:
+            raise Unusual
+        frames += (version_to_text(entry.version), entry.identity)
+    if len(b"".join(frames)) > LARGEST_USUAL_LIST:
+        raise Unusual
+    return tuple(frames)
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[bytes, ...]:
+    """Give the frames of the routing entries."""
+    frames: list[bytes] = []
+    for entry in routing:
+        if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":
+            raise Unusual
+        frames += (entry.uri.encode(), entry.identity)
+    if len(b"".join(frames)) > LARGEST_USUAL_LIST:
+        raise Unusual
+    return tuple(frames)
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _uri(raw: bytes) -> str:
+    """Read the URI of a router."""
+    if len(raw) > LARGEST_USUAL_LIST or not raw.startswith(USUAL_URI_STARTS):
+        raise Unusual
+    return raw.decode("utf-8", "replace")
+
+
+def encode(message: Message, limits: Limits) -> list[bytes]:
+    """Write a message of the usual shape as FIRST."""
+    (body,) = message.bodies
+    callback_point = message.callback_point
+    routing = message.routing
+    callback_point_count = len(callback_point)
+    routing_count = len(routing)
+    frames = [message.socket_identity, b""]
+    frames += _routing_frames(routing)
+    frames += _callback_point_frames(callback_point)
+    callback_point_offset = 16 if callback_point_count else 0
+    routing_offset = 16 + 2 * callback_point_count if routing_count else 0
+    ttl_ticks, rest = divmod(message.ttl_ticks, 10000)
+    if rest:
+        raise Unusual
+    if not isinstance(message.version, int) or not 0 <= message.version <= MAX_VERSION:
+        raise Unusual
+    hops = message.hops
+    if hops < 0:
+        raise Unusual
+    frames += (
+        _pack_i32(hops),
+        _pack_i32(routing_count) if routing_count else b"",
+        _pack_i32(routing_offset) if routing_offset else b"",
+        _TRACE_OPTIONS_ON_WIRE[message.trace_options],
+        version_to_text(message.version),
+        message.identity,
+        message.receiver_identity,
+        _DISTRIBUTION_ON_WIRE[message.distribution],
+        message.correlation_id,
+        _pack_i32(callback_point_count) if callback_point_count else b"",
+        _pack_i32(callback_point_offset) if callback_point_offset else b"",
+        message.callback_receiver_identity,
+        _pack_i64(ttl_ticks),
+        b"",
+    )
+    if (
+        len(b"".join(frames)) + len(body) > limits.frame_size
+        or len(frames) >= limits.usual_frames
+        or body.__class__ is not bytes
+    ):
+        raise Unusual
+    frames.append(body)
+    return frames
+
+
+def decode(frames: Sequence[bytes], limits: Limits) -> Message:
+    """Read a message of the usual FIRST shape."""
+    total = len(frames)
+    (
+        raw_hops,
+        raw_routing_count,
+        raw_routing_offset,
+        raw_trace_options,
+        raw_version,
+        identity,
+        receiver_identity,
+        raw_distribution,
+        correlation_id,
+        raw_callback_point_count,
+        raw_callback_point_offset,
+        callback_receiver_identity,
+        raw_ttl_ticks,
+        delimiter,
+        body,
+    ) = frames[-15:]
+    (hops,) = _i32(raw_hops)
+    if hops < 0:
+        raise Unusual
+    routing_count = _i32(raw_routing_count)[0] if raw_routing_count else 0
+    routing_offset = _i32(raw_routing_offset)[0] if raw_routing_offset else 0
+    trace_options = _TRACE_OPTIONS[raw_trace_options]
+    version = version_from_text(raw_version)
+    distribution = _DISTRIBUTION[raw_distribution]
+    callback_point_count = _i32(raw_callback_point_count)[0] if raw_callback_point_count else 0
+    callback_point_offset = _i32(raw_callback_point_offset)[0] if raw_callback_point_offset else 0
+    (ttl_ticks,) = _i64(raw_ttl_ticks)
+    if not -922337203685477 <= ttl_ticks <= 922337203685477:
+        raise Unusual
+    ttl_ticks *= 10000
+    if delimiter:
+        raise Unusual
+    size = len(b"".join(frames[:-1]))
+    if total > limits.usual_frames or size + len(body) > limits.frame_size:
+        raise Unusual
+    callback_point: tuple[MessageIdentifier, ...] = ()
+    if callback_point_count > 0:
+        bottom = total - callback_point_offset
+        at = bottom - (callback_point_count - 1) * 2
+        if at < 1 or bottom >= total:
+            raise Unusual
+        callback_point_list = []
+        while at <= bottom:
+            callback_point_list.append(MessageIdentifier(frames[at], version_from_text(frames[at - 1]), b""))
+            at += 2
+        callback_point = tuple(callback_point_list)
+    routing: tuple[RoutingEntry, ...] = ()
+    if routing_count > 0:
+        bottom = total - routing_offset
+        at = bottom - (routing_count - 1) * 2
+        if at < 1 or bottom >= total:
+            raise Unusual
+        routing_list = []
+        while at <= bottom:
+            routing_list.append(RoutingEntry(_uri(frames[at - 1]), frames[at]))
+            at += 2
+        routing = tuple(routing_list)
+    return Message(
+        identity,
+        version,
+        b"",
+        (body,),
+        distribution,
+        correlation_id,
+        ttl_ticks,
+        trace_options,
+        hops,
+        receiver_identity,
+        b"",
+        callback_point,
+        0,
+        callback_receiver_identity,
+        b"",
+        b"",
+        b"",
+        "",
+        routing,
+        _FORMAT,
+    )
+
+
+def view(frames: Sequence[bytes]) -> RoutingView:
+    """Read what a router needs of a FIRST message."""
+    (raw_hops, _, _, _, raw_version, identity, receiver_identity, raw_distribution, _, _, _, _, _, delimiter) = frames[
+        -15:-1
+    ]
+    (hops,) = _i32(raw_hops)
+    if hops < 0:
+        raise Unusual
+    version = version_from_text(raw_version)
+    distribution = _DISTRIBUTION[raw_distribution]
+    if delimiter:
+        raise Unusual
+    return _view(RoutingView, (identity, version, b"", receiver_identity, b"", distribution, hops, _FORMAT, frames))

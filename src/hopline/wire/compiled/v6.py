@@ -1,0 +1,291 @@
+# Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
+# Do not edit: change the tables and run ``make generate``.
+"""Fast paths for V6: V6, what the reference uses today."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+
+from hopline.message import (
+    Message,
+    MessageIdentifier,
+    RoutingEntry,
+    WireFormat,
+)
+from hopline.wire.layouts import V6
+from hopline.wire.limits import Limits
+from hopline.wire.shapes import cutters
+from hopline.wire.unusual import (
+    LARGEST_USUAL_LIST,
+    REMEMBERED_LISTS,
+    Unusual,
+)
+from hopline.wire.view import RoutingView
+
+_view = tuple.__new__
+
+_FORMAT = WireFormat.V6
+_cut_head, _cut = cutters(V6)
+_unpack_u32 = Struct("<I").unpack_from
+_unpack_u16_u32 = Struct("<HI").unpack_from
+_unpack_u16 = Struct("<H").unpack_from
+_pack_u32 = Struct("<I").pack
+_pack_u16_u32 = Struct("<HI").pack
+_pack_words_u32 = Struct("<4HI").pack
+_pack_i64_u32 = Struct("<qI").pack
+_pack_words = Struct("<4H").pack
+_pack_u16 = Struct("<H").pack
+_pack_i64_words = Struct("<q4H").pack
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _routing_bytes(routing: tuple[RoutingEntry, ...]) -> bytes:
+    """Write the routing entries."""
+    parts: list[bytes] = []
+    for entry in routing:
+        uri = entry.uri.encode()
+        identity = entry.identity
+        content = b"".join(
+            (
+                _pack_u32(len(uri)),
+                uri,
+                _pack_u32(len(identity)),
+                identity,
+            )
+        )
+        parts += (_pack_u32(len(content)), content)
+    written = b"".join(parts)
+    if len(written) > LARGEST_USUAL_LIST:
+        raise Unusual
+    return written
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _callback_point_bytes(callback_point: tuple[MessageIdentifier, ...]) -> bytes:
+    """Write the callback_point entries."""
+    parts: list[bytes] = []
+    for entry in callback_point:
+        partition = entry.partition
+        identity = entry.identity
+        content = b"".join(
+            (
+                _pack_u32(len(partition)),
+                partition,
+                _pack_u16_u32(entry.version, len(identity)),
+                identity,
+            )
+        )
+        parts += (_pack_u32(len(content)), content)
+    written = b"".join(parts)
+    if len(written) > LARGEST_USUAL_LIST:
+        raise Unusual
+    return written
+
+
+@lru_cache(maxsize=REMEMBERED_LISTS)
+def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ...], tuple[MessageIdentifier, ...]]:
+    """Read the entries, whatever newer writers put behind their fields."""
+    if len(section) > LARGEST_USUAL_LIST:
+        raise Unusual
+    at = 0
+    routing = []
+    for _ in range(routing_count):
+        (size,) = _unpack_u32(section, at)
+        at += 4
+        end = at + size
+        (entry_uri_size,) = _unpack_u32(section, at)
+        at += 4
+        entry_uri = section[at : (at := at + entry_uri_size)].decode("utf-8", "replace")
+        (entry_identity_size,) = _unpack_u32(section, at)
+        at += 4
+        entry_identity = section[at : (at := at + entry_identity_size)]
+        if at > end:
+            raise Unusual
+        at = end
+        routing.append(RoutingEntry(entry_uri, entry_identity))
+    (callback_point_count,) = _unpack_u16(section, at)
+    at += 2
+    callback_point = []
+    for _ in range(callback_point_count):
+        (size,) = _unpack_u32(section, at)
+        at += 4
+        end = at + size
+        (entry_partition_size,) = _unpack_u32(section, at)
+        at += 4
+        entry_partition = section[at : (at := at + entry_partition_size)]
+        (entry_version, entry_identity_size) = _unpack_u16_u32(section, at)
+        at += 6
+        entry_identity = section[at : (at := at + entry_identity_size)]
+        if at > end:
+            raise Unusual
+        at = end
+        callback_point.append(MessageIdentifier(entry_identity, entry_version, entry_partition))
+    if at != len(section):
+        raise Unusual
+    return tuple(routing), tuple(callback_point)
+
+
+def encode(message: Message, limits: Limits) -> list[bytes]:
+    """Write a message of the usual shape as V6."""
+    (body,) = message.bodies
+    socket_identity = message.socket_identity
+    routing = message.routing
+    callback_point = message.callback_point
+    routing_count = len(routing)
+    callback_point_count = len(callback_point)
+    partition = message.partition
+    identity = message.identity
+    receiver_identity = message.receiver_identity
+    receiver_node_identity = message.receiver_node_identity
+    callback_receiver_node_identity = message.callback_receiver_node_identity
+    domain = message.domain.encode()
+    signature = message.signature
+    callback_receiver_identity = message.callback_receiver_identity
+    correlation_id = message.correlation_id
+    meta = b"".join(
+        (
+            _pack_u16_u32(6, len(partition)),
+            partition,
+            _pack_u16_u32(message.version, len(identity)),
+            identity,
+            _pack_u32(len(receiver_identity)),
+            receiver_identity,
+            _pack_u32(len(receiver_node_identity)),
+            receiver_node_identity,
+            _pack_words_u32(message.trace_options, message.distribution, 0, 0, len(callback_receiver_node_identity)),
+            callback_receiver_node_identity,
+            _pack_i64_u32(message.callback_key, len(domain)),
+            domain,
+            _pack_u32(len(signature)),
+            signature,
+            _pack_words(routing_count, message.hops, 0, 0),
+            _routing_bytes(routing),
+            _pack_u16(callback_point_count),
+            _callback_point_bytes(callback_point),
+            _pack_u32(len(callback_receiver_identity)),
+            callback_receiver_identity,
+            _pack_u32(len(correlation_id)),
+            correlation_id,
+            _pack_i64_words(message.ttl_ticks, 2, 1, 0, 0),
+        )
+    )
+    if (
+        len(meta) + len(body) + len(socket_identity) > limits.frame_size
+        or routing_count + callback_point_count >= limits.usual_frames - 4
+        or body.__class__ is not bytes
+        or socket_identity.__class__ is not bytes
+    ):
+        raise Unusual
+    return [socket_identity, b"", body, meta]
+
+
+def decode(frames: Sequence[bytes], limits: Limits) -> Message:
+    """Read a message of the usual V6 shape."""
+    total = len(frames)
+    (
+        _,
+        _,
+        partition,
+        version,
+        _,
+        identity,
+        _,
+        receiver_identity,
+        _,
+        receiver_node_identity,
+        trace_options,
+        distribution,
+        _,
+        _,
+        _,
+        callback_receiver_node_identity,
+        callback_key,
+        _,
+        raw_domain,
+        _,
+        signature,
+        routing_count,
+        hops,
+        _,
+        _,
+        section,
+        _,
+        callback_receiver_identity,
+        _,
+        correlation_id,
+        ttl_ticks,
+        body_offset,
+        body_count,
+        _,
+        _,
+    ) = _cut(frames[-1])
+    if body_count != 1 or not body_offset:
+        raise Unusual
+    body = frames[-body_offset]
+    routing, callback_point = _entries(section, routing_count)
+    if (
+        total > limits.frames
+        or sum(map(len, frames)) > limits.frame_size
+        or len(routing) > limits.entries
+        or len(callback_point) > limits.entries
+    ):
+        raise Unusual
+    return Message(
+        identity,
+        version,
+        partition,
+        (body,),
+        distribution,
+        correlation_id,
+        ttl_ticks,
+        trace_options,
+        hops,
+        receiver_identity,
+        receiver_node_identity,
+        callback_point,
+        callback_key,
+        callback_receiver_identity,
+        callback_receiver_node_identity,
+        frames[0] if total > body_offset else b"",
+        signature,
+        raw_domain.decode("utf-8", "replace"),
+        routing,
+        _FORMAT,
+    )
+
+
+def view(frames: Sequence[bytes]) -> RoutingView:
+    """Read what a router needs of a V6 message."""
+    (
+        _,
+        _,
+        partition,
+        version,
+        _,
+        identity,
+        _,
+        receiver_identity,
+        _,
+        receiver_node_identity,
+        _,
+        distribution,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        hops,
+        _,
+        _,
+    ) = _cut_head(frames[-1])
+    return _view(
+        RoutingView,
+        (identity, version, partition, receiver_identity, receiver_node_identity, distribution, hops, _FORMAT, frames),
+    )

@@ -1,0 +1,27 @@
+"""How much of anything a message may have, in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on one message. Beyond them reading raises `RemoteError` and writing `LocalError`."""
+
+    frames: int = 8_192
+    """Frames of a message, envelope included."""
+    entries: int = 1_024
+    """Entries of the routing list, and as many of the callback list."""
+    frame_size: int = 64 * 1024 * 1024
+    """Bytes of one frame."""
+    message_size: int = 128 * 1024 * 1024
+    """Bytes of all frames together."""
+    usual_frames: int = field(init=False, repr=False)
+    """With no more frames than this, a message can break neither of the first two limits."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "usual_frames", min(self.frames, self.entries))
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,63 @@
+"""Message signatures: what they cover, how they are made, how they are checked. Whose key, is for `hopline.security`."""
+
+from __future__ import annotations
+
+import hmac
+from enum import StrEnum
+
+from hopline.message import Message
+from hopline.wire.layout import Type
+from hopline.wire.writer import in_range
+
+# The stream that the reference of summer 2016 filled, and then signed with whatever lay behind its content.
+_FIRST_CAPACITY = 2048
+_LEAST_GROWTH = 256
+
+
+class MacAlgorithm(StrEnum):
+    """The keyed hash. MD5 is what old networks use; the value is the name in `hashlib`."""
+
+    MD5 = "md5"
+    SHA1 = "sha1"
+    SHA256 = "sha256"
+    SHA512 = "sha512"
+
+
+def mac_input(message: Message, *, padded: bool = False) -> bytes:
+    """Give the bytes that a signature covers: identity, version, partition, body, callback receiver; no lengths between.
+
+    Nothing else is covered, not even the domain. All body frames are, should there be several. `padded` is the
+    erratum of July and August 2016: the writer signed its stream's whole buffer (GetBuffer), zeros included.
+    """
+    version = message.version
+    if not isinstance(version, bytes):
+        version = in_range("version", version, Type.U16).to_bytes(2, "little")
+    parts = (message.identity, version, message.partition, *message.bodies, message.callback_receiver_identity)
+    content = b"".join(parts)
+    if not padded:
+        return content
+    capacity, filled = _FIRST_CAPACITY, 0
+    for part in parts:
+        filled += len(part)
+        if filled > capacity:
+            capacity = max(filled, 2 * capacity, _LEAST_GROWTH)
+    return content.ljust(capacity, b"\0")
+
+
+def signature_of(
+    message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256, *, padded: bool = False
+) -> bytes:
+    """Compute the signature that the message should have."""
+    return hmac.digest(key, mac_input(message, padded=padded), algorithm)
+
+
+def sign(message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256) -> Message:
+    """Give the message with its signature."""
+    return message.clone(signature=signature_of(message, key, algorithm))
+
+
+def has_valid_signature(
+    message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256, *, padded: bool = False
+) -> bool:
+    """Tell whether the key made the message's signature, in a time that does not depend on how wrong it is."""
+    return hmac.compare_digest(signature_of(message, key, algorithm, padded=padded), message.signature)
