@@ -1,8 +1,8 @@
 """Compile the layout tables into straight-line codecs: ``python -m tools.compile_layouts``.
 
 The compiled functions are fast paths. They read and write the usual message and raise on anything odd (`Unusual`, or
-whatever Python raises on the way); the careful reader and writer then have the word. What a fast path accepts, the careful
-path must accept with the same result: tests hold them against each other.
+whatever Python raises on the way); the careful reader and writer then have the word. What a fast path accepts, the
+careful path must accept with the same result: tests hold them against each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if __name__ == "__main__":  # the codecs that are there may be stale or broken, 
 
 from hopline.wire.layout import Empty, Entries, Field, Layout, Type
 from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V6
-from hopline.wire.shapes import sections
+from hopline.wire.shapes import cut_names, sections
 
 TARGET = Path(__file__).parent.parent / "src" / "hopline" / "wire" / "compiled"
 COMPILED = (FIRST, FIRST_TICKS, V4, V5, V6)
@@ -116,14 +116,15 @@ def indented(lines: Iterable[str], by: int = 1) -> list[str]:
     return ["    " * by + line for line in lines]
 
 
-# -- decoding the multipart formats ---------------------------------------------------------------------------------------
+# -- decoding the multipart formats --------------------------------------------------------------------------------
 
 
-def read_value(row: Field, raw: str) -> Iterator[str]:
+def read_value(row: Field, raw: str, unwanted: Collection[str] = ()) -> Iterator[str]:
     """Emit what turns the raw frame of a row into its value."""
     name = local(row.name)
     if row.words:
-        yield f"({', '.join(local(word.name) for word in row.words)}) = _words({raw})"
+        names = ("_" if unused(word.name) or word.name in unwanted else local(word.name) for word in row.words)
+        yield f"({', '.join(names)}) = _words({raw})"
     elif row.type is Type.TEXT:
         yield f'{name} = {raw}.decode("utf-8", "replace")'
     elif row.type is Type.VERSION_TEXT:
@@ -272,7 +273,7 @@ def view_multipart(layout: Layout) -> Iterator[str]:
             )
             body.append(f"{word.name} = _words({raw})[{at}]")
         else:
-            body += read_value(row, raw)
+            body += read_value(row, raw, unwanted=("trace_options", "routing.divisor", "callback_point.divisor"))
     if "delimiter" in targets:
         body += ["if delimiter:", "    raise Unusual"]
     body += full_layout_check(layout)
@@ -292,7 +293,7 @@ def wanted_by_view(row: Field) -> bool:
     return row.selector or row.name == "hops" or any(wanted_word(word.name) for word in row.words)
 
 
-# -- encoding the multipart formats ---------------------------------------------------------------------------------------
+# -- encoding the multipart formats --------------------------------------------------------------------------------
 
 
 def write_value(layout: Layout, row: Field) -> str:
@@ -310,7 +311,7 @@ def write_value(layout: Layout, row: Field) -> str:
     value = f"message.{name}"
     if row.values is not None:
         return f"{table_name(row, inverse=True)}[{value}]"
-    elif row.scale != 1 or row.minimum is not None:
+    if row.scale != 1 or row.minimum is not None:
         value = local(name)
     elif row.type is Type.TEXT:
         return f"{value}.encode()"
@@ -332,7 +333,8 @@ def word_value(name: str) -> str:
 
 def list_writer(entries: Entries) -> Iterator[str]:
     """Emit the function that gives the frames of all entries of a group."""
-    body, parts = [], []
+    body: list[str] = []
+    parts: list[str] = []
     for row in reversed(entries.fields):
         value = f"entry.{row.name}"
         if row.type is Type.U16:
@@ -388,8 +390,7 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
         *(f"{entries.name}_count = len({entries.name})" for entries in layout.entries),
         'frames = [message.socket_identity, b""]',
     ]
-    for entries in reversed(layout.entries):
-        body.append(f"frames += _{entries.name}_frames({entries.name})")
+    body += [f"frames += _{entries.name}_frames({entries.name})" for entries in reversed(layout.entries)]
     next_offset = str(len(layout.fixed) + 1)
     for entries in layout.entries:
         body.append(f"{entries.name}_offset = {next_offset} if {entries.name}_count else 0")
@@ -424,7 +425,7 @@ def write_checks(*odd: str) -> Iterator[str]:
     yield "    raise Unusual"
 
 
-# -- V6: one meta frame -----------------------------------------------------------------------------------------------------
+# -- V6: one meta frame --------------------------------------------------------------------------------------------
 
 
 class Run:
@@ -465,14 +466,14 @@ def used_structs() -> Iterator[str]:
     inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
     between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
     everywhere = [run for _, run in meta_runs(V6.meta)]
-    yield "_cut_head, _cut = cutters(V6)"
+    yield f"_cut_head, _cut = cutters(V6, {VIEW_ORDER!r})"
     for code in dict.fromkeys(["I", *(run.code for run in inside + between)]):
         yield f'{struct_name(code, pack=False)} = Struct("<{code}").unpack_from'
     for code in dict.fromkeys(["I", *(run.code for run in inside + everywhere)]):
         yield f'{struct_name(code, pack=True)} = Struct("<{code}").pack'
 
 
-def meta_runs(rows: Iterable[Field | Entries]) -> Iterator[tuple[list[Field], Run] | tuple[list[Entries], Run]]:
+def meta_runs(rows: Iterable[Field | Entries]) -> Iterator[tuple[list[Field | Entries], Run]]:
     """Cut the meta frame into runs of numbers, each with what follows it: a varying field, entries, or nothing."""
     run = Run()
     for row in rows:
@@ -520,7 +521,7 @@ def entries_reader(layout: Layout) -> Iterator[str]:
     for follower, run in meta_runs(rows):
         if run.code:
             body += read_run(run)
-        for entries in follower:
+        for entries in (row for row in follower if isinstance(row, Entries)):
             body += [f"{entries.name} = []", f"for _ in range({entries.name}_count):"]
             body += indented(read_entry(entries))
     body += ["if at != len(section):", "    raise Unusual"]
@@ -535,7 +536,7 @@ def read_entry(entries: Entries) -> Iterator[str]:
     yield "end = at + size"
     for follower, run in meta_runs(entries.fields):
         yield from read_run(run, "entry_")
-        yield from (read_varying(row, "entry_") for row in follower)
+        yield from (read_varying(row, "entry_") for row in follower if isinstance(row, Field))
     yield "if at > end:"
     yield "    raise Unusual"
     yield "at = end"
@@ -566,16 +567,11 @@ def entries_writer(entries: Entries) -> Iterator[str]:
     yield "    return written"
 
 
-def cut_targets(rows: Iterable[Field], wanted: Collection[str]) -> list[str]:
-    """Give the names that the values of a section are unpacked into; a size is not wanted any more."""
-    targets = []
-    for row in rows:
-        names = [word.name for word in row.words] or [row.name]
-        targets += ["_"] * (not row.type.width)
-        for name in names:
-            raw = "raw_" if row.type is Type.TEXT else ""
-            targets.append(raw + local(name) if name in wanted else "_")
-    return targets
+def cut_targets(rows: Collection[Field], used: Collection[str], wanted: Collection[str] | None = None) -> list[str]:
+    """Give the variables that the values of a section are unpacked into; a size has been looked at before."""
+    text = [row.name for row in rows if row.type is Type.TEXT]
+    names = (f"raw_{name}" if name in text else name for name in cut_names(rows, wanted))
+    return [local(name) if name.removeprefix("raw_") in used else "_" for name in names]
 
 
 def decode_meta(layout: Layout) -> Iterator[str]:
@@ -618,7 +614,7 @@ def view_meta(layout: Layout) -> Iterator[str]:
     """Emit the routing view of the meta frame: all that it needs is in the head."""
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
-    body = [f"({', '.join(cut_targets(sections(layout).head, VIEW_ORDER))}) = _cut_head(frames[-1])"]
+    body = [f"({', '.join(cut_targets(sections(layout).head, VIEW_ORDER, VIEW_ORDER))}) = _cut_head(frames[-1])"]
     body.append(f"return _view(RoutingView, ({', '.join(VIEW_ORDER)}, _FORMAT, frames))")
     yield from indented(body)
 
@@ -667,7 +663,7 @@ def meta_number(name: str) -> str:
     return word_value(name)
 
 
-# -- the files ------------------------------------------------------------------------------------------------------------
+# -- the files -----------------------------------------------------------------------------------------------------
 
 
 def multipart_structs(layout: Layout) -> Iterator[str]:
@@ -686,7 +682,7 @@ def value_tables(layout: Layout) -> Iterator[str]:
         if row.values is not None:
             frames = {wire.to_bytes(row.type.width, "little"): ours for wire, ours in row.values.items()}
             yield f"{table_name(row)} = {frames!r}"
-            yield f"{table_name(row, inverse=True)} = { {ours: frame for frame, ours in frames.items()} !r}"
+            yield f"{table_name(row, inverse=True)} = { {ours: frame for frame, ours in frames.items()}!r}"
 
 
 def module(layout: Layout) -> str:

@@ -13,8 +13,8 @@ from tests.wire.vectors import Case, cases, frames_of, label, load
 WRITTEN = list(cases("cases"))
 HAND_MADE = list(cases("decode_cases"))
 
-# Where reading differs from the reference on purpose: it never looks at the format's number, so it reads what claims to be
-# of another format, and cannot read what another revision wrote. We tell by structure, and refuse numbers that we don't know.
+# Where reading differs from the reference on purpose: it never looks at the format's number, so it reads what claims to
+# be of another format, and cannot read what another revision wrote. We tell by structure, and refuse unknown numbers.
 UNKNOWN_NUMBER = {"wire_version_other", "wire_version_5", "wire_version_7"}
 # Ours reads both widths of the version frame; the readers of 2016 take four bytes only.
 BOTH_WIDTHS = {"wire_version_2_bytes"}
@@ -33,7 +33,7 @@ REVISIONS = {
 # All body frames are kept, and `body` is the first of them; the reference keeps the one that the offset points at.
 SEVERAL_BODIES = {"body_two_frames_offset_2": b"BODY-B", "body_two_frames_offset_3": b"BODY-A"}
 # Nothing tells unknown fixed frames on an early layout from the fields that came later: they are taken for these.
-AMBIGUOUS = {
+AMBIGUOUS: dict[tuple[str, str], dict[str, object]] = {
     ("V4A", "extra_fixed_frames"): {"signature": b"FUTURE-1", "domain": "FUTURE-2"},
     ("V4B", "extra_fixed_frames"): {"domain": "FUTURE-1"},
     ("V4D", "extra_fixed_frames"): {
@@ -106,7 +106,7 @@ def test_an_unknown_number_of_the_format_is_refused(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in HAND_MADE if c.name in BOTH_WIDTHS], ids=label)
 def test_a_version_frame_of_two_bytes_is_read_like_one_of_four(case: Case) -> None:
-    four_bytes = case.frames[:-1] + [case.frames[-1].ljust(4, b"\0")]
+    four_bytes = [*case.frames[:-1], case.frames[-1].ljust(4, b"\0")]
     assert read(case) == decode(four_bytes)
 
 

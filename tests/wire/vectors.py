@@ -1,8 +1,8 @@
 """The recorded behaviour of the reference implementation, as test cases.
 
-A file holds `cases` (a message, the frames that the writer gave, what the reader gave back) and `decode_cases` (frames made
-by hand, and what the reader gave or which error it raised). Bytes are hex; long ones are compressed. The multipart readers
-return both lists reversed: here they are turned back, because ours keep the writer's order.
+A file holds `cases` (a message, the frames that the writer gave, what the reader gave back) and `decode_cases` (frames
+made by hand, and what the reader gave or which error it raised). Bytes are hex; long ones are compressed. The multipart
+readers return both lists reversed: here they are turned back, because ours keep the writer's order.
 """
 
 from __future__ import annotations

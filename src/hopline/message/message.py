@@ -71,7 +71,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
     routing: tuple[RoutingEntry, ...] = ()
     wire_format: WireFormat | None = None
 
-    # -- making one -----------------------------------------------------------------------------------------------
+    # -- making one -------------------------------------------------------------------------------------------------
 
     @classmethod
     def create(
@@ -121,7 +121,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         """Copy the message with some fields changed. Nothing of the copy is shared that could change."""
         return msgspec.structs.replace(self, **changes)
 
-    # -- what it says ---------------------------------------------------------------------------------------------
+    # -- what it says -----------------------------------------------------------------------------------------------
 
     @property
     def identifier(self) -> MessageIdentifier:
@@ -138,7 +138,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         """The remaining lifetime, to the microsecond; zero is no limit. `ttl_ticks` has the exact 100 ns count."""
         return _MICROSECOND * (self.ttl_ticks // TICKS_PER_MICROSECOND)
 
-    # -- receivers ------------------------------------------------------------------------------------------------
+    # -- receivers --------------------------------------------------------------------------------------------------
 
     def with_receiver_node(self, node: bytes) -> Message:
         """Address one node; whoever handles the message there gets it."""
@@ -153,7 +153,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
             raise LocalError("receiver_node_identity", "no receiver on a broadcast", node)
         return self.clone(receiver_node_identity=node, receiver_identity=receiver)
 
-    # -- callbacks ------------------------------------------------------------------------------------------------
+    # -- callbacks --------------------------------------------------------------------------------------------------
 
     def register_callback_point(
         self, node: bytes, receiver: bytes, identifiers: Iterable[MessageIdentifier], key: int
@@ -183,7 +183,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         at = self.callback_point.index(identifier)
         return self.clone(callback_point=self.callback_point[:at] + self.callback_point[at + 1 :])
 
-    # -- on the way -----------------------------------------------------------------------------------------------
+    # -- on the way -------------------------------------------------------------------------------------------------
 
     def add_hop(self) -> Message:
         """Count one more sending to another node."""
@@ -193,7 +193,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         """Append a router to the end of the trace."""
         return self.clone(routing=(*self.routing, RoutingEntry(uri, node)))
 
-    # -- equality -------------------------------------------------------------------------------------------------
+    # -- equality ---------------------------------------------------------------------------------------------------
 
     def _content(self) -> tuple[Any, ...]:
         return msgspec.structs.astuple(self)[:-1]

@@ -30,7 +30,9 @@ class _FastPaths(Generic[_Path]):
 
     def __init__(self, paths: dict[str, _Path]) -> None:
         self.v6 = paths[V6.name]
-        self.first = {LAYOUTS[name]: path for name, path in paths.items() if LAYOUTS[name].wire_format == FIRST.wire_format}
+        self.first = {
+            LAYOUTS[name]: path for name, path in paths.items() if LAYOUTS[name].wire_format == FIRST.wire_format
+        }
         self.by_version_frame = {
             V5.number: paths[V5.name],
             V4.number: paths[V4.name],

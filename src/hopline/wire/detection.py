@@ -1,7 +1,7 @@
 """Which layout is this? Told by structure alone, so that a receiver needs to know nothing of the sender.
 
-Three facts decide. The first format ends with an empty frame and the body. V4 and V5 end with an 8-byte body descriptor and
-a version frame of two or four bytes. V6 ends with a meta frame that starts with 06 00 and is far longer than four bytes.
+Three facts decide. The first format ends with an empty frame and the body. V4 and V5 end with an 8-byte body descriptor
+and a version frame of two or four bytes. V6 ends with a meta frame that starts with 06 00 and is far longer than that.
 """
 
 from __future__ import annotations

@@ -185,10 +185,11 @@ class Reader:
 
     def _occupied(self) -> int:
         """Count the frames below the body: the fixed ones and the entries."""
-        return len(self.layout.fixed) + sum(
-            max(self._values[f"{entries.name}.count"], 0) * self._values.get(f"{entries.name}.divisor", entries.divisor)
-            for entries in self.layout.entries
-        )
+        occupied = len(self.layout.fixed)
+        for entries in self.layout.entries:
+            count, divisor = self._values[f"{entries.name}.count"], self._values[f"{entries.name}.divisor"]
+            occupied += count * divisor
+        return occupied
 
     def _read_rest(self) -> None:
         """Note the envelope, and the frames that nobody asked for."""
@@ -202,7 +203,7 @@ class Reader:
             self.readings.append(Reading(total - index, row.name, raw, raw, row))
         self._values["socket_identity"] = self.frames[0] if body_top > 0 else b""
 
-    # -- the meta frame of V6 -----------------------------------------------------------------------------------------
+    # -- the meta frame of V6 ---------------------------------------------------------------------------------------
 
     def _read_meta(self) -> None:
         self._seen.add(len(self.frames) - 1)

@@ -1,13 +1,13 @@
 """The meta frame of V6, cut up in one go.
 
-All that varies in it has its size in front. Messages of one kind have the same sizes, so the struct that has cut up one cuts
-up the next: the sizes are compared, and measured again when they differ. The routing and callback entries, which have a
-reader of their own, stay in one piece.
+All that varies in it has its size in front. Messages of one kind have the same sizes, so the struct that has cut up one
+cuts up the next: the sizes are compared, and measured again when they differ. The routing and callback entries, which
+have a reader of their own, stay in one piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import takewhile
 from operator import itemgetter
 from struct import Struct
@@ -51,29 +51,58 @@ def _fields(rows: Iterable[Field | Entries]) -> tuple[Field, ...]:
     return tuple(row for row in takewhile(lambda row: isinstance(row, Field), rows) if isinstance(row, Field))
 
 
-def cutters(layout: Layout) -> tuple[Cut, Cut]:
-    """Make the functions that give the values of the head, and of the whole frame: each size before its bytes.
+SIZE = ""  # stands for a size among the names of values
 
-    In the whole, the entries are one value between head and tail.
+
+def cut_names(rows: Iterable[Field], wanted: Container[str] | None = None) -> list[str]:
+    """Name the values that cutting gives, in order: what is wanted (or all of it), and every size before its bytes."""
+    names = []
+    for row in rows:
+        names += [SIZE] * (not row.type.width)
+        names += [name for name in _names(row) if wanted is None or name in wanted]
+    return names
+
+
+def _names(row: Field) -> list[str]:
+    return [word.name for word in row.words] or [row.name]
+
+
+def _code(row: Field, size: int, wanted: Container[str] | None) -> str:
+    """Give the struct code of one row; what is not wanted is stepped over."""
+    if row.words:
+        return "".join("H" if wanted is None or word.name in wanted else "2x" for word in row.words)
+    is_wanted = wanted is None or row.name in wanted
+    if row.type.width:
+        return _CODES[row.type] if is_wanted else f"{row.type.width}x"
+    return f"I{size}{'s' if is_wanted else 'x'}"
+
+
+def cutters(layout: Layout, routing_fields: Container[str]) -> tuple[Cut, Cut]:
+    """Make the functions that give the routing fields of the head, and the values of the whole frame.
+
+    The order is that of `cut_names`; in the whole, the entries are one value between head and tail.
     """
-    parts = sections(layout)
-    head_sizes_of = itemgetter(*_size_positions(parts.head, 0))
-    tail_start = sum(len(row.words) or 1 + (not row.type.width) for row in parts.head) + 1
-    sizes_of = itemgetter(*_size_positions(parts.head, 0), *_size_positions(parts.tail, tail_start))
+    head, entries, tail = sections(layout)
+    head_sizes_of = _sizes_of(cut_names(head, routing_fields))
+    sizes_of = _sizes_of([*cut_names(head), "entries", *cut_names(tail)])
     shapes: dict[int, _Shape] = {}
 
     def measured(meta: bytes) -> _Shape:
         numbers: dict[str, int] = {}
-        head, at = _measure_fields(parts.head, meta, 0, numbers)
-        end = at
-        for row in parts.entries:
+        head_sizes, start = _measure(head, meta, 0, numbers)
+        end = start
+        for row in entries:
             if isinstance(row, Field):
-                _, end = _measure_fields((row,), meta, end, numbers)
+                _, end = _measure((row,), meta, end, numbers)
             else:
                 for _ in range(numbers[f"{row.name}.count"]):
                     end += 4 + _size(meta, end)[0]
-        tail, _ = _measure_fields(parts.tail, meta, end, numbers)
-        cut_head, cut = Struct(f"<{head}").unpack_from, Struct(f"<{head}{end - at}s{tail}").unpack_from
+        tail_sizes, _ = _measure(tail, meta, end, numbers)
+        head_code = "".join(_code(row, size, None) for row, size in zip(head, head_sizes, strict=True))
+        tail_code = "".join(_code(row, size, None) for row, size in zip(tail, tail_sizes, strict=True))
+        view_code = "".join(_code(row, size, routing_fields) for row, size in zip(head, head_sizes, strict=True))
+        cut = Struct(f"<{head_code}{end - start}s{tail_code}").unpack_from
+        cut_head = Struct(f"<{view_code}").unpack_from
         shape = _Shape(head_sizes_of(cut_head(meta)), cut_head, sizes_of(cut(meta)), cut)
         if len(shapes) < MOST_SHAPES:
             shapes.setdefault(len(meta), shape)
@@ -98,29 +127,20 @@ def cutters(layout: Layout) -> tuple[Cut, Cut]:
     return cut_head, cut
 
 
-def _measure_fields(rows: tuple[Field, ...], meta: bytes, at: int, numbers: dict[str, int]) -> tuple[str, int]:
-    """Give the struct code of some rows and where they end, noting the numbers on the way."""
-    code = ""
-    for row in rows:
-        width = row.type.width
-        if width:
-            names = [word.name for word in row.words] or [row.name]
-            numbers.update(zip(names, _NUMBERS[row.type](meta, at), strict=True))
-            code += _CODES[row.type]
-        else:
-            (width,) = _size(meta, at)
-            code += f"I{width}s"
-            at += 4
-        at += width
-    return code, at
+def _sizes_of(names: list[str]) -> Callable[[Values], tuple[int, ...]]:
+    return itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
 
 
-def _size_positions(rows: tuple[Field, ...], at: int) -> list[int]:
-    positions = []
+def _measure(rows: tuple[Field, ...], meta: bytes, at: int, numbers: dict[str, int]) -> tuple[list[int], int]:
+    """Give the size of what varies in each row (0 where nothing does) and where they end; note the numbers."""
+    sizes = []
     for row in rows:
+        size = 0
         if row.type.width:
-            at += len(row.words) or 1
+            numbers.update(zip(_names(row), _NUMBERS[row.type](meta, at), strict=True))
+            at += row.type.width
         else:
-            positions.append(at)
-            at += 2
-    return positions
+            (size,) = _size(meta, at)
+            at += 4 + size
+        sizes.append(size)
+    return sizes, at

@@ -1,4 +1,4 @@
-"""Message signatures: what they cover, how they are made, how they are checked. Whose key, is for `hopline.security`."""
+"""Message signatures: what they cover, how they are made and checked. Whose key, is for `hopline.security`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MacAlgorithm(StrEnum):
 
 
 def mac_input(message: Message, *, padded: bool = False) -> bytes:
-    """Give the bytes that a signature covers: identity, version, partition, body, callback receiver; no lengths between.
+    """Give the bytes that a signature covers: identity, version, partition, body, callback receiver, end to end.
 
     Nothing else is covered, not even the domain. All body frames are, should there be several. `padded` is the
     erratum of July and August 2016: the writer signed its stream's whole buffer (GetBuffer), zeros included.

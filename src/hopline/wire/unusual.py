@@ -8,8 +8,8 @@ import struct
 USUAL_SCHEMES = ("tcp://", "ipc://", "inproc://")
 USUAL_URI_STARTS = tuple(scheme.encode() for scheme in USUAL_SCHEMES)
 
-# The routers and callback points of a network are few, and stand in every message: a list of them once read or written is
-# remembered by its content. Larger ones are not, so that no peer decides how much is kept.
+# The routers and callback points of a network are few, and stand in every message: a list of them once read or written
+# is remembered by its content. Larger ones are not, so that no peer decides how much is kept.
 REMEMBERED_LISTS = 2_048
 LARGEST_USUAL_LIST = 2_048  # bytes
 

@@ -48,7 +48,7 @@ class Writer:
         self._check_size(frames)
         return frames
 
-    # -- what follows from the message's shape --------------------------------------------------------------------------
+    # -- what follows from the message's shape ----------------------------------------------------------------------
 
     def _descriptors(self) -> dict[str, int]:
         """Work out counts, offsets and divisors: everything that the message itself does not say."""
@@ -85,7 +85,7 @@ class Writer:
         if size > self.limits.message_size:
             raise LocalError("frames", f"at most {self.limits.message_size} bytes together", size)
 
-    # -- fields -----------------------------------------------------------------------------------------------------------
+    # -- fields -----------------------------------------------------------------------------------------------------
 
     def _value(self, name: str) -> Any:
         if name in self._numbers:
@@ -110,7 +110,7 @@ class Writer:
     def _entry_field(entries: Entries, nth: int, entry: Any, row: Field) -> bytes:
         return encode_value(f"{entries.name}[{nth}].{row.name}", getattr(entry, row.name), row)
 
-    # -- the meta frame of V6 -----------------------------------------------------------------------------------------------
+    # -- the meta frame of V6 ---------------------------------------------------------------------------------------
 
     def _meta(self) -> bytes:
         parts: list[bytes] = []
@@ -139,12 +139,11 @@ def encode_value(name: str, value: Any, row: Field) -> bytes:
         case Type.TEXT | Type.URI:
             if not isinstance(value, str):
                 raise LocalError(name, "text", value)
-            if row.type is Type.URI:
-                value = value.rstrip("/")
-                if not ABSOLUTE_URI.match(value):
-                    raise LocalError(name, "an absolute URI", value)
+            text = value.rstrip("/") if row.type is Type.URI else value
+            if row.type is Type.URI and not ABSOLUTE_URI.match(text):
+                raise LocalError(name, "an absolute URI", value)
             try:
-                return value.encode()
+                return text.encode()
             except UnicodeEncodeError:
                 raise LocalError(name, "text that UTF-8 can hold", value) from None
         case Type.VERSION_TEXT:

@@ -122,11 +122,11 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     (callback_key,) = _i64(raw_callback_key)
     domain = raw_domain.decode("utf-8", "replace")
     (routing_offset, routing_count, routing_divisor, hops) = _words(raw_routers)
-    (callback_point_offset, callback_point_count, callback_point_divisor, reserved_3) = _words(raw_callbacks)
+    (callback_point_offset, callback_point_count, callback_point_divisor, _) = _words(raw_callbacks)
     (version,) = _u16(raw_version)
-    (trace_options, distribution, reserved_2, reserved_3) = _words(raw_options)
+    (trace_options, distribution, _, _) = _words(raw_options)
     (ttl_ticks,) = _i64(raw_ttl_ticks)
-    (body_offset, body_count, reserved_2, reserved_3) = _words(raw_body)
+    (body_offset, body_count, _, _) = _words(raw_body)
     if body_count != 1 or not body_offset:
         raise Unusual
     body = frames[-body_offset]

@@ -27,7 +27,9 @@ from hopline.wire.view import RoutingView
 _view = tuple.__new__
 
 _FORMAT = WireFormat.V6
-_cut_head, _cut = cutters(V6)
+_cut_head, _cut = cutters(
+    V6, ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops")
+)
 _unpack_u32 = Struct("<I").unpack_from
 _unpack_u16_u32 = Struct("<HI").unpack_from
 _unpack_u16 = Struct("<H").unpack_from
@@ -260,7 +262,6 @@ def view(frames: Sequence[bytes]) -> RoutingView:
     """Read what a router needs of a V6 message."""
     (
         _,
-        _,
         partition,
         version,
         _,
@@ -269,21 +270,11 @@ def view(frames: Sequence[bytes]) -> RoutingView:
         receiver_identity,
         _,
         receiver_node_identity,
-        _,
         distribution,
         _,
         _,
         _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
-        _,
         hops,
-        _,
-        _,
     ) = _cut_head(frames[-1])
     return _view(
         RoutingView,
