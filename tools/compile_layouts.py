@@ -231,7 +231,7 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
 
 def size_check() -> Iterator[str]:
     """Emit the refusal of what may be beyond a limit. Joining the small frames is the fastest way to add them up."""
-    yield "if total > limits.usual_frames or size + len(body) > limits.frame_size:"
+    yield "if total > limits.usual_frames or size + len(body) > limits.usual_size:"
     yield "    raise Unusual"
 
 
@@ -408,7 +408,7 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
     rows = [row for row in reversed(layout.fixed) if row.name != "bodies"]
     body += ["frames += (", *indented(f"{write_value(layout, row)}," for row in rows), ")"]
     body += write_checks(
-        'len(b"".join(frames)) + len(body) > limits.frame_size',
+        'len(b"".join(frames)) + len(body) > limits.usual_size',
         "len(frames) >= limits.usual_frames",
         "body.__class__ is not bytes",
     )
@@ -591,7 +591,7 @@ def decode_meta(layout: Layout) -> Iterator[str]:
         f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
         "if (",
         "    total > limits.frames",
-        "    or sum(map(len, frames)) > limits.frame_size",
+        "    or sum(map(len, frames)) > limits.usual_size",
         *(f"    or len({name}) > limits.entries" for name in groups),
         "):",
         "    raise Unusual",
@@ -643,7 +643,7 @@ def encode_meta(layout: Layout) -> Iterator[str]:
                 pieces.append(f"_{row.name}_bytes({row.name}),")
     body += ['meta = b"".join((', *indented(pieces), "))"]
     body += write_checks(
-        "len(meta) + len(body) + len(socket_identity) > limits.frame_size",
+        "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
         f"{' + '.join(f'{entries.name}_count' for entries in groups)} >= limits.usual_frames - 4",
         "body.__class__ is not bytes",
         "socket_identity.__class__ is not bytes",

@@ -19,9 +19,12 @@ class Limits:
     """Bytes of all frames together."""
     usual_frames: int = field(init=False, repr=False)
     """With no more frames than this, a message can break neither of the first two limits."""
+    usual_size: int = field(init=False, repr=False)
+    """With no more bytes than this, a message can break neither of the other two."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "usual_frames", min(self.frames, self.entries))
+        object.__setattr__(self, "usual_size", min(self.frame_size, self.message_size))
 
 
 DEFAULT_LIMITS = Limits()

@@ -111,7 +111,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         b"",
     )
     if (
-        len(b"".join(frames)) + len(body) > limits.frame_size
+        len(b"".join(frames)) + len(body) > limits.usual_size
         or len(frames) >= limits.usual_frames
         or body.__class__ is not bytes
     ):
@@ -157,7 +157,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     if delimiter:
         raise Unusual
     size = len(b"".join(frames[:-1]))
-    if total > limits.usual_frames or size + len(body) > limits.frame_size:
+    if total > limits.usual_frames or size + len(body) > limits.usual_size:
         raise Unusual
     callback_point: tuple[MessageIdentifier, ...] = ()
     if callback_point_count > 0:

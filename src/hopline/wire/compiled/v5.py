@@ -88,7 +88,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         b"\x05\x00",
     )
     if (
-        len(b"".join(frames)) + len(body) > limits.frame_size
+        len(b"".join(frames)) + len(body) > limits.usual_size
         or len(frames) >= limits.usual_frames
         or body.__class__ is not bytes
     ):
@@ -131,7 +131,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         raise Unusual
     body = frames[-body_offset]
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))
-    if total > limits.usual_frames or size + len(body) > limits.frame_size:
+    if total > limits.usual_frames or size + len(body) > limits.usual_size:
         raise Unusual
     callback_point: tuple[MessageIdentifier, ...] = ()
     if callback_point_count > 0:

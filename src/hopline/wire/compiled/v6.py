@@ -174,7 +174,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         )
     )
     if (
-        len(meta) + len(body) + len(socket_identity) > limits.frame_size
+        len(meta) + len(body) + len(socket_identity) > limits.usual_size
         or routing_count + callback_point_count >= limits.usual_frames - 4
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
@@ -229,7 +229,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     routing, callback_point = _entries(section, routing_count)
     if (
         total > limits.frames
-        or sum(map(len, frames)) > limits.frame_size
+        or sum(map(len, frames)) > limits.usual_size
         or len(routing) > limits.entries
         or len(callback_point) > limits.entries
     ):
