@@ -49,7 +49,7 @@ bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python benchmarks/bench_wire.py
 
 fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
-	@$(BIN)/python tests/wire/fuzz.py --minutes $(MINUTES)
+	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)
 
 clean: ## Remove the environment and every cache
 	@rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

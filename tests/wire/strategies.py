@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from hopline import Message, MessageIdentifier, RoutingEntry
@@ -53,7 +55,7 @@ def messages(draw: st.DrawFn, layout: Layout) -> Message:
     routes = URIS if any(row.type is Type.URI for group in layout.entries for row in group.fields) else TEXT
     scale = next((row.scale for row in layout.fixed if row.name == "ttl_ticks"), 1)
     limit = (2**63 - 1) // scale
-    values = {
+    values: dict[str, st.SearchStrategy[Any]] = {
         "identity": BYTES,
         "version": version,
         "partition": BYTES,

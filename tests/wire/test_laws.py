@@ -19,7 +19,10 @@ from tests.wire.strategies import ENVELOPES, GARBAGE, common_messages, messages
 
 FORMATS = [layouts.FIRST, layouts.V4, layouts.V5, layouts.V6]
 EVERY_LAYOUT = list(layouts.LAYOUTS.values())
-ids = {"ids": lambda layout: layout.name}
+
+
+def name_of(layout: Layout) -> str:
+    return layout.name
 
 
 def outcome(read: Any, *arguments: Any, **options: Any) -> Any:
@@ -35,7 +38,7 @@ def dialect(layout: Layout) -> Layout:
     return layout if layout.wire_format == "first" else layouts.FIRST
 
 
-@pytest.mark.parametrize("layout", EVERY_LAYOUT, **ids)
+@pytest.mark.parametrize("layout", EVERY_LAYOUT, ids=name_of)
 @given(data=st.data())
 def test_decode_is_the_inverse_of_encode(layout: Layout, data: st.DataObject) -> None:
     message = data.draw(messages(layout))
@@ -45,8 +48,8 @@ def test_decode_is_the_inverse_of_encode(layout: Layout, data: st.DataObject) ->
     assert read.wire_format is layout.wire_format
 
 
-@pytest.mark.parametrize("target", FORMATS, **ids)
-@pytest.mark.parametrize("source", FORMATS, **ids)
+@pytest.mark.parametrize("target", FORMATS, ids=name_of)
+@pytest.mark.parametrize("source", FORMATS, ids=name_of)
 @given(message=common_messages())
 def test_a_message_carried_over_keeps_every_field_that_the_other_format_has(
     source: Layout, target: Layout, message: Message
@@ -61,7 +64,7 @@ def test_a_message_carried_over_keeps_every_field_that_the_other_format_has(
         assert after == before, name
 
 
-@pytest.mark.parametrize("layout", EVERY_LAYOUT, **ids)
+@pytest.mark.parametrize("layout", EVERY_LAYOUT, ids=name_of)
 @given(data=st.data(), envelope=ENVELOPES)
 def test_detection_never_confuses_formats_whatever_the_envelope(
     layout: Layout, data: st.DataObject, envelope: list[bytes]
@@ -81,7 +84,7 @@ def test_a_v6_message_behind_a_very_long_envelope_is_not_taken_for_the_first_for
 EXTRA = st.lists(st.binary(max_size=10), max_size=3)
 
 
-@pytest.mark.parametrize("layout", [layouts.V4, layouts.V5, layouts.V5_INT32], **ids)
+@pytest.mark.parametrize("layout", [layouts.V4, layouts.V5, layouts.V5_INT32], ids=name_of)
 @given(data=st.data(), on_routes=EXTRA, on_callbacks=EXTRA, above_fixed=EXTRA, below_body=EXTRA)
 def test_extra_frames_of_a_newer_writer_never_change_what_is_read(
     layout: Layout,
@@ -142,7 +145,7 @@ def widened(message: Message, extra: bytes) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("layout", EVERY_LAYOUT, **ids)
+@pytest.mark.parametrize("layout", EVERY_LAYOUT, ids=name_of)
 @given(data=st.data())
 def test_the_fast_paths_agree_with_the_careful_ones(layout: Layout, data: st.DataObject) -> None:
     message = data.draw(messages(layout))
@@ -152,9 +155,9 @@ def test_the_fast_paths_agree_with_the_careful_ones(layout: Layout, data: st.Dat
     assert_view_agrees(frames, layout)
 
 
-@pytest.mark.parametrize("layout", EVERY_LAYOUT, **ids)
+@pytest.mark.parametrize("layout", EVERY_LAYOUT, ids=name_of)
 @given(data=st.data(), seed=st.integers(0, 2**32))
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=3 * settings().max_examples)
 def test_damaged_messages_are_read_alike_by_both_paths_or_refused_alike(
     layout: Layout, data: st.DataObject, seed: int
 ) -> None:
@@ -167,7 +170,7 @@ def test_damaged_messages_are_read_alike_by_both_paths_or_refused_alike(
 @example(frames=[b""])
 @example(frames=[b""] * 15)
 @example(frames=[b"\x06\x00"])
-@settings(max_examples=20 * settings.default.max_examples)
+@settings(max_examples=20 * settings().max_examples)
 def test_whatever_comes_in_decode_returns_a_message_or_raises_a_remote_error(frames: list[bytes]) -> None:
     assert_both_paths_agree(frames, layouts.FIRST)
     assert_both_paths_agree(frames, layouts.FIRST_TICKS)
@@ -201,9 +204,9 @@ def assert_view_agrees(frames: list[bytes], layout: Layout) -> None:
 NONSENSE = st.one_of(st.none(), st.text(max_size=3), st.integers(-(2**70), 2**70), st.binary(max_size=3), st.floats())
 
 
-@pytest.mark.parametrize("layout", EVERY_LAYOUT, **ids)
+@pytest.mark.parametrize("layout", EVERY_LAYOUT, ids=name_of)
 @given(data=st.data(), value=NONSENSE)
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=3 * settings().max_examples)
 def test_encoding_nonsense_raises_a_local_error_that_names_the_field(
     layout: Layout, data: st.DataObject, value: Any
 ) -> None:

@@ -203,6 +203,9 @@ class Message(msgspec.Struct, frozen=True, eq=False):
             return NotImplemented
         return self._content() == other._content()
 
+    def __ne__(self, other: object) -> bool:  # else msgspec's own would answer, which compares identities
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self._content())
 
