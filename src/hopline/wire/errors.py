@@ -60,14 +60,16 @@ class RemoteError(HoplineError):
             return "the message"
         return f"n-{self.position}" if self.offset is None else f"n-{self.position}, byte {self.offset}"
 
+    @property
+    def shown_found(self) -> str:
+        """What was found, short enough to print."""
+        if not isinstance(self.found, bytes):
+            return str(self.found)
+        if not self.found:
+            return "an empty frame"
+        more = "..." if len(self.found) > _SHOWN_BYTES else ""
+        return f"{len(self.found)} bytes {self.found[:_SHOWN_BYTES].hex()}{more}"
+
     def __str__(self) -> str:
-        return f"{self.reason}: {self.field} at {self.place}: expected {self.expected}, found {_shown(self.found)}"
-
-
-def _shown(found: bytes | int | str) -> str:
-    if not isinstance(found, bytes):
-        return str(found)
-    if not found:
-        return "an empty frame"
-    rest = len(found) - _SHOWN_BYTES
-    return f"{len(found)} bytes {found[:_SHOWN_BYTES].hex()}{'...' if rest > 0 else ''}"
+        where = self.field if self.position is None else f"{self.field} at {self.place}"
+        return f"{self.reason}: {where}: expected {self.expected}, found {self.shown_found}"

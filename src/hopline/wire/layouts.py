@@ -34,7 +34,7 @@ def _routing(uri: Type) -> Entries:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The first format: seed document 001. Unversioned; the body comes last.
+# The first format: unversioned; the body comes last. Its document is seed 001.
 # --------------------------------------------------------------------------------------------------------------------
 
 _FIRST_ROWS = (
@@ -123,7 +123,7 @@ _FIRST_ENTRIES = (
     _routing(Type.URI),
 )
 
-FIRST = Layout("FIRST", WireFormat.FIRST, "First format (unversioned), seed document 001", _FIRST_ROWS, _FIRST_ENTRIES)
+FIRST = Layout("FIRST", WireFormat.FIRST, "First format, unversioned", _FIRST_ROWS, _FIRST_ENTRIES)
 
 FIRST_TICKS = replace(
     FIRST,
@@ -245,7 +245,7 @@ def _callbacks(version: Type) -> Entries:
 V5 = Layout(
     "V5",
     WireFormat.V5,
-    "V5, seed document 002",
+    "V5, as the document headed V5",
     _V5_ROWS,
     (_callbacks(Type.U16), _routing(Type.TEXT)),
     number=b"\x05\x00",
@@ -255,7 +255,7 @@ V5 = Layout(
 V4 = Layout(
     "V4",
     WireFormat.V4,
-    "V4, seed document 000",
+    "V4, as the document headed V4",
     _V5_ROWS,
     (_callbacks(Type.U16), _routing(Type.URI)),
     number=b"\x04\x00\x00\x00",
@@ -264,7 +264,7 @@ V4 = Layout(
 V5_INT32 = replace(
     V4,
     name="V5_INT32",
-    title="V4 as the commit of seed document 000 wrote it: number 5 in four bytes",
+    title="V4 as the code beside its document wrote it: number 5 in four bytes",
     number=b"\x05\x00\x00\x00",
 )
 

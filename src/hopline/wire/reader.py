@@ -207,6 +207,7 @@ class Reader:
 
     def _read_meta(self) -> None:
         self._seen.add(len(self.frames) - 1)
+        self.readings.append(Reading(1, "frame.meta", self.frames[-1], None, self.layout.fixed[0]))
         at, end = 0, len(self.frames[-1])
         for row in self.layout.meta:
             if isinstance(row, Field):
@@ -236,8 +237,8 @@ class Reader:
             raise RemoteError(
                 Reason.LENGTH_OUT_OF_RANGE,
                 field=name,
-                expected=f"at most {end - at} bytes",
-                found=f"a length of {width}",
+                expected=f"{width} bytes" if width >= 0 else "no negative length",
+                found=f"{end - at} left" if width >= 0 else width,
                 position=1,
                 offset=at,
             )

@@ -1,6 +1,6 @@
 # Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
 # Do not edit: change the tables and run ``make generate``.
-"""Fast paths for FIRST: First format (unversioned), seed document 001."""
+"""Fast paths for FIRST: First format, unversioned."""
 
 from __future__ import annotations
 

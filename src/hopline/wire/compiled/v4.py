@@ -1,6 +1,6 @@
 # Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
 # Do not edit: change the tables and run ``make generate``.
-"""Fast paths for V4: V4, seed document 000."""
+"""Fast paths for V4: V4, as the document headed V4."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
 # Do not edit: change the tables and run ``make generate``.
-"""Fast paths for V5: V5, seed document 002."""
+"""Fast paths for V5: V5, as the document headed V5."""
 
 from __future__ import annotations
 

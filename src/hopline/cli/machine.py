@@ -1,0 +1,60 @@
+"""The same for machines: one JSON object a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hopline.wire import Annotation, Reading, RemoteError
+
+
+def as_json(label: str, annotation: Annotation) -> str:
+    """Write an annotation as one line of JSON. Bytes are hex."""
+    message = annotation.message
+    document = {
+        "label": label,
+        "wire_format": annotation.layout.wire_format.value if annotation.layout else None,
+        "layout": annotation.layout.name if annotation.layout else None,
+        "frames": [frame.hex() for frame in annotation.frames],
+        "readings": [_reading(reading) for reading in annotation.readings],
+        "message": plain(msgspec.structs.asdict(message)) if message else None,
+        "fault": _fault(annotation.fault) if annotation.fault else None,
+    }
+    return msgspec.json.encode(document).decode()
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    return {
+        "position": reading.position,
+        "offset": reading.offset,
+        "name": reading.name,
+        "raw": reading.raw.hex(),
+        "value": plain(reading.value),
+        "selector": reading.row.selector if reading.row else False,
+        "meaning": reading.row.meaning if reading.row else "",
+    }
+
+
+def _fault(fault: RemoteError) -> dict[str, Any]:
+    return {
+        "reason": fault.reason.value,
+        "field": fault.field,
+        "position": fault.position,
+        "offset": fault.offset,
+        "expected": fault.expected,
+        "found": plain(fault.found),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what JSON has: bytes into hex, entries into objects."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, msgspec.Struct):
+        return plain(msgspec.structs.asdict(value))
+    return value

@@ -1,0 +1,203 @@
+"""Write ``docs/wire-formats.md`` from the layout tables: ``python -m tools.wire_formats_page``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
+
+TARGET = Path(__file__).parent.parent / "docs" / "wire-formats.md"
+
+INTRODUCTION = f"""\
+# Wire formats
+
+<!-- Made from the tables in src/hopline/wire/layouts.py by tools/wire_formats_page.py. Do not edit: make generate. -->
+
+A message is one ZeroMQ multipart message. Frames are counted from the end: of n frames, `n-1` is the last. Offsets that
+stand in frames count the same way. All integers are little endian, texts are UTF-8.
+
+In front stand the frames that the sockets need: a writer puts the receiver's socket identity and an empty frame there,
+and readers see more or fewer of them, by the kinds of the two sockets. No reader cares.
+
+A star marks the **route selectors**: what decides who gets the message. A field of a fixed width may come with surplus
+bytes, which are ignored; too few are an error. Where the original documents are wrong or silent, the notes under each
+table say what holds.
+
+| format | last frame | recognised by |
+|---|---|---|
+| [FIRST](#first) | the body | an empty frame n-2, and at least {len(layouts.FIRST.fixed)} frames |
+| [V4](#v4) | `{layouts.V4.number.hex(" ")}` | a last frame of 2 or 4 bytes that says 4, or 5 in four bytes |
+| [V5](#v5) | `{layouts.V5.number.hex(" ")}` | a last frame of two bytes that says 5 |
+| [V6](#v6) | the meta frame | a last frame that starts with `{layouts.V6.number.hex(" ")}` |
+"""
+
+ENTRIES_NOTE = """\
+Entries stand above the fixed frames, in the order of the list, each written from the top down. An offset points at the
+bottom frame of the last one; the next is `divisor` frames further up (2 in the first format, which does not say it). A
+newer writer may put more frames on top of each entry and raise the divisor, or more fixed frames above the known ones:
+readers go by the received offsets and divisors.
+"""
+
+BODY_NOTE = """\
+The body stands above the entries. With several body frames the offset is of the first, so that a reader which knows
+only one takes that; an offset of the lowest one, by analogy with the entries, is understood too.
+"""
+
+META_NOTE = """\
+Four frames: socket identity, an empty one, the body, and the meta frame, which holds the rows below in this order. In
+it, bytes and text have their length in front (i32), and so has an entry, which lets a reader skip what a newer writer put at
+its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which the others do not.
+"""
+
+DIALECTS_NOTE = """\
+Layouts that were written for a while under one of the names above. All are read without being asked for, except
+`FIRST_TICKS`, which looks like `FIRST` (`decode(frames, first=layouts.FIRST_TICKS)`); all can be written:
+`encode(message, layouts.V4A)`. A 4 does not tell the layout: the descriptors tell how many fixed frames there are, and
+the width of the message version whether it is text. What no descriptor can tell is whether frames above an early
+layout's fixed ones are unknown: they are taken for the fields that came later.
+"""
+
+FAULTS_NOTE = """\
+Whatever bytes come in, `decode` returns a message or raises `RemoteError`, which says the reason, the field, its frame,
+and what was expected and found there.
+"""
+
+REASONS = {
+    Reason.UNKNOWN_FORMAT: "the end of the message looks like none of the formats",
+    Reason.UNKNOWN_VERSION: "the version frame has a number other than 4 or 5",
+    Reason.TOO_FEW_FRAMES: "fewer frames than the format always has",
+    Reason.TOO_SHORT: "a number has fewer bytes than its type",
+    Reason.OFFSET_OUT_OF_RANGE: "an offset, count or divisor leads outside the message",
+    Reason.LENGTH_OUT_OF_RANGE: "a length in the meta frame leads outside it, or outside its entry",
+    Reason.BAD_VALUE: "a value that the format does not allow",
+    Reason.BAD_URI: "a router's address is no absolute URI, in a format where it must be",
+    Reason.TOO_MANY_FRAMES: "more frames than the limit",
+    Reason.TOO_MANY_ENTRIES: "more routing or callback entries than the limit",
+    Reason.FRAME_TOO_LARGE: "a frame beyond the limit",
+    Reason.MESSAGE_TOO_LARGE: "all frames together beyond the limit",
+}
+
+LIMITS = {
+    "frames": "frames of a message",
+    "entries": "routing entries, and as many callback entries",
+    "frame_size": "bytes of one frame",
+    "message_size": "bytes of all frames",
+}
+
+
+def type_of(row: Field) -> str:
+    """Name a row's type for people."""
+    if row.type is Type.VERSION_TEXT:
+        return "bytes (version text)"
+    if row.type is Type.URI:
+        return "text (URI)"
+    return str(row.type.value)
+
+
+def rows(fields: Iterable[Field | Entries], place: str) -> Iterator[str]:
+    """Give the lines of a table; the words of a packed frame follow it."""
+    yield "| frame | field | type | empty | meaning |"
+    yield "|---|---|---|---|---|"
+    for row in fields:
+        at = f"`{place}{row.position}`"
+        if isinstance(row, Entries):
+            yield f"| {at} | `{row.name}` entries | | | {row.meaning} |"
+            continue
+        star = " *" if row.selector else ""
+        empty = "" if row.empty is Empty.NEVER else row.empty.value
+        yield f"| {at} | `{row.name}`{star} | {type_of(row)} | {empty} | {row.meaning} |"
+        for number, word in enumerate(row.words):
+            if word.name.startswith("reserved."):
+                continue
+            star = " *" if word.selector else ""
+            yield f"| bits {16 * number + 1}-{16 * number + 16} | `{word.name}`{star} | u16 | | {word.meaning} |"
+
+
+def notes(fields: Iterable[Field | Entries]) -> Iterator[str]:
+    """Give the errata of a table."""
+    found = [row for row in fields if isinstance(row, Field) and row.erratum]
+    if found:
+        yield "Notes:"
+        yield ""
+        yield from (f"- `{row.name}`: {row.erratum}." for row in found)
+        yield ""
+
+
+def entry_tables(groups: Iterable[Entries], place: str) -> Iterator[str]:
+    """Give the table of each group of entries."""
+    for entries in groups:
+        yield f"`{entries.name}`: {entries.meaning}."
+        yield ""
+        yield from rows(entries.fields, place)
+        yield ""
+
+
+def section(layout: Layout) -> Iterator[str]:
+    """Describe one format."""
+    yield f"## {layout.name}"
+    yield ""
+    yield f"{layout.title}."
+    yield ""
+    if layout.meta:
+        yield META_NOTE
+        yield from rows(layout.meta, "")
+        yield ""
+        yield from entry_tables((row for row in layout.meta if isinstance(row, Entries)), "")
+        yield from notes(layout.meta)
+        return
+    yield from rows(layout.fixed, "n-")
+    yield ""
+    yield from notes(layout.fixed)
+    yield ENTRIES_NOTE
+    yield "In an entry, `+0` is the bottom frame and `+1` the one above it."
+    yield ""
+    yield from entry_tables(layout.entries, "+")
+    if layout.has_body_offset:
+        yield BODY_NOTE
+
+
+def dialects() -> Iterator[str]:
+    """List the layouts that are read, and written on request, besides the four."""
+    canonical = set(layouts.CANONICAL.values())
+    yield "## Dialects"
+    yield ""
+    yield DIALECTS_NOTE
+    yield "| layout | fixed frames | last frame | what it is |"
+    yield "|---|---|---|---|"
+    for layout in layouts.LAYOUTS.values():
+        if layout not in canonical:
+            last = f"`{layout.number.hex(' ')}`" if layout.number else "the body"
+            yield f"| {layout.name} | {len(layout.fixed)} | {last} | {layout.title} |"
+    yield ""
+
+
+def faults() -> Iterator[str]:
+    """List the reason codes and the limits."""
+    yield "## What can be wrong"
+    yield ""
+    yield FAULTS_NOTE
+    yield "| reason | when |"
+    yield "|---|---|"
+    yield from (f"| `{reason.value}` | {REASONS[reason]} |" for reason in Reason)
+    yield ""
+    yield "| limit | default | of |"
+    yield "|---|---|---|"
+    yield from (f"| `{name}` | {getattr(DEFAULT_LIMITS, name):,} | {meaning} |" for name, meaning in LIMITS.items())
+    yield ""
+    yield "The same limits hold for writing, with `LocalError`: we never send what we would not read."
+
+
+def generate() -> str:
+    """Give the whole page."""
+    lines = [INTRODUCTION]
+    for layout in layouts.CANONICAL.values():
+        lines += section(layout)
+    lines += [*dialects(), *faults()]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(generate(), encoding="utf-8")
+    print(f"wrote {TARGET.relative_to(Path.cwd())}")
