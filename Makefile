@@ -46,7 +46,7 @@ generate: $(READY) ## Write again what is derived from the layout tables (codecs
 	@$(BIN)/python -m tools.wire_formats_page
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
-	@$(BIN)/python benchmarks/bench_wire.py
+	@$(BIN)/python -m benchmarks.bench_wire
 
 fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
 	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)

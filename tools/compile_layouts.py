@@ -77,13 +77,12 @@ from functools import lru_cache
 from struct import Struct
 
 from hopline.message import (
-    MAX_VERSION,
+    COMMON_VERSION_TEXTS,
     Message,
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
     version_from_text,
-    version_to_text,
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
@@ -316,7 +315,7 @@ def write_value(layout: Layout, row: Field) -> str:
     elif row.type is Type.TEXT:
         return f"{value}.encode()"
     elif row.type is Type.VERSION_TEXT:
-        return f"version_to_text({value})"
+        return f"COMMON_VERSION_TEXTS[{value}]"
     return f"{pack}({value})" if pack else value
 
 
@@ -331,7 +330,7 @@ def word_value(name: str) -> str:
     return local(name) if "." in name else f"message.{name}"
 
 
-def list_writer(entries: Entries) -> Iterator[str]:
+def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
     """Emit the function that gives the frames of all entries of a group."""
     body: list[str] = []
     parts: list[str] = []
@@ -340,8 +339,7 @@ def list_writer(entries: Entries) -> Iterator[str]:
         if row.type is Type.U16:
             value = f"_pack_u16({value})"
         elif row.type is Type.VERSION_TEXT:
-            body += version_check(value)
-            value = f"version_to_text({value})"
+            value = f"COMMON_VERSION_TEXTS[{value}]"
         elif row.type is Type.URI:
             body += [f'if not {value}.startswith(USUAL_SCHEMES) or {value}[-1] == "/":', "    raise Unusual"]
             value = f"{value}.encode()"
@@ -349,26 +347,43 @@ def list_writer(entries: Entries) -> Iterator[str]:
             value = f"{value}.encode()"
         parts.append(value)
     name = entries.name
-    yield from remembered(f"_{name}_frames({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> tuple[bytes, ...]")
-    yield f'    """Give the frames of the {name} entries."""'
+    own = own_frames(layout, entries)
+    result = ", ".join(["tuple[bytes, ...]", *["bytes"] * len(own)])
+    yield from remembered(f"_{name}_frames({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> tuple[{result}]")
+    yield f'    """Give the frames of the {name} entries, and those that describe them alone."""'
     yield "    frames: list[bytes] = []"
     yield f"    for entry in {name}:"
     yield from indented([*body, f"frames += ({', '.join(parts)})"], 2)
     yield '    if len(b"".join(frames)) > LARGEST_USUAL_LIST:'
     yield "        raise Unusual"
-    yield "    return tuple(frames)"
+    if own:
+        yield f"    {name}_count = len({name})"
+    if any(f"{name}.offset" in names_of(row) for row in own):
+        yield f"    {name}_offset = {len(layout.fixed) + 1} if {name}_count else 0"
+    yield f"    return ({', '.join(['tuple(frames)', *(write_value(layout, row) for row in own)])},)"
+
+
+def names_of(row: Field) -> list[str]:
+    """Name what a row holds."""
+    return [word.name for word in row.words] or [row.name]
+
+
+def own_frames(layout: Layout, entries: Entries) -> list[Field]:
+    """Give the rows that follow from the number of one group's entries: its offset only for the lowest group."""
+    known = {f"{entries.name}.count", f"{entries.name}.divisor", "reserved.2", "reserved.3"}
+    if entries is layout.entries[0]:
+        known.add(f"{entries.name}.offset")
+    count = f"{entries.name}.count"
+    offset = f"{entries.name}.offset"
+    return [
+        row for row in layout.fixed if known.issuperset(names_of(row)) and {count, offset}.intersection(names_of(row))
+    ]
 
 
 def remembered(signature: str) -> Iterator[str]:
     """Emit the head of a function that remembers its results."""
     yield "@lru_cache(maxsize=REMEMBERED_LISTS)"
     yield f"def {signature}:"
-
-
-def version_check(value: str) -> Iterator[str]:
-    """Emit the refusal of a version that is no plain number."""
-    yield f"if not isinstance({value}, int) or not 0 <= {value} <= MAX_VERSION:"
-    yield "    raise Unusual"
 
 
 def uri_reader() -> Iterator[str]:
@@ -386,34 +401,40 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
     yield f'    """Write a message of the usual shape as {layout.name}."""'
     body = [
         "(body,) = message.bodies",
+        "socket_identity = message.socket_identity",
         *(f"{entries.name} = message.{entries.name}" for entries in layout.entries),
         *(f"{entries.name}_count = len({entries.name})" for entries in layout.entries),
-        'frames = [message.socket_identity, b""]',
     ]
-    body += [f"frames += _{entries.name}_frames({entries.name})" for entries in reversed(layout.entries)]
+    made: dict[str, str] = {}
+    for entries in layout.entries:
+        frames = {row.name: f"{local(row.name)}_frame" for row in own_frames(layout, entries)}
+        made |= frames
+        targets = ", ".join([f"{entries.name}_frames", *frames.values()])
+        body.append(f"({targets},) = _{entries.name}_frames({entries.name})")
     next_offset = str(len(layout.fixed) + 1)
     for entries in layout.entries:
-        body.append(f"{entries.name}_offset = {next_offset} if {entries.name}_count else 0")
+        if entries is not layout.entries[0]:
+            body.append(f"{entries.name}_offset = {next_offset} if {entries.name}_count else 0")
         next_offset += f" + {entries.divisor} * {entries.name}_count"
-    if layout.has_body_offset:
-        body.append(f"body_offset = {next_offset}")
+    body.append(f"body_offset = {next_offset}" if layout.has_body_offset else f"total = {next_offset} + 1")
     for row in layout.fixed:
         name = local(row.name)
         if row.scale != 1:
             body += [f"{name}, rest = divmod(message.{name}, {row.scale})", "if rest:", "    raise Unusual"]
         elif row.minimum is not None:
             body += [f"{name} = message.{name}", f"if {name} < {row.minimum}:", "    raise Unusual"]
-        elif row.type is Type.VERSION_TEXT:
-            body += version_check("message.version")
     rows = [row for row in reversed(layout.fixed) if row.name != "bodies"]
-    body += ["frames += (", *indented(f"{write_value(layout, row)}," for row in rows), ")"]
+    body += ["headers = (", *indented(f"{made.get(row.name) or write_value(layout, row)}," for row in rows), ")"]
+    total = "body_offset + 2" if layout.has_body_offset else "total"
     body += write_checks(
-        'len(b"".join(frames)) + len(body) > limits.usual_size',
-        "len(frames) >= limits.usual_frames",
+        'len(b"".join(headers)) + len(body) + len(socket_identity) + 2 * LARGEST_USUAL_LIST > limits.usual_size',
+        f"{total} > limits.usual_frames",
         "body.__class__ is not bytes",
+        "socket_identity.__class__ is not bytes",
     )
-    body.append("frames.insert(2, body)" if layout.has_body_offset else "frames.append(body)")
-    body.append("return frames")
+    lists = [f"*{entries.name}_frames," for entries in reversed(layout.entries)]
+    parts = ["body,", *lists, "*headers,"] if layout.has_body_offset else [*lists, "*headers,", "body,"]
+    body += ["return [", *indented(["socket_identity,", 'b"",', *parts]), "]"]
     yield from indented(body)
 
 
@@ -544,9 +565,17 @@ def read_entry(entries: Entries) -> Iterator[str]:
     yield f"{entries.name}.append({ENTRY_CLASS[entries.name]}({values}))"
 
 
+def own_count(row: Field | Entries, run: Run) -> bool:
+    """Tell whether the run in front of some entries is nothing but their count."""
+    return isinstance(row, Entries) and run.names == [f"{row.name}.count"]
+
+
 def entries_writer(entries: Entries) -> Iterator[str]:
-    """Emit the function that writes the entries of a group, each with its size in front."""
+    """Emit the function that writes the entries of a group, each with its size in front, behind a count of its own."""
     name = entries.name
+    counts = [
+        run for follower, run in meta_runs(V6.meta) if any(row is entries and own_count(row, run) for row in follower)
+    ]
     yield from remembered(f"_{name}_bytes({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> bytes")
     yield f'    """Write the {name} entries."""'
     body = [
@@ -560,7 +589,8 @@ def entries_writer(entries: Entries) -> Iterator[str]:
         pieces.append(f"{struct_name(run.code, pack=True)}({', '.join(values)}),")
         pieces += [f"{row.name}," for row in follower]
     body += ['content = b"".join((', *indented(pieces), "))", "parts += (_pack_u32(len(content)), content)"]
-    yield from indented(["parts: list[bytes] = []", f"for entry in {name}:", *indented(body)])
+    first = ", ".join(f"{struct_name(run.code, pack=True)}(len({name}))" for run in counts)
+    yield from indented([f"parts: list[bytes] = [{first}]", f"for entry in {name}:", *indented(body)])
     yield '    written = b"".join(parts)'
     yield "    if len(written) > LARGEST_USUAL_LIST:"
     yield "        raise Unusual"
@@ -635,7 +665,8 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     pieces: list[str] = []
     for follower, run in meta_runs(layout.meta):
         numbers = ", ".join(meta_number(name) for name in run.names)
-        pieces.append(f"{struct_name(run.code, pack=True)}({numbers}),")
+        if not any(own_count(row, run) for row in follower):
+            pieces.append(f"{struct_name(run.code, pack=True)}({numbers}),")
         for row in follower:
             if isinstance(row, Field):
                 pieces.append(f"{row.name},")
@@ -693,7 +724,7 @@ def module(layout: Layout) -> str:
     lines += used_structs() if layout.meta else multipart_structs(layout)
     lines += value_tables(layout)
     for entries in groups:
-        lines += ["", "", *(entries_writer if layout.meta else list_writer)(entries)]
+        lines += ["", "", *(entries_writer(entries) if layout.meta else list_writer(layout, entries))]
     if layout.meta:
         lines += ["", "", *entries_reader(layout)]
     if any(row.type is Type.URI for entries in layout.entries for row in entries.fields):

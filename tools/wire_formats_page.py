@@ -46,8 +46,8 @@ only one takes that; an offset of the lowest one, by analogy with the entries, i
 
 META_NOTE = """\
 Four frames: socket identity, an empty one, the body, and the meta frame, which holds the rows below in this order. In
-it, bytes and text have their length in front (i32), and so has an entry, which lets a reader skip what a newer writer put at
-its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which the others do not.
+it, bytes and text have their length in front (i32), and so has an entry, which lets a reader skip what a newer writer
+put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which the others do not.
 """
 
 DIALECTS_NOTE = """\

@@ -2,6 +2,7 @@
 
 from hopline.message.errors import HoplineError, LocalError
 from hopline.message.identifier import (
+    COMMON_VERSION_TEXTS,
     MAX_VERSION,
     MessageIdentifier,
     Version,
@@ -20,6 +21,7 @@ from hopline.message.message import (
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
+    "COMMON_VERSION_TEXTS",
     "MAX_VERSION",
     "NO_FLOW",
     "TICKS_PER_MICROSECOND",

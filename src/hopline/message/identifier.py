@@ -15,7 +15,9 @@ MAX_VERSION = 0xFFFF
 
 _CONVENTIONAL_TEXT = re.compile(rb"(0|[1-9][0-9]{0,4})\.0")
 _COMMON_VERSIONS = {b"%d.0" % number: number for number in range(256)}
-_COMMON_TEXTS: dict[Version, bytes] = {number: text for text, number in _COMMON_VERSIONS.items()}
+
+# What nearly every version is as text; the fast paths of the first format know no others.
+COMMON_VERSION_TEXTS: dict[Version, bytes] = {number: text for text, number in _COMMON_VERSIONS.items()}
 
 
 def version_from_text(text: bytes) -> Version:
@@ -32,9 +34,6 @@ def version_from_text(text: bytes) -> Version:
 
 def version_to_text(version: Version) -> bytes:
     """Write a version as the first format does; the inverse of `version_from_text`."""
-    common = _COMMON_TEXTS.get(version)
-    if common is not None:
-        return common
     return version if isinstance(version, bytes) else b"%d.0" % version
 
 

@@ -9,13 +9,12 @@ from functools import lru_cache
 from struct import Struct
 
 from hopline.message import (
-    MAX_VERSION,
+    COMMON_VERSION_TEXTS,
     Message,
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
     version_from_text,
-    version_to_text,
 )
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
@@ -41,21 +40,25 @@ _TRACE_OPTIONS_ON_WIRE = {0: b"\x00\x00\x00\x00\x00\x00\x00\x00", 1: b"\x02\x00\
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
-def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[bytes, ...]:
-    """Give the frames of the callback_point entries."""
+def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[tuple[bytes, ...], bytes, bytes]:
+    """Give the frames of the callback_point entries, and those that describe them alone."""
     frames: list[bytes] = []
     for entry in callback_point:
-        if not isinstance(entry.version, int) or not 0 <= entry.version <= MAX_VERSION:
-            raise Unusual
-        frames += (version_to_text(entry.version), entry.identity)
+        frames += (COMMON_VERSION_TEXTS[entry.version], entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST:
         raise Unusual
-    return tuple(frames)
+    callback_point_count = len(callback_point)
+    callback_point_offset = 16 if callback_point_count else 0
+    return (
+        tuple(frames),
+        _pack_i32(callback_point_offset) if callback_point_offset else b"",
+        _pack_i32(callback_point_count) if callback_point_count else b"",
+    )
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
-def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[bytes, ...]:
-    """Give the frames of the routing entries."""
+def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...], bytes]:
+    """Give the frames of the routing entries, and those that describe them alone."""
     frames: list[bytes] = []
     for entry in routing:
         if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":
@@ -63,7 +66,11 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[bytes, ...]:
         frames += (entry.uri.encode(), entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST:
         raise Unusual
-    return tuple(frames)
+    routing_count = len(routing)
+    return (
+        tuple(frames),
+        _pack_i32(routing_count) if routing_count else b"",
+    )
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -77,44 +84,56 @@ def _uri(raw: bytes) -> str:
 def encode(message: Message, limits: Limits) -> list[bytes]:
     """Write a message of the usual shape as FIRST_TICKS."""
     (body,) = message.bodies
+    socket_identity = message.socket_identity
     callback_point = message.callback_point
     routing = message.routing
     callback_point_count = len(callback_point)
     routing_count = len(routing)
-    frames = [message.socket_identity, b""]
-    frames += _routing_frames(routing)
-    frames += _callback_point_frames(callback_point)
-    callback_point_offset = 16 if callback_point_count else 0
+    (
+        callback_point_frames,
+        callback_point_offset_frame,
+        callback_point_count_frame,
+    ) = _callback_point_frames(callback_point)
+    (
+        routing_frames,
+        routing_count_frame,
+    ) = _routing_frames(routing)
     routing_offset = 16 + 2 * callback_point_count if routing_count else 0
-    if not isinstance(message.version, int) or not 0 <= message.version <= MAX_VERSION:
-        raise Unusual
+    total = 16 + 2 * callback_point_count + 2 * routing_count + 1
     hops = message.hops
     if hops < 0:
         raise Unusual
-    frames += (
+    headers = (
         _pack_i32(hops),
-        _pack_i32(routing_count) if routing_count else b"",
+        routing_count_frame,
         _pack_i32(routing_offset) if routing_offset else b"",
         _TRACE_OPTIONS_ON_WIRE[message.trace_options],
-        version_to_text(message.version),
+        COMMON_VERSION_TEXTS[message.version],
         message.identity,
         message.receiver_identity,
         _DISTRIBUTION_ON_WIRE[message.distribution],
         message.correlation_id,
-        _pack_i32(callback_point_count) if callback_point_count else b"",
-        _pack_i32(callback_point_offset) if callback_point_offset else b"",
+        callback_point_count_frame,
+        callback_point_offset_frame,
         message.callback_receiver_identity,
         _pack_i64(message.ttl_ticks),
         b"",
     )
     if (
-        len(b"".join(frames)) + len(body) > limits.usual_size
-        or len(frames) >= limits.usual_frames
+        len(b"".join(headers)) + len(body) + len(socket_identity) + 2 * LARGEST_USUAL_LIST > limits.usual_size
+        or total > limits.usual_frames
         or body.__class__ is not bytes
+        or socket_identity.__class__ is not bytes
     ):
         raise Unusual
-    frames.append(body)
-    return frames
+    return [
+        socket_identity,
+        b"",
+        *routing_frames,
+        *callback_point_frames,
+        *headers,
+        body,
+    ]
 
 
 def decode(frames: Sequence[bytes], limits: Limits) -> Message:

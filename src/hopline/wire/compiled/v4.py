@@ -36,19 +36,24 @@ _pack_words = Struct("<4H").pack
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
-def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[bytes, ...]:
-    """Give the frames of the callback_point entries."""
+def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[tuple[bytes, ...], bytes]:
+    """Give the frames of the callback_point entries, and those that describe them alone."""
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (entry.partition, _pack_u16(entry.version), entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST:
         raise Unusual
-    return tuple(frames)
+    callback_point_count = len(callback_point)
+    callback_point_offset = 18 if callback_point_count else 0
+    return (
+        tuple(frames),
+        _pack_words(callback_point_offset, callback_point_count, 3, 0),
+    )
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
-def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[bytes, ...]:
-    """Give the frames of the routing entries."""
+def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...]]:
+    """Give the frames of the routing entries, and those that describe them alone."""
     frames: list[bytes] = []
     for entry in routing:
         if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":
@@ -56,7 +61,7 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[bytes, ...]:
         frames += (entry.uri.encode(), entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST:
         raise Unusual
-    return tuple(frames)
+    return (tuple(frames),)
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -70,23 +75,25 @@ def _uri(raw: bytes) -> str:
 def encode(message: Message, limits: Limits) -> list[bytes]:
     """Write a message of the usual shape as V4."""
     (body,) = message.bodies
+    socket_identity = message.socket_identity
     callback_point = message.callback_point
     routing = message.routing
     callback_point_count = len(callback_point)
     routing_count = len(routing)
-    frames = [message.socket_identity, b""]
-    frames += _routing_frames(routing)
-    frames += _callback_point_frames(callback_point)
-    callback_point_offset = 18 if callback_point_count else 0
+    (
+        callback_point_frames,
+        callbacks_frame,
+    ) = _callback_point_frames(callback_point)
+    (routing_frames,) = _routing_frames(routing)
     routing_offset = 18 + 3 * callback_point_count if routing_count else 0
     body_offset = 18 + 3 * callback_point_count + 2 * routing_count
-    frames += (
+    headers = (
         message.callback_receiver_node_identity,
         _pack_i64(message.callback_key),
         message.domain.encode(),
         message.signature,
         _pack_words(routing_offset, routing_count, 2, message.hops),
-        _pack_words(callback_point_offset, callback_point_count, 3, 0),
+        callbacks_frame,
         message.receiver_identity,
         message.callback_receiver_identity,
         message.receiver_node_identity,
@@ -100,13 +107,20 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         b"\x04\x00\x00\x00",
     )
     if (
-        len(b"".join(frames)) + len(body) > limits.usual_size
-        or len(frames) >= limits.usual_frames
+        len(b"".join(headers)) + len(body) + len(socket_identity) + 2 * LARGEST_USUAL_LIST > limits.usual_size
+        or body_offset + 2 > limits.usual_frames
         or body.__class__ is not bytes
+        or socket_identity.__class__ is not bytes
     ):
         raise Unusual
-    frames.insert(2, body)
-    return frames
+    return [
+        socket_identity,
+        b"",
+        body,
+        *routing_frames,
+        *callback_point_frames,
+        *headers,
+    ]
 
 
 def decode(frames: Sequence[bytes], limits: Limits) -> Message:

@@ -67,7 +67,7 @@ def _routing_bytes(routing: tuple[RoutingEntry, ...]) -> bytes:
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _callback_point_bytes(callback_point: tuple[MessageIdentifier, ...]) -> bytes:
     """Write the callback_point entries."""
-    parts: list[bytes] = []
+    parts: list[bytes] = [_pack_u16(len(callback_point))]
     for entry in callback_point:
         partition = entry.partition
         identity = entry.identity
@@ -164,7 +164,6 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
             signature,
             _pack_words(routing_count, message.hops, 0, 0),
             _routing_bytes(routing),
-            _pack_u16(callback_point_count),
             _callback_point_bytes(callback_point),
             _pack_u32(len(callback_receiver_identity)),
             callback_receiver_identity,

@@ -1,0 +1,1 @@
+"""Programs that print ratios against named peers, measured in the same run."""
