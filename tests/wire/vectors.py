@@ -7,10 +7,7 @@ readers return both lists reversed: here they are turned back, because ours keep
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hopline import Message, MessageIdentifier, RoutingEntry
+from hopline.cli.sources import vector_bytes
 from hopline.message import version_from_text
 from hopline.wire import Layout, layouts
 
@@ -92,14 +90,7 @@ def frames_of(raw: list[Any]) -> list[bytes]:
 
 def bytes_of(raw: Any) -> bytes:
     """Read bytes as the vectors write them; a null reference is nothing."""
-    if raw is None:
-        return b""
-    if isinstance(raw, str):
-        return bytes.fromhex(raw)
-    content = zlib.decompress(base64.b64decode(raw["zlib_b64"]))
-    assert len(content) == raw["len"]
-    assert hashlib.sha256(content).hexdigest() == raw["sha256"]
-    return content
+    return vector_bytes(raw, "vectors")
 
 
 def version_of(raw: Any) -> int | bytes:
