@@ -215,8 +215,8 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
     if "delimiter" in targets:
         body += ["if delimiter:", "    raise Unusual"]
     if layout.has_body_offset:
-        body += ["if body_count != 1 or not body_offset:", "    raise Unusual"]
-        body += ["body = frames[-body_offset]"]
+        counted = "" if layout is V4 else "body_count != 1 or "  # V4 has looked at it before
+        body += [f"if {counted}not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
         body += ['size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))']
     else:
         body += ['size = len(b"".join(frames[:-1]))']

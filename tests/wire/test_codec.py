@@ -23,7 +23,7 @@ from hopline import (
 )
 from hopline.wire import Layout, Reason, detect, layouts
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import MOST_SHAPES
+from hopline.wire.shapes import MOST_SHAPES, Shape, cutters
 from tests.wire.test_laws import assert_both_paths_agree
 
 HELLO = Message(b"HELLO", bodies=(b"world",))
@@ -233,9 +233,19 @@ def test_time_and_memory_stay_bounded_whatever_a_message_claims() -> None:
 
 
 def test_the_memory_for_shapes_is_bounded() -> None:
+    shapes: dict[int, Shape] = {}
+    cut_head, cut = cutters(layouts.V6, ("identity",), shapes)
     for length in range(MOST_SHAPES + 100):
-        message = Message(b"x" * length)
-        assert decode(encode(message, WireFormat.V6)) == message
+        meta = encode(Message(b"x" * length), WireFormat.V6)[-1]
+        assert b"x" * length in cut(meta)
+        assert b"x" * length in cut_head(meta)
+    assert len(shapes) == MOST_SHAPES
+
+
+def test_a_v6_message_behind_a_very_long_envelope_is_not_taken_for_the_first_format() -> None:
+    frames = [b"peer"] * 30 + encode(HELLO.clone(bodies=(b"",)), WireFormat.V6)
+    assert decode(frames).wire_format == "v6"
+    assert peek(frames).wire_format == "v6"
 
 
 # -- what cannot be written --------------------------------------------------------------------------------------------

@@ -76,11 +76,6 @@ def test_detection_never_confuses_formats_whatever_the_envelope(
     assert read.clone(socket_identity=b"") == message.clone(socket_identity=b"")
 
 
-def test_a_v6_message_behind_a_very_long_envelope_is_not_taken_for_the_first_format() -> None:
-    frames = encode(Message(b"HELLO"), layouts.V6)
-    assert decode([b"peer"] * 30 + frames).wire_format == "v6"
-
-
 EXTRA = st.lists(st.binary(max_size=10), max_size=3)
 
 

@@ -161,7 +161,7 @@ def vector_bytes(raw: Any, place: str) -> bytes:
 
 def read_folder(folder: Path) -> Iterator[Found]:
     """Give the messages of every capture segment below a folder, in the order of their names."""
-    segments = sorted(folder.rglob(f"*{CAPTURE_SUFFIX}"))
+    segments = sorted(path for path in folder.rglob(f"*{CAPTURE_SUFFIX}") if path.is_file())
     if not segments:
         raise SourceError(f"{folder}: no {CAPTURE_SUFFIX} files in it")
     for segment in segments:

@@ -25,7 +25,9 @@ Values = tuple[Any, ...]
 Cut = Callable[[bytes], Values]
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
+    """What was measured once: the sizes, and the structs that cut frames with these sizes."""
+
     head_sizes: tuple[int, ...]
     cut_head: Cut
     sizes: tuple[int, ...]
@@ -77,17 +79,18 @@ def _code(row: Field, size: int, wanted: Container[str] | None) -> str:
     return f"I{size}{'s' if is_wanted else 'x'}"
 
 
-def cutters(layout: Layout, routing_fields: Container[str]) -> tuple[Cut, Cut]:
+def cutters(layout: Layout, routing_fields: Container[str], shapes: dict[int, Shape] | None = None) -> tuple[Cut, Cut]:
     """Make the functions that give the routing fields of the head, and the values of the whole frame.
 
-    The order is that of `cut_names`; in the whole, the entries are one value between head and tail.
+    The order is that of `cut_names`; in the whole, the entries are one value between head and tail. `shapes` is what
+    they remember, of their own if not given.
     """
     head, entries, tail = sections(layout)
     head_sizes_of = _sizes_of(cut_names(head, routing_fields))
     sizes_of = _sizes_of([*cut_names(head), "entries", *cut_names(tail)])
-    shapes: dict[int, _Shape] = {}
+    shapes = {} if shapes is None else shapes
 
-    def measured(meta: bytes) -> _Shape:
+    def measured(meta: bytes) -> Shape:
         numbers: dict[str, int] = {}
         head_sizes, start = _measure(head, meta, 0, numbers)
         end = start
@@ -103,7 +106,7 @@ def cutters(layout: Layout, routing_fields: Container[str]) -> tuple[Cut, Cut]:
         view_code = "".join(_code(row, size, routing_fields) for row, size in zip(head, head_sizes, strict=True))
         cut = Struct(f"<{head_code}{end - start}s{tail_code}").unpack_from
         cut_head = Struct(f"<{view_code}").unpack_from
-        shape = _Shape(head_sizes_of(cut_head(meta)), cut_head, sizes_of(cut(meta)), cut)
+        shape = Shape(head_sizes_of(cut_head(meta)), cut_head, sizes_of(cut(meta)), cut)
         if len(shapes) < MOST_SHAPES:
             shapes.setdefault(len(meta), shape)
         return shape

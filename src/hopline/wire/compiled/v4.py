@@ -159,7 +159,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         or (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18
     ):
         raise Unusual
-    if body_count != 1 or not body_offset:
+    if not body_offset:
         raise Unusual
     body = frames[-body_offset]
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))

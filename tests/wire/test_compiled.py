@@ -1,0 +1,211 @@
+"""When the fast paths decline. What they decline is then read and written carefully, with the same result."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from tools.compile_layouts import VIEW_ORDER
+
+from hopline import Limits, Message, MessageIdentifier, RoutingEntry, decode, encode
+from hopline.wire import DEFAULT_LIMITS, Layout, layouts
+from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v6
+from hopline.wire.reader import Reader
+from hopline.wire.shapes import cutters
+from hopline.wire.unusual import LARGEST_USUAL_LIST, STUMBLES
+
+COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
+FIRSTS = [layouts.FIRST, layouts.FIRST_TICKS]
+MULTIPART = [layout for layout in COMPILED if not layout.meta]
+WITH_DESCRIPTORS = [layouts.V4, layouts.V5]
+
+HELLO = Message(b"HELLO", bodies=(b"world",))
+LONG = b"x" * (LARGEST_USUAL_LIST + 1)
+TRACED = HELLO.push_router_address("tcp://1:2", b"router").clone(callback_point=(MessageIdentifier(b"ANSWER"),))
+
+
+def name_of(value: object) -> str:
+    return value.name if isinstance(value, Layout) else ""
+
+
+def declines_to_write(message: Message, layout: Layout, limits: Limits = DEFAULT_LIMITS) -> None:
+    with pytest.raises(STUMBLES):
+        ENCODERS[layout.name](message, limits)
+
+
+def declines_to_read(frames: list[bytes], layout: Layout, limits: Limits = DEFAULT_LIMITS) -> None:
+    with pytest.raises(STUMBLES):
+        DECODERS[layout.name](frames, limits)
+
+
+@pytest.mark.parametrize("layout", COMPILED, ids=name_of)
+def test_the_usual_message_takes_the_fast_path_both_ways(layout: Layout) -> None:
+    frames = ENCODERS[layout.name](TRACED, DEFAULT_LIMITS)
+    assert DECODERS[layout.name](frames, DEFAULT_LIMITS) == TRACED
+    assert VIEWS[layout.name](frames).identifier == TRACED.identifier
+
+
+@pytest.mark.parametrize("layout", COMPILED, ids=name_of)
+@pytest.mark.parametrize(
+    "message",
+    [
+        HELLO.clone(routing=(RoutingEntry("tcp://1:2", LONG),)),
+        HELLO.clone(callback_point=(MessageIdentifier(LONG),)),
+    ],
+    ids=["routing", "callbacks"],
+)
+def test_long_lists_are_not_remembered(layout: Layout, message: Message) -> None:
+    declines_to_write(message, layout)
+    frames = encode(message, layout)
+    assert decode(frames, first=layout if layout in FIRSTS else layouts.FIRST) == message
+    assert Reader(frames, layout).read() == message
+
+
+@pytest.mark.parametrize("layout", COMPILED, ids=name_of)
+@pytest.mark.parametrize(
+    "limits", [Limits(frames=3), Limits(entries=1), Limits(frame_size=50), Limits(message_size=50)], ids=str
+)
+def test_what_may_be_beyond_a_limit_is_looked_at_carefully(layout: Layout, limits: Limits) -> None:
+    large = TRACED.push_router_address("tcp://3:4", b"router")
+    declines_to_write(large, layout, limits)
+    declines_to_read(encode(large, layout), layout, limits)
+
+
+@pytest.mark.parametrize("layout", COMPILED, ids=name_of)
+@pytest.mark.parametrize(
+    "changes", [{"bodies": ("text",)}, {"socket_identity": "text"}, {"bodies": (b"1", b"2")}], ids=str
+)
+def test_odd_bodies_and_types_are_left_to_the_careful_writer(layout: Layout, changes: dict[str, object]) -> None:
+    declines_to_write(HELLO.clone(**changes), layout)
+
+
+@pytest.mark.parametrize("layout", FIRSTS, ids=name_of)
+def test_numbers_that_the_first_format_refuses_are_declined(layout: Layout) -> None:
+    declines_to_write(HELLO.clone(hops=-1), layout)
+    declines_to_write(HELLO.clone(version=1000), layout)
+    for position, content in ((15, struct.pack("<i", -1)), (2, b"no delimiter"), (8, b"\x02\0\0\0")):
+        frames = encode(HELLO, layout)
+        frames[-position] = content
+        declines_to_read(frames, layout)
+        with pytest.raises(STUMBLES):
+            VIEWS[layout.name](frames)
+
+
+def test_a_lifetime_that_is_no_whole_millisecond_is_declined() -> None:
+    declines_to_write(HELLO.clone(ttl_ticks=1), layouts.FIRST)
+    frames = encode(HELLO, layouts.FIRST)
+    frames[-3] = struct.pack("<q", 2**62)
+    declines_to_read(frames, layouts.FIRST)
+
+
+@pytest.mark.parametrize("layout", [*FIRSTS, layouts.V4], ids=name_of)
+@pytest.mark.parametrize("uri", ["tcp://1:2/", "other:scheme", "nowhere"])
+def test_unusual_uris_are_declined(layout: Layout, uri: str) -> None:
+    declines_to_write(HELLO.push_router_address(uri, b"r"), layout)
+    for odd in (b"other:scheme", b"tcp://" + LONG):
+        frames = encode(TRACED, layout)
+        frames[frames.index(b"tcp://1:2")] = odd
+        declines_to_read(frames, layout)
+
+
+@pytest.mark.parametrize("layout", MULTIPART, ids=name_of)
+def test_entries_that_lead_outside_are_declined(layout: Layout) -> None:
+    for name in ("routing", "callback_point"):
+        for offset in (0, 100):
+            frames = encode(TRACED, layout)
+            point_entries(frames, layout, name, offset)
+            declines_to_read(frames, layout)
+
+
+def point_entries(frames: list[bytes], layout: Layout, name: str, offset: int) -> None:
+    for row in layout.fixed:
+        names = [word.name for word in row.words]
+        if row.name == f"{name}.offset":
+            frames[-row.position] = struct.pack("<i", offset)
+        elif f"{name}.offset" in names:
+            frames[-row.position] = struct.pack("<H", offset) + frames[-row.position][2:]
+
+
+@pytest.mark.parametrize("layout", WITH_DESCRIPTORS, ids=name_of)
+@pytest.mark.parametrize("body", [(0, 1), (18, 2), (18, 0), (100, 1)], ids=str)
+def test_odd_bodies_are_left_to_the_careful_reader(layout: Layout, body: tuple[int, int]) -> None:
+    for message in (HELLO, TRACED):
+        frames = encode(message, layout)
+        frames[-2] = struct.pack("<4H", *body, 0, 0)
+        declines_to_read(frames, layout)
+
+
+def test_an_early_layout_under_the_number_four_is_declined() -> None:
+    for layout in (layouts.V4A, layouts.V4B, layouts.V4C, layouts.V4D, layouts.V4E):
+        frames = encode(HELLO, layout)
+        declines_to_read(frames, layouts.V4)
+        with pytest.raises(STUMBLES):
+            VIEWS["V4"](frames)
+
+
+def test_a_body_descriptor_that_is_too_short_makes_the_view_decline() -> None:
+    frames = encode(HELLO, layouts.V5)
+    frames[-2] = b""
+    with pytest.raises(STUMBLES):
+        VIEWS["V5"](frames)
+
+
+@pytest.fixture
+def fresh_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the shapes of whatever ran before."""
+    cut_head, cut = cutters(layouts.V6, VIEW_ORDER)
+    monkeypatch.setattr(v6, "_cut_head", cut_head)
+    monkeypatch.setattr(v6, "_cut", cut)
+
+
+# A V6 entry of 8 + 4 bytes: its size, the size of its text, no text, the size of its identity, four bytes of it.
+ENTRY = struct.pack("<iii", 12, 0, 4) + b"node"
+
+
+def with_entry(entry: bytes) -> list[bytes]:
+    frames = encode(HELLO.push_router_address("", b"node"), layouts.V6)
+    assert ENTRY in frames[-1]
+    frames[-1] = frames[-1].replace(ENTRY, entry)
+    return frames
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        struct.pack("<iii", 4, 0, 4) + b"node",
+        struct.pack("<iii", 11, 0, 4) + b"node",
+        struct.pack("<iii", 12, 0, 5) + b"node",
+        struct.pack("<iii", 12, 9, 4) + b"node",
+        struct.pack("<iii", -1, 0, 4) + b"node",
+        struct.pack("<iii", 12, -1, 4) + b"node",
+        struct.pack("<iii", 200, 0, 4) + b"node",
+    ],
+    ids=["far too small", "too small", "identity too long", "text too long", "negative", "negative text", "too large"],
+)
+@pytest.mark.usefixtures("fresh_shapes")
+def test_entries_whose_sizes_lie_are_declined(entry: bytes) -> None:
+    usual = with_entry(ENTRY)
+    assert DECODERS["V6"](usual, DEFAULT_LIMITS).routing[0].identity == b"node"  # so that the shape is known
+    declines_to_read(with_entry(entry), layouts.V6)
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_a_frame_of_a_known_length_with_other_sizes_is_measured_again() -> None:
+    one, other = Message(b"ABCD", partition=b"xy"), Message(b"AB", partition=b"wxyz")
+    for _ in range(2):
+        for message in (one, other):
+            frames = encode(message, layouts.V6)
+            assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
+            assert VIEWS["V6"](frames).identifier == message.identifier
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+@pytest.mark.parametrize("sizes", [(14, 4), (18, 9), (17, 8)], ids=["ends before", "identity too long", "too small"])
+def test_a_list_that_does_not_fill_its_section_is_declined(sizes: tuple[int, int]) -> None:
+    message = HELLO.clone(callback_point=(MessageIdentifier(b"ABCDEFGH"),), callback_receiver_identity=b"")
+    frames = encode(message, layouts.V6)
+    assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
+    entry = struct.pack("<iiHi", 18, 0, 1, 8) + b"ABCDEFGH"
+    assert entry in frames[-1]
+    frames[-1] = frames[-1].replace(entry, struct.pack("<iiHi", sizes[0], 0, 1, sizes[1]) + b"ABCDEFGH")
+    declines_to_read(frames, layouts.V6)
