@@ -242,6 +242,14 @@ def test_the_memory_for_shapes_is_bounded() -> None:
     assert len(shapes) == MOST_SHAPES
 
 
+def test_a_meta_frame_alone_is_too_little_even_if_it_names_itself_as_the_body() -> None:
+    meta = encode(HELLO, WireFormat.V6)[-1]
+    alone = [meta[:-8] + words(1, 1, 0, 0)]
+    assert fault(alone).reason is Reason.TOO_FEW_FRAMES
+    assert_both_paths_agree(alone, layouts.V6)
+    assert decode([b"", *alone]).body == alone[0]
+
+
 def test_a_v6_message_behind_a_very_long_envelope_is_not_taken_for_the_first_format() -> None:
     frames = [b"peer"] * 30 + encode(HELLO.clone(bodies=(b"",)), WireFormat.V6)
     assert decode(frames).wire_format == "v6"

@@ -48,7 +48,7 @@ class _FastPaths(Generic[_Path]):
             if path is not None:
                 return path
         elif last[0] == 6 and last[1] == 0:
-            return self.v6 if len(frames) < FIRST_FRAMES else None
+            return self.v6 if 1 < len(frames) < FIRST_FRAMES else None
         return self.first.get(first)
 
 

@@ -34,7 +34,7 @@ def _routing(uri: Type) -> Entries:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# The first format: unversioned; the body comes last. Its document is seed 001.
+# The format of the first document: unversioned; the body comes last.
 # --------------------------------------------------------------------------------------------------------------------
 
 _FIRST_ROWS = (
@@ -138,7 +138,7 @@ FIRST_TICKS = replace(
 )
 
 # --------------------------------------------------------------------------------------------------------------------
-# V4 (seed document 000) and V5 (seed document 002): the same table under two headings.
+# V4 and V5: one table in two documents, under two headings.
 # --------------------------------------------------------------------------------------------------------------------
 
 _V5_ROWS = (
