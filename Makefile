@@ -23,12 +23,16 @@ setup: $(READY) ## Make the virtual environment with the pinned dependencies
 demo: $(READY) ## Show what Hopline does, end to end
 	@$(BIN)/python examples/wire_tour.py
 
-test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%
+test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%; ARGS='-k word' runs some, without
+ifdef ARGS
+	@$(BIN)/pytest $(ARGS)
+else
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage run -m pytest
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --include='src/hopline/wire/*' --fail-under=100
 	@$(BIN)/coverage report --include='src/hopline/*' --omit='src/hopline/wire/*'
+endif
 
 lint: $(READY) ## Style, types and import rules
 	@$(BIN)/ruff check .

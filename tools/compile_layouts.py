@@ -230,7 +230,7 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
 
 def size_check() -> Iterator[str]:
     """Emit the refusal of what may be beyond a limit. Joining the small frames is the fastest way to add them up."""
-    yield "if total > limits.usual_frames or size + len(body) > limits.usual_size:"
+    yield "if total > limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:"
     yield "    raise Unusual"
 
 
@@ -621,6 +621,7 @@ def decode_meta(layout: Layout) -> Iterator[str]:
         f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
         "if (",
         "    total > limits.frames",
+        "    or body.__class__ is not bytes",
         "    or sum(map(len, frames)) > limits.usual_size",
         *(f"    or len({name}) > limits.entries" for name in groups),
         "):",

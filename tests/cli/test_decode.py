@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from typer.testing import CliRunner, Result
 import hopline
 from hopline import Message, WireFormat, encode
 from hopline.cli import app
+from hopline.cli.sources import SourceError, find_messages
 from hopline.wire import layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
@@ -38,6 +40,7 @@ def test_a_message_is_shown_from_the_end_with_names_values_and_meanings(wire_for
     lines = result.output.splitlines()
     assert layouts.CANONICAL[wire_format].title in lines[0]
     assert lines[2].startswith("n-1")
+    assert not any(line.endswith(" ") for line in lines)
     shown = {line[7:].split()[0]: line for line in lines[2:] if line[7:].split()}
     assert "'HELLO'" in shown["identity*"]
     assert "the kind of message" in shown["identity*"]
@@ -56,7 +59,7 @@ def test_a_fault_is_pointed_at_below_what_is_good() -> None:
     assert lines[at - 1].split()[0] == "body.count"
     assert lines[at + 1].strip() == "expected 8 bytes (i64)"
     assert lines[at + 2].strip() == "found    3 bytes 010203"
-    assert "frames above it were not read" in lines[at + 3]
+    assert "20 frames above it not read" in lines[at + 3]
 
 
 def test_a_message_of_no_known_format_is_shown_raw() -> None:
@@ -102,6 +105,41 @@ def test_frames_may_stand_one_on_a_line_and_messages_apart(tmp_path: Path) -> No
     assert [line.split()[1] for line in result.output.splitlines()] == ["V5", "FIRST"]
 
 
+def test_messages_of_both_kinds_of_lines_keep_their_order() -> None:
+    bar_line = bars(encode(HELLO, WireFormat.V6))
+    one_a_line = "\n".join(frame.hex() or "-" for frame in encode(HELLO, WireFormat.V5))
+    result = run("-s", stdin=f"\ufeff{one_a_line}\n{bar_line}  # a comment\n{one_a_line}\n\n\n---\n{bar_line}")
+    assert [line.split()[2] for line in result.output.splitlines()] == ["V5", "V6", "V5", "V6"]
+    assert result.exit_code == 0
+
+
+def test_hex_may_be_written_as_people_write_it() -> None:
+    frames = encode(HELLO, WireFormat.V6)
+    text = "|".join(" ".join(f"0X{byte:02X}" for byte in frame) for frame in frames)
+    assert "HELLO/1" in run("-s", "--hex", text).output
+
+
+def test_the_json_that_was_written_can_be_read() -> None:
+    written = run(str(VECTORS / "v5.json"), "--json", "--limit", "3").output
+    again = run("--json", stdin=written).output
+    assert [json.loads(line)["frames"] for line in again.splitlines()] == [
+        json.loads(line)["frames"] for line in written.splitlines()
+    ]
+
+
+def test_a_file_and_hex_or_two_kinds_of_output_exclude_each_other() -> None:
+    assert "not both" in run("a.hex", "--hex", "00|00").stderr
+    assert "not both" in run("-s", "--json", "--hex", "00|00").stderr
+
+
+def test_labels_are_escaped_too() -> None:
+    document = {"cases": [{"name": "\x1b[31mEVIL\n", "frames": ["00", "00"]}]}
+    for arguments in (["-s"], []):
+        result = run(*arguments, stdin=json.dumps(document))
+        assert "\x1b" not in result.output
+        assert "\\x1b[31mEVIL\\n" in result.output
+
+
 def test_standard_input_is_read_by_default() -> None:
     assert "HELLO/1" in run("--summary", stdin=bars(encode(HELLO, WireFormat.V6)) + "\n").output
     assert "HELLO/1" in run("-", "-s", stdin=bars(encode(HELLO, WireFormat.V6)) + "\n").output
@@ -137,12 +175,15 @@ def test_captures_are_read_file_by_file_and_row_by_row(tmp_path: Path) -> None:
     day = tmp_path / "date=2026-01-01"
     day.mkdir()
     both = [encode(HELLO, WireFormat.V5), encode(HELLO, WireFormat.V6)]
-    capture(day / "b.parquet", [*both], seq=[1, 2], event=["sent", None])
+    capture(day / "b.PARQUET", [*both], seq=[1, 2], event=["sent", None])
     capture(day / "a.parquet", [both[0], None])
     result = run(str(tmp_path), "--summary")
     lines = result.output.splitlines()
-    assert [line.split()[0] for line in lines] == ["a.parquet:1", "a.parquet:2", "b.parquet:1", "b.parquet:2"]
-    assert lines[2].startswith("b.parquet:1 1 sent  V5  HELLO/1")
+    day = "date=2026-01-01"
+    assert [line.split()[0] for line in lines] == [
+        f"{day}/{place}" for place in ("a.parquet:1", "a.parquet:2", "b.PARQUET:1", "b.PARQUET:2")
+    ]
+    assert lines[2].startswith(f"{day}/b.PARQUET:1 1 sent  V5  HELLO/1")
     assert "too_few_frames" in lines[1]
     assert result.exit_code == 1
 
@@ -185,15 +226,25 @@ def bad_files(folder: Path) -> dict[str, str]:
     pq.write_table(pa.table({"a": [1], "b": [2]}), folder / "foreign.parquet")
     (folder / "nothing").mkdir()
     (folder / "folder.parquet").mkdir()
+    pq.write_table(pa.table({"frames": [[1]]}), folder / "integers.parquet")
+    pq.write_table(pa.table({"frames": [b"x"]}), folder / "flat.parquet")
+    (folder / "odd_digits.hex").write_text("00|050|11\n", encoding="utf-8")
+    (folder / "number.json").write_text('{"frames": 5}', encoding="utf-8")
     return {
-        "missing.hex": "no such file",
-        "odd.hex": "odd.hex:1: not hex: '0g'",
+        "missing.hex": "No such file",
+        "odd.hex": "odd.hex:1, frame 2: not hex: '0g'",
+        "odd_digits.hex": "odd_digits.hex:1, frame 2: an odd number of hex digits: '050'",
+        "integers.parquet": "the column 'frames' must be a list of binary, and is list<",
+        "flat.parquet": "the column 'frames' must be a list of binary, and is binary",
+        "folder.parquet": "no .parquet files in it",
+        "number.json": "no messages in it",
+        "|".join(["00"] * 200): "a message itself goes behind --hex",
         "long.hex": "zzz...'",
         "broken.json": "broken.json:1: not JSON",
-        "numbers.json": "not a frame",
-        "bad.json": "not a frame",
+        "numbers.json": "numbers: frame 0: neither hex nor compressed bytes",
+        "bad.json": "neither hex nor compressed bytes",
         "lie.json": "do not have the hash",
-        "cut.json": "not a frame",
+        "cut.json": "neither hex nor compressed bytes",
         "empty.json": "no messages in it",
         "binary.hex": "neither text nor a .parquet file",
         "broken.parquet": "not a readable Parquet file",
@@ -204,7 +255,7 @@ def bad_files(folder: Path) -> dict[str, str]:
 
 def test_unusable_input_gets_one_clear_error(tmp_path: Path) -> None:
     for name, complaint in bad_files(tmp_path).items():
-        result = run(str(tmp_path / name))
+        result = run(name if "|" in name else str(tmp_path / name))
         assert result.exit_code == 2, name
         assert complaint in result.stderr, name
         assert len(result.stderr.splitlines()) == 1, name
@@ -231,7 +282,24 @@ def test_without_pyarrow_captures_say_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = run(str(path))
     assert result.exit_code == 2
-    assert "pip install 'hopline[spark]'" in result.stderr
+    assert "pip install pyarrow" in result.stderr
+
+
+def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **options: Any) -> list[Any]:
+        options["onerror"](PermissionError(13, "Permission denied"))
+        return []
+
+    monkeypatch.setattr("os.walk", refuse)
+    result = run(str(tmp_path))
+    assert result.exit_code == 2
+    assert result.stderr == f"hopline decode: {str(tmp_path)[:60]}: Permission denied\n"
+
+
+def test_a_closed_standard_input_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SourceError, match="standard input is closed"):
+        list(find_messages("-"))
 
 
 def test_the_help_teaches() -> None:
@@ -254,8 +322,36 @@ def test_the_installed_command_runs_and_colours_only_terminals() -> None:
     assert "Usage" in installed().stdout + installed().stderr
 
 
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    hopline_command = str(Path(sys.executable).with_name("hopline"))
+    script = f"set -o pipefail; {command.replace('hopline', hopline_command)}"
+    return subprocess.run(["bash", "-c", script], cwd=VECTORS, capture_output=True, text=True, check=False)
+
+
 def test_a_closed_pipe_is_no_drama() -> None:
-    command = f"'{Path(sys.executable).with_name('hopline')}' decode '{VECTORS / 'v4.json'}' | head -n 1"
-    shell = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert len(shell.stdout.splitlines()) == 1
-    assert "Traceback" not in shell.stderr
+    done = shell("hopline decode v4.json | head -n 1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_full_disk_is_said() -> None:
+    done = shell("hopline decode v5.json > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr == "hopline decode: cannot write: No space left on device\n"
+
+
+def test_bytes_that_are_no_text_are_said_wherever_they_come_from() -> None:
+    done = shell("printf '\\xff' | PYTHONIOENCODING=utf-8:strict hopline decode")
+    assert done.returncode == 2
+    assert "standard input: neither text nor a .parquet file" in done.stderr
+
+
+def test_an_output_without_the_letters_gets_escapes() -> None:
+    done = shell("PYTHONIOENCODING=ascii hopline decode v5.json --only domain_non_ascii --limit 1")
+    assert done.returncode == 0
+    assert "\\u" in done.stdout
+
+
+def test_the_module_runs_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "hopline", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"hopline {hopline.__version__}\n"

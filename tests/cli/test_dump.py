@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hopline import Message, WireFormat, annotate, encode
-from hopline.cli.dump import WIDTH_FOR_MEANINGS, Dump, raw, shown, summary
+from hopline.cli.dump import NEEDED_WIDTH, dump, plural, printable, raw, shown, summary
 from hopline.wire import Annotation
 
 GUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
@@ -23,8 +23,8 @@ GUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
         ("receiver_identity", b"\x01" + GUID.encode(), f"actor '{GUID}'"),
         ("receiver_identity", b"\x00" + GUID.encode(), f"hub '{GUID}'"),
         ("signature", bytes(range(128, 144)), "16 bytes"),
-        ("signature", b"\x80\x81", ""),
-        ("callback_key", b"\x00", ""),
+        ("signature", b"\x80\x81", "8081"),
+        ("receiver_identity", b"\x00", "00"),
         ("domain", "", ""),
         ("domain", "orders", "'orders'"),
         ("domain", "x" * 100, "'" + "x" * 44 + "..."),
@@ -45,25 +45,39 @@ def test_bytes_are_shown_by_their_beginning() -> None:
     assert raw(bytes(1234)) == "00" * 12 + ".. (1,234)"
 
 
-def rendered(width: int, *, colour: bool = False) -> str:
-    console = Console(
-        file=io.StringIO(), width=width, force_terminal=colour, color_system="truecolor" if colour else None
-    )
-    console.print(Dump("one", annotate(encode(Message(b"HELLO"), WireFormat.V5))))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert isinstance(text, str)
-    return text
+def drawn(width: int) -> list[str]:
+    message = Message(b"HELLO", callback_receiver_identity=b"\x00" + GUID.encode())
+    return dump("one", annotate(encode(message, WireFormat.V5)), width).plain.splitlines()
 
 
-def test_a_narrow_terminal_gets_the_dump_without_meanings() -> None:
-    assert "the kind of message" in rendered(WIDTH_FOR_MEANINGS)
-    narrow = rendered(100)
-    assert "the kind of message" not in narrow
-    assert all(len(line) <= 100 for line in narrow.splitlines())
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 110, 130, 140, 150, 240])
+def test_the_dump_fits_the_terminal_and_loses_no_value(width: int) -> None:
+    lines = drawn(width)
+    assert max(map(len, lines[1:])) <= max(width, 60)
+    assert "value" in lines[1]
+    assert "'HELLO'" in "".join(lines)
+    assert GUID in "".join(line.strip() for line in lines)
+    assert ("bytes" in lines[1]) is (width >= NEEDED_WIDTH["bytes"])
+    assert ("the kind of" in "".join(lines)) is (width >= NEEDED_WIDTH["meaning"])
 
 
 def test_a_terminal_gets_colours() -> None:
-    assert "\x1b[" in rendered(160, colour=True)
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    with console.capture() as capture:
+        console.print(dump("one", annotate(encode(Message(b"HELLO"), WireFormat.V5)), 160))
+    assert "\x1b[" in capture.get()
+
+
+def test_reserved_words_are_shown_only_when_they_say_something() -> None:
+    frames = encode(Message(b"HELLO"), WireFormat.V5)
+    assert "reserved" not in dump("one", annotate(frames), 160).plain
+    frames[-5] = frames[-5][:6] + b"\x01\x00"
+    assert "reserved.3" in dump("one", annotate(frames), 160).plain
+
+
+def test_counts_and_labels_are_said_properly() -> None:
+    assert (plural(1, "frame"), plural(2, "frame"), plural(1234, "byte")) == ("1 frame", "2 frames", "1,234 bytes")
+    assert printable("caf\u00e9 \x1b[0m\n") == "caf\u00e9 \\x1b[0m\\n"
 
 
 def test_a_summary_needs_a_message_or_a_fault() -> None:

@@ -73,6 +73,7 @@ TWO_BYTE_TEXT = {("V4C", "version_258")}
 def test_decode_gives_the_fields_that_the_reference_read(case: Case) -> None:
     message = read(case)
     assert message == case.decoded
+    assert message.socket_identity == case.decoded.socket_identity
     assert message.wire_format is case.layout.wire_format
     assert Reader(case.frames, case.layout).read() == message
     assert Message(*peek(case.frames)[:3]).identifier == message.identifier

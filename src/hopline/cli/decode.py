@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from hopline.cli.dump import Dump, summary
+from hopline.cli.dump import dump, printable, summary
 from hopline.cli.machine import as_json
-from hopline.cli.sources import STANDARD_INPUT, Found, SourceError, find_messages, read_hex
-from hopline.wire import Layout, annotate, layouts
+from hopline.cli.sources import STANDARD_INPUT, SourceError, find_messages, read_hex
+from hopline.wire import Annotation, annotate, layouts
 
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
-PIPE_WIDTH = 200
+PIPE_WIDTH = 240
 
 MALFORMED, BAD_INPUT = 1, 2
 
@@ -30,7 +34,7 @@ EPILOG = """
 **Examples**
 
     hopline decode message.hex
-    hopline decode --hex '||42|...|0500'
+    hopline decode --hex '|||...|0500'
     hopline decode tests/data/vectors/v5.json --only callbacks_2
     hopline decode captures/ --summary
     hopline decode capture.parquet --json | jq .message
@@ -44,8 +48,12 @@ lone `-` an empty one, and `---` stands between messages. `#` starts a comment.
 
 def decode_command(
     source: Annotated[
-        str, typer.Argument(help="Hex lines, a vectors file (JSON), a capture (.parquet), a folder of captures, or -.")
-    ] = STANDARD_INPUT,
+        str | None,
+        typer.Argument(
+            help="Hex lines, a vectors file (JSON), a capture (.parquet), a folder of captures, or - for stdin.",
+            show_default="-",
+        ),
+    ] = None,
     hex_message: Annotated[
         str | None, typer.Option("--hex", help="Decode this message instead of a file: hex, | between frames.")
     ] = None,
@@ -54,7 +62,7 @@ def decode_command(
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Stop after this many messages.")] = None,
     one_line: Annotated[bool, typer.Option("--summary", "-s", help="One line a message.")] = False,
-    json_lines: Annotated[bool, typer.Option("--json", help="One JSON object a message, bytes as hex.")] = False,
+    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines: one object a message, bytes as hex.")] = False,
     first_ttl: Annotated[
         FirstTtl, typer.Option("--first-ttl", help="Unit of the first format's TTL: its document says ms.")
     ] = FirstTtl.MS,
@@ -64,25 +72,41 @@ def decode_command(
     The format is told by structure. Route selectors are marked with a star. Of a malformed message the good part is
     shown, with an arrow at the fault.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = PIPE_WIDTH
+    if hex_message is not None and source is not None:
+        raise typer.BadParameter("give a file or --hex, not both")
+    if one_line and json_lines:
+        raise typer.BadParameter("give --summary or --json, not both")
+    if hex_message is None and source in (None, STANDARD_INPUT) and sys.stdin is not None and sys.stdin.isatty():
+        typer.echo("Reading hex lines from the terminal; Ctrl-D ends them, --help says more.", err=True)
+    name = "--hex" if hex_message is not None else source or STANDARD_INPUT
+    found = find_messages(name) if hex_message is None else read_hex([hex_message], name)
     first = layouts.FIRST_TICKS if first_ttl is FirstTtl.TICKS else layouts.FIRST
+    draw = as_json if json_lines else _painter(summary if one_line else None)
     shown = malformed = 0
     try:
-        found = find_messages(source) if hex_message is None else read_hex(hex_message, "--hex")
         for message in found:
             if only is not None and only not in message.label:
                 continue
-            malformed += not _show(console, message, first, one_line=one_line, json_lines=json_lines, nth=shown)
+            annotation = annotate(message.frames, first=first)
+            if shown and not (json_lines or one_line):
+                _write("\n")
+            _write(draw(message.label, annotation) + "\n")
             shown += 1
+            malformed += annotation.fault is not None
             if shown == limit:
                 break
         if not shown:
             wanted = "no messages in it" if only is None else f"no message whose label contains {only!r}"
-            raise SourceError(f"{source if hex_message is None else '--hex'}: {wanted}")
+            raise SourceError(f"{'standard input' if name == STANDARD_INPUT else name}: {wanted}")
+        sys.stdout.flush()
     except SourceError as error:
-        typer.secho(f"hopline decode: {error}", err=True, fg="red")
+        _complain(str(error))
+        raise typer.Exit(BAD_INPUT) from None
+    except BrokenPipeError:
+        # Whoever read us has seen enough. What is still buffered must not fail at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _complain(f"cannot write: {error.strerror or error}")
         raise typer.Exit(BAD_INPUT) from None
     if malformed:
         raise typer.Exit(MALFORMED)
@@ -91,15 +115,26 @@ def decode_command(
 decode_command.__doc__ = f"{decode_command.__doc__}\n{EPILOG}"
 
 
-def _show(console: Console, found: Found, first: Layout, *, one_line: bool, json_lines: bool, nth: int) -> bool:
-    """Print one message and tell whether it could be read."""
-    annotation = annotate(found.frames, first=first)
-    if json_lines:
-        typer.echo(as_json(found.label, annotation))
-    elif one_line:
-        console.print(summary(found.label, annotation), soft_wrap=True)
-    else:
-        if nth:
-            console.print()
-        console.print(Dump(found.label, annotation))
-    return annotation.fault is None
+def _complain(text: str) -> None:
+    sys.stdout.flush()
+    typer.echo(f"hopline decode: {printable(text)}", err=True)
+
+
+def _write(text: str) -> None:
+    """Write, even to an output whose encoding lacks some letters."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _painter(one_line: Callable[[str, Annotation], Text] | None) -> Callable[[str, Annotation], str]:
+    """Make the function that draws a message in the colours that the terminal has."""
+    console = Console(highlight=False)
+    width = console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH
+
+    def paint(label: str, annotation: Annotation) -> str:
+        text = one_line(label, annotation) if one_line else dump(label, annotation, width)
+        with console.capture() as capture:
+            console.print(text, soft_wrap=True, end="")
+        return capture.get()
+
+    return paint

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from hopline.message import TICKS_PER_MICROSECOND
@@ -13,69 +13,83 @@ from hopline.wire import Annotation, Reading, RemoteError, Word
 
 SELECTOR_MARK = "*"
 WORD_INDENT = "  "
-WIDTH_FOR_MEANINGS = 130
+BETWEEN_COLUMNS = "  "
+
+# What a narrow terminal does without.
+NEEDED_WIDTH = {"meaning": 140, "bytes": 110}
+
+STYLES = {"frame": "blue", "value": "green", "bytes": "dim", "meaning": "italic dim"}
 
 _RAW_BYTES = 12
 _VALUE_CHARACTERS = 48
 _TICKS_PER_SECOND = 1_000_000 * TICKS_PER_MICROSECOND
 
 
-class Dump:
-    """One annotated message, ready for a rich console."""
-
-    def __init__(self, label: str, annotation: Annotation) -> None:
-        self.label = label
-        self.annotation = annotation
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        annotation = self.annotation
-        size = sum(map(len, annotation.frames))
-        title = annotation.layout.title if annotation.layout else "unknown format"
-        yield Text.assemble(
-            (self.label, "bold"), "  ", (title, "cyan"), f"  {len(annotation.frames)} frames, {size:,} bytes"
-        )
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
-        table.add_column("frame", no_wrap=True, min_width=5)
-        table.add_column("field", no_wrap=True)
-        table.add_column("bytes", no_wrap=True, style="dim")
-        table.add_column("value", overflow="fold")
-        if options.max_width >= WIDTH_FOR_MEANINGS:
-            table.add_column("meaning", style="italic dim", overflow="fold", min_width=30)
-        for reading in annotation.readings:
-            if reading.value or not reading.name.startswith("reserved."):
-                table.add_row(*_row(reading)[: len(table.columns)])
-        if annotation.readings:
-            yield table
-        if annotation.fault:
-            yield from _fault(annotation, annotation.fault)
+def dump(label: str, annotation: Annotation, width: int) -> Text:
+    """Draw one annotated message, as wide as the terminal."""
+    size = sum(map(len, annotation.frames))
+    title = annotation.layout.title if annotation.layout else "unknown format"
+    counts = f"{plural(len(annotation.frames), 'frame')}, {plural(size, 'byte')}"
+    lines = [Text.assemble((printable(label), "bold"), "  ", (title, "cyan"), f"  {counts}")]
+    rows = [_cells(reading) for reading in annotation.readings if _is_worth_a_row(reading)]
+    if rows:
+        lines += _table(rows, width)
+    if annotation.fault:
+        lines += _fault(annotation, annotation.fault)
+    return Text("\n").join(lines)
 
 
-def _row(reading: Reading) -> tuple[Text, Text, Text, Text, Text]:
-    selector = reading.row is not None and reading.row.selector
+def _is_worth_a_row(reading: Reading) -> bool:
+    return bool(reading.value) or not reading.name.startswith("reserved.")
+
+
+def _cells(reading: Reading) -> dict[str, str]:
     is_word = isinstance(reading.row, Word)
-    place = "" if is_word else f"n-{reading.position}" if reading.offset is None else f"  @{reading.offset}"
-    name = Text((WORD_INDENT if is_word else "") + reading.name)
-    if selector:
-        name.append(SELECTOR_MARK, "bold yellow")
-        name.stylize("yellow")
     has_parts = reading.value is None or isinstance(reading.value, tuple)
-    value = Text() if has_parts else Text(shown(reading.name, reading.value), "green")
-    meaning = reading.row.meaning if reading.row else ""
-    return Text(place, "blue"), name, Text("" if is_word else raw(reading.raw)), value, Text(meaning)
+    selector = reading.row is not None and reading.row.selector
+    place = f"n-{reading.position}" if reading.offset is None else f"  @{reading.offset}"
+    return {
+        "frame": "" if is_word else place,
+        "field": (WORD_INDENT if is_word else "") + reading.name + (SELECTOR_MARK if selector else ""),
+        "value": "" if has_parts else shown(reading.name, reading.value),
+        "bytes": "" if is_word else raw(reading.raw),
+        "meaning": reading.row.meaning if reading.row else "",
+    }
 
 
-def _fault(annotation: Annotation, fault: RemoteError) -> RenderResult:
-    """Point at the fault: what is wrong where, with the bytes, and the frames that stay unread above it."""
+def _table(rows: list[dict[str, str]], width: int) -> Iterator[Text]:
+    """Line the cells up; what does not fit behind the last column's start is wrapped there."""
+    columns = [name for name in ("frame", "field", "bytes", "value", "meaning") if width >= NEEDED_WIDTH.get(name, 0)]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
+    margin = sum(widths[name] + len(BETWEEN_COLUMNS) for name in columns[:-1])
+    room = max(width - margin, 16)
+    yield Text(BETWEEN_COLUMNS.join(name.ljust(widths[name]) for name in columns).rstrip(), "dim")
+    for row in rows:
+        first, *more = textwrap.wrap(row[columns[-1]], room, break_on_hyphens=False) or [""]
+        cells = [(row[name].ljust(widths[name]), _style(name, row)) for name in columns[:-1]]
+        line = Text(BETWEEN_COLUMNS).join(Text(text, style) for text, style in [*cells, (first, STYLES[columns[-1]])])
+        line.rstrip()
+        yield line
+        yield from (Text(" " * margin + text, STYLES[columns[-1]]) for text in more)
+
+
+def _style(column: str, row: dict[str, str]) -> str:
+    if column == "field":
+        return "yellow" if row["field"].endswith(SELECTOR_MARK) else ""
+    return STYLES[column]
+
+
+def _fault(annotation: Annotation, fault: RemoteError) -> Iterable[Text]:
+    """Point at the fault: what is wrong where, with the bytes, and what stays unread above it."""
     yield Text.assemble(("--> ", "bold red"), (f"{fault.place}  {fault.field}", "bold red"), f"  {fault.reason}")
     yield Text(f"    expected {fault.expected}")
     yield Text(f"    found    {fault.shown_found}", "red")
     read = {reading.position for reading in annotation.readings}
     unread = [above for above in range(1, len(annotation.frames) + 1) if above not in read and above != fault.position]
-    if unread and not read:
-        for above in unread:
-            yield Text.assemble((f"n-{above}".ljust(7), "dim"), (raw(annotation.frames[-above]), "dim"))
+    if read and unread:
+        yield Text(f"    {plural(len(unread), 'frame')} above it not read", "dim")
     elif unread:
-        yield Text(f"    {len(unread)} frames above it were not read", "dim")
+        yield from (Text(f"n-{above}".ljust(7) + raw(annotation.frames[-above]), "dim") for above in unread)
 
 
 def raw(content: bytes) -> str:
@@ -110,26 +124,36 @@ def _bytes(value: bytes) -> str:
     kind = {0: "hub ", 1: "actor "}.get(value[0], "")
     if kind and text[1:].isprintable() and len(text) > 1 and "\ufffd" not in text:
         return kind + _cut(repr(text[1:]))
-    return "" if len(value) <= _RAW_BYTES else f"{len(value):,} bytes"
+    return value.hex() if len(value) <= _RAW_BYTES else plural(len(value), "byte")
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _VALUE_CHARACTERS else text[: _VALUE_CHARACTERS - 3] + "..."
 
 
+def printable(text: str) -> str:
+    """Escape what a terminal might obey, and nothing else."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def plural(number: int, noun: str) -> str:
+    """Count things."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def summary(label: str, annotation: Annotation) -> Text:
     """Put a message into one line."""
     if annotation.fault:
-        return Text.assemble((label, "bold"), "  ", (str(annotation.fault), "red"))
+        return Text.assemble((printable(label), "bold"), "  ", (str(annotation.fault), "red"))
     message, size = annotation.message, sum(map(len, annotation.frames))
     if message is None or annotation.layout is None:
         raise ValueError("an annotation has a message or a fault")
     lists = f"routers {len(message.routing)}, callbacks {len(message.callback_point)}"
     return Text.assemble(
-        (label, "bold"),
+        (printable(label), "bold"),
         "  ",
         (annotation.layout.name, "cyan"),
         "  ",
-        (repr(str(message.identifier))[1:-1], "green"),
-        f"  hops {message.hops}, {lists}, {size:,} bytes",
+        (printable(str(message.identifier)), "green"),
+        f"  hops {message.hops}, {lists}, {plural(size, 'byte')}",
     )

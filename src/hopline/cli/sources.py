@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
+import os
 import re
+import string
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ CAPTURE_SUFFIX = ".parquet"
 BETWEEN_FRAMES = "|"
 BETWEEN_MESSAGES = "---"
 EMPTY_FRAME = "-"
+BYTE_ORDER_MARK = "\ufeff"
 
 _BATCH_ROWS = 1_024
-_SPACES_IN_HEX = re.compile(r"[\s:_]")
+_BETWEEN_DIGITS = re.compile(r"[\s:_]|(?<![0-9A-Fa-f])0[xX]")
 
 
 class SourceError(Exception):
@@ -37,86 +40,108 @@ class Found:
 
 
 def find_messages(source: str) -> Iterator[Found]:
-    """Give every message of a file, a folder of captures, or standard input."""
-    if source == STANDARD_INPUT:
-        yield from read_text(sys.stdin.read(), "standard input")
-        return
-    path = Path(source)
-    if not path.exists():
-        raise SourceError(f"{source}: no such file; give '{STANDARD_INPUT}' to read standard input")
-    if path.is_dir():
-        yield from read_folder(path)
-    elif path.suffix == CAPTURE_SUFFIX:
-        yield from read_capture(path)
-    else:
-        yield from read_text(_text_of(path), source)
-
-
-def _text_of(path: Path) -> str:
+    """Give every message of a file, a folder of captures, or standard input, as they are read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{path}: neither text nor a {CAPTURE_SUFFIX} file (byte {error.start} is no UTF-8)"
-        ) from None
+        yield from _find(source)
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from None
+        if isinstance(error, BrokenPipeError):
+            raise
+        hint = f"; a message itself goes behind --hex: {source[:20]}..." if BETWEEN_FRAMES in source else ""
+        raise SourceError(f"{source[:60]}: {error.strerror or error}{hint}") from None
+    except UnicodeDecodeError as error:
+        name = "standard input" if source == STANDARD_INPUT else source
+        raise SourceError(
+            f"{name}: neither text nor a {CAPTURE_SUFFIX} file (byte {error.start} is no UTF-8)"
+        ) from None
 
 
-def read_text(text: str, name: str) -> Iterator[Found]:
+def _find(source: str) -> Iterator[Found]:
+    path = Path(source)
+    if source == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise SourceError("standard input is closed; give a file")
+        yield from read_text(sys.stdin, "standard input")
+    elif path.is_dir():
+        yield from read_folder(path)
+    elif path.suffix.lower() == CAPTURE_SUFFIX:
+        yield from read_capture(path, path.name)
+    else:
+        with path.open(encoding="utf-8") as lines:
+            yield from read_text(lines, source)
+
+
+def read_text(lines: Iterable[str], name: str) -> Iterator[Found]:
     """Give the messages of a text: a vectors file if it is JSON, else hex."""
-    return read_vectors(text, name) if text.lstrip().startswith(("{", "[")) else read_hex(text, name)
+    start: list[str] = []
+    rest = iter(lines)
+    for line in rest:
+        start.append(line if start else line.removeprefix(BYTE_ORDER_MARK))
+        if line.strip():
+            break
+    if start and start[-1].lstrip().startswith(("{", "[")):
+        return read_vectors("".join([*start, *rest]), name)
+    return read_hex(chain(start, rest), name)
 
 
 # -- hex lines -------------------------------------------------------------------------------------------------------
 
 
-def read_hex(text: str, name: str) -> Iterator[Found]:
+def read_hex(lines: Iterable[str], name: str) -> Iterator[Found]:
     """Give the messages of hex lines.
 
     A line with ``|`` is a whole message, with a bar between frames. Otherwise each line is a frame, an empty line or a
-    lone ``-`` is an empty frame, and ``---`` stands between messages. Lines that start with ``#`` are skipped.
+    lone ``-`` is an empty frame, and ``---`` stands between messages; empty lines behind a message do not count. ``#``
+    starts a comment.
     """
     frames: list[bytes] = []
+    blank = 0  # empty lines since the last frame
     started = 1
-    for number, line in enumerate(text.splitlines(), start=1):
-        content = line.strip()
-        if content.startswith("#"):
-            continue
-        if BETWEEN_FRAMES in content:
-            parts = content.split(BETWEEN_FRAMES)
-            yield Found(f"{name}:{number}", [_frame(part, name, number) for part in parts])
-        elif content == BETWEEN_MESSAGES:
+    for number, line in enumerate(lines, start=1):
+        content, comment, _ = line.partition("#")
+        content = content.strip()
+        if BETWEEN_FRAMES in content or content == BETWEEN_MESSAGES:
             if frames:
                 yield Found(f"{name}:{started}", frames)
-            frames, started = [], number + 1
-        else:
-            frames.append(_frame(content, name, number))
-    if any(frames):
+            frames, blank, started = [], 0, number + 1
+            if content != BETWEEN_MESSAGES:
+                parts = enumerate(content.split(BETWEEN_FRAMES), start=1)
+                yield Found(f"{name}:{number}", [_frame(part, f"{name}:{number}, frame {at}") for at, part in parts])
+        elif content:
+            frames += [b""] * blank
+            frames.append(_frame(content, f"{name}:{number}"))
+            blank = 0
+        elif not comment:
+            blank += 1
+    if frames:
         yield Found(f"{name}:{started}", frames)
 
 
-def _frame(text: str, name: str, line: int) -> bytes:
-    digits = _SPACES_IN_HEX.sub("", text).removeprefix("0x")
-    if digits == EMPTY_FRAME:
+def _frame(text: str, place: str) -> bytes:
+    if text.strip() == EMPTY_FRAME:
         return b""
+    digits = _BETWEEN_DIGITS.sub("", text)
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        shown = digits if len(digits) <= 40 else digits[:37] + "..."
-        raise SourceError(f"{name}:{line}: not hex: {shown!r}") from None
+        shown = repr(text.strip() if len(text) <= 40 else text.strip()[:37] + "...")
+        odd = len(digits) % 2 and all(digit in string.hexdigits for digit in digits)
+        raise SourceError(f"{place}: {'an odd number of hex digits' if odd else 'not hex'}: {shown}") from None
 
 
 # -- vectors files ---------------------------------------------------------------------------------------------------
 
 
 def read_vectors(text: str, name: str) -> Iterator[Found]:
-    """Give the messages of a JSON file: whatever stands in a list under a key that starts with ``frames``."""
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SourceError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
-    yield from _walk(document, Path(name).stem, name)
+    """Give the messages of JSON, or JSON lines: whatever stands in a list under a key that starts with ``frames``."""
+    decoder, at = json.JSONDecoder(), 0
+    stem = Path(name).stem
+    while at < len(text):
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            raise SourceError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
+        yield from _walk(document, stem, name)
+        at += len(text[at:]) - len(text[at:].lstrip())
 
 
 def _walk(node: Any, label: str, name: str) -> Iterator[Found]:
@@ -127,7 +152,8 @@ def _walk(node: Any, label: str, name: str) -> Iterator[Found]:
         for key, value in node.items():
             if key.startswith("frames") and isinstance(value, list):
                 suffix = key.removeprefix("frames")
-                yield Found(label + suffix, [vector_bytes(frame, f"{name}: {label}") for frame in value])
+                places = ((frame, f"{name}: {label}: frame {at}") for at, frame in enumerate(value))
+                yield Found(label + suffix, [vector_bytes(frame, place) for frame, place in places])
             elif isinstance(value, list | dict):
                 yield from _walk(value, label if key in ("cases", "variants") else f"{label}/{key}", name)
 
@@ -142,17 +168,17 @@ def _title(item: Any, number: int) -> str:
 
 def vector_bytes(raw: Any, place: str) -> bytes:
     """Read bytes as vectors files write them: hex, or compressed when long; a null reference is nothing."""
+    if raw is None:
+        return b""
     try:
-        if raw is None:
-            return b""
         if isinstance(raw, str):
             return bytes.fromhex(raw)
         content = zlib.decompress(base64.b64decode(raw["zlib_b64"]))
         intact = hashlib.sha256(content).hexdigest() == raw["sha256"]
-    except (ValueError, TypeError, KeyError, binascii.Error, zlib.error) as error:
-        raise SourceError(f"{place}: not a frame: {error}") from None
+    except (ValueError, TypeError, KeyError, zlib.error):
+        raise SourceError(f"{place}: neither hex nor compressed bytes") from None
     if not intact:
-        raise SourceError(f"{place}: a frame's bytes do not have the hash that stands beside them")
+        raise SourceError(f"{place}: the bytes do not have the hash that stands beside them")
     return content
 
 
@@ -161,33 +187,45 @@ def vector_bytes(raw: Any, place: str) -> bytes:
 
 def read_folder(folder: Path) -> Iterator[Found]:
     """Give the messages of every capture segment below a folder, in the order of their names."""
-    segments = sorted(path for path in folder.rglob(f"*{CAPTURE_SUFFIX}") if path.is_file())
+    segments = []
+    for parent, _, names in os.walk(folder, onerror=_raise):
+        segments += [Path(parent, name) for name in names if name.lower().endswith(CAPTURE_SUFFIX)]
     if not segments:
         raise SourceError(f"{folder}: no {CAPTURE_SUFFIX} files in it")
-    for segment in segments:
-        yield from read_capture(segment)
+    for segment in sorted(segments):
+        yield from read_capture(segment, str(segment.relative_to(folder)))
 
 
-def read_capture(path: Path) -> Iterator[Found]:
-    """Give the messages of one capture segment; only its column ``frames`` is needed."""
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def read_capture(path: Path, name: str) -> Iterator[Found]:
+    """Give the messages of one capture segment; only its column ``frames`` is needed, a list of binary."""
     try:
+        import pyarrow as pa
         import pyarrow.parquet as parquet
-        from pyarrow import ArrowException
     except ImportError:
-        raise SourceError(f"{path}: reading captures needs pyarrow: pip install 'hopline[spark]'") from None
+        raise SourceError(f"{path}: reading captures needs pyarrow: pip install pyarrow") from None
     row = 0
     try:
         with parquet.ParquetFile(path) as segment:
-            columns = segment.schema_arrow.names
-            if "frames" not in columns:
-                raise SourceError(f"{path}: no column 'frames' in it, only {', '.join(columns)}")
-            wanted = [column for column in ("seq", "event", "frames") if column in columns]
+            schema = segment.schema_arrow
+            if "frames" not in schema.names:
+                raise SourceError(f"{path}: no column 'frames' in it, only {', '.join(schema.names)}")
+            kind = schema.field("frames").type
+            if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not _is_binary(kind.value_type):
+                raise SourceError(f"{path}: the column 'frames' must be a list of binary, and is {kind}")
+            wanted = [column for column in ("seq", "event", "frames") if column in schema.names]
             for batch in segment.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
                 for record in batch.to_pylist():
                     row += 1
                     said = " ".join(str(record[column]) for column in wanted[:-1] if record[column] is not None)
-                    yield Found(f"{path.name}:{row} {said}".rstrip(), record["frames"] or [])
-    except ArrowException as error:
+                    frames = [frame or b"" for frame in record["frames"] or ()]
+                    yield Found(f"{name}:{row} {said}".rstrip(), frames)
+    except pa.ArrowException as error:
         raise SourceError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror or error}") from None
+
+
+def _is_binary(kind: Any) -> bool:
+    return str(kind) in ("binary", "large_binary", "binary_view")

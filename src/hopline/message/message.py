@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -19,6 +19,7 @@ NO_FLOW = b"00000000-0000-0000-0000-000000000000"
 
 TICKS_PER_MICROSECOND = 10
 _MICROSECOND = timedelta(microseconds=1)
+_NOT_CONTENT = frozenset({"socket_identity", "wire_format"})
 
 
 class Distribution(IntEnum):
@@ -46,8 +47,8 @@ class Message(msgspec.Struct, frozen=True, eq=False):
     """Everything that travels in one message. Empty bytes mean "not set".
 
     `distribution` and `trace_options` keep values that no enum names, because the wire may carry them.
-    `wire_format` is the format that the message was read from, and is no part of equality: the same message may
-    come in any format.
+    `wire_format` is the format that the message was read from, and `socket_identity` where a socket sends it next;
+    neither is part of equality, because the same message may come in any format and over any socket.
     """
 
     identity: bytes
@@ -84,7 +85,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         distribution: Distribution = Distribution.UNICAST,
         correlation_id: bytes = NO_FLOW,
         ttl: timedelta = timedelta(0),
-    ) -> Message:
+    ) -> Self:
         """Make a message that starts no flow of its own: a result, a service message, a broadcast."""
         return cls(
             identity=identity,
@@ -106,7 +107,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         partition: bytes = b"",
         correlation_id: bytes | None = None,
         ttl: timedelta = timedelta(0),
-    ) -> Message:
+    ) -> Self:
         """Make the first message of a flow: always unicast, with a correlation id of its own unless one is given."""
         return cls.create(
             identity,
@@ -117,7 +118,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
             ttl=ttl,
         )
 
-    def clone(self, **changes: Any) -> Message:
+    def clone(self, **changes: Any) -> Self:
         """Copy the message with some fields changed. Nothing of the copy is shared that could change."""
         return msgspec.structs.replace(self, **changes)
 
@@ -131,7 +132,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
     @property
     def body(self) -> bytes:
         """The first body frame, the only one that most writers ever send."""
-        return self.bodies[0]
+        return self.bodies[0] if self.bodies else b""
 
     @property
     def ttl(self) -> timedelta:
@@ -140,15 +141,15 @@ class Message(msgspec.Struct, frozen=True, eq=False):
 
     # -- receivers --------------------------------------------------------------------------------------------------
 
-    def with_receiver_node(self, node: bytes) -> Message:
+    def with_receiver_node(self, node: bytes) -> Self:
         """Address one node; whoever handles the message there gets it."""
         return self._addressed(node, b"")
 
-    def with_receiver_actor(self, node: bytes, actor: bytes) -> Message:
+    def with_receiver_actor(self, node: bytes, actor: bytes) -> Self:
         """Address one actor on one node."""
         return self._addressed(node, actor)
 
-    def _addressed(self, node: bytes, receiver: bytes) -> Message:
+    def _addressed(self, node: bytes, receiver: bytes) -> Self:
         if self.distribution == Distribution.BROADCAST:
             raise LocalError("receiver_node_identity", "no receiver on a broadcast", node)
         return self.clone(receiver_node_identity=node, receiver_identity=receiver)
@@ -157,7 +158,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
 
     def register_callback_point(
         self, node: bytes, receiver: bytes, identifiers: Iterable[MessageIdentifier], key: int
-    ) -> Message:
+    ) -> Self:
         """Say who waits for which messages of this flow, replacing whoever waited before.
 
         When this message is itself one of them it is addressed to the one who waits, over any receiver that it had.
@@ -176,7 +177,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
             **receivers,
         )
 
-    def without_callback(self, identifier: MessageIdentifier) -> Message:
+    def without_callback(self, identifier: MessageIdentifier) -> Self:
         """Drop the first callback that equals `identifier`; a message that has none comes back as it is."""
         if identifier not in self.callback_point:
             return self
@@ -185,18 +186,18 @@ class Message(msgspec.Struct, frozen=True, eq=False):
 
     # -- on the way -------------------------------------------------------------------------------------------------
 
-    def add_hop(self) -> Message:
+    def add_hop(self) -> Self:
         """Count one more sending to another node."""
         return self.clone(hops=self.hops + 1)
 
-    def push_router_address(self, uri: str, node: bytes) -> Message:
+    def push_router_address(self, uri: str, node: bytes) -> Self:
         """Append a router to the end of the trace."""
         return self.clone(routing=(*self.routing, RoutingEntry(uri, node)))
 
     # -- equality ---------------------------------------------------------------------------------------------------
 
-    def _content(self) -> tuple[Any, ...]:
-        return msgspec.structs.astuple(self)[:-1]
+    def _content(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__struct_fields__ if name not in _NOT_CONTENT]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
@@ -207,9 +208,11 @@ class Message(msgspec.Struct, frozen=True, eq=False):
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self._content())
+        return hash(tuple(self._content()))
 
 
 def ticks(duration: timedelta) -> int:
     """Count a duration in the wire's unit of 100 ns."""
+    if not isinstance(duration, timedelta):
+        raise LocalError("ttl", "a timedelta", duration)
     return duration // _MICROSECOND * TICKS_PER_MICROSECOND

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hopline.message import Message
+from hopline.wire.codec import check_types
 from hopline.wire.detection import detect
 from hopline.wire.errors import RemoteError
 from hopline.wire.layout import Layout
@@ -27,6 +28,7 @@ class Annotation:
 
 def annotate(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Layout = FIRST) -> Annotation:
     """Read a message for display; never raises on what a peer sent."""
+    check_types(frames, first)
     try:
         layout = detect(frames, first=first)
     except RemoteError as fault:

@@ -66,8 +66,7 @@ def encode(message: Message, wire_format: WireFormat | Layout, *, limits: Limits
         return _ENCODERS[wire_format](message, limits)
     except STUMBLES:
         pass
-    layout = CANONICAL[wire_format] if isinstance(wire_format, WireFormat) else wire_format
-    return Writer(message, layout, limits).write()
+    return Writer(message, _layout_of(wire_format), limits).write()
 
 
 def decode(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Layout = FIRST) -> Message:
@@ -76,27 +75,28 @@ def decode(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: L
     Returns a message or raises `RemoteError`, whatever the bytes are. `first` is the dialect to take the first format
     for: it does not say by itself which one it is.
     """
-    decoder = _guess_decoder(frames, first)
-    if decoder is not None:
-        try:
+    try:
+        decoder = _guess_decoder(frames, first)
+        if decoder is not None:
             return decoder(frames, limits)
-        except STUMBLES:
-            pass
-    return _read_carefully(frames, limits, first)
+    except STUMBLES:
+        pass
+    return _careful_reader(frames, limits, first).read()
 
 
 def peek(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Layout = FIRST) -> RoutingView:
     """Read only what a router needs: the route selectors and the hop count. `decode` the frames for the rest.
 
-    Faults elsewhere in the message stay unseen until then.
+    Faults elsewhere in the message stay unseen until then, and of the limits only the number of frames is looked at.
     """
-    view = _guess_view(frames, first)
-    if view is not None:
-        try:
+    try:
+        view = _guess_view(frames, first) if len(frames) <= limits.frames else None
+        if view is not None:
             return view(frames)
-        except STUMBLES:
-            pass
-    message = _read_carefully(frames, limits, first)
+    except STUMBLES:
+        pass
+    reader = _careful_reader(frames, limits, first)
+    message = reader.read()
     return RoutingView(
         message.identity,
         message.version,
@@ -105,13 +105,29 @@ def peek(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Lay
         message.receiver_node_identity,
         message.distribution,
         message.hops,
-        detect(frames, first=first).wire_format,
+        reader.layout.wire_format,
         frames,
     )
 
 
-def _read_carefully(frames: Sequence[bytes], limits: Limits, first: Layout) -> Message:
+def _layout_of(wire_format: WireFormat | Layout) -> Layout:
+    layout = CANONICAL.get(wire_format) if isinstance(wire_format, str) else wire_format
+    if not isinstance(layout, Layout):
+        raise LocalError("wire_format", "a WireFormat or a Layout", wire_format)
+    return layout
+
+
+def _careful_reader(frames: Sequence[bytes], limits: Limits, first: Layout) -> Reader:
+    check_types(frames, first)
+    return Reader(frames, detect(frames, first=first), limits)
+
+
+def check_types(frames: Sequence[bytes], first: Layout) -> None:
+    """Refuse what is no message at all: that is the caller's mistake, not the peer's."""
+    if not isinstance(frames, list | tuple):
+        raise LocalError("frames", "a list or tuple of bytes", frames)
     for frame in frames:
         if not isinstance(frame, bytes):
             raise LocalError("frames", "frames of bytes", frame)
-    return Reader(frames, detect(frames, first=first), limits).read()
+    if not isinstance(first, Layout):
+        raise LocalError("first", "layouts.FIRST or layouts.FIRST_TICKS", first)

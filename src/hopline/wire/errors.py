@@ -38,7 +38,6 @@ class RemoteError(HoplineError):
     def __init__(
         self,
         reason: Reason,
-        *,
         field: str,
         expected: str,
         found: bytes | int | str,
@@ -68,7 +67,7 @@ class RemoteError(HoplineError):
         if not self.found:
             return "an empty frame"
         more = "..." if len(self.found) > _SHOWN_BYTES else ""
-        return f"{len(self.found)} bytes {self.found[:_SHOWN_BYTES].hex()}{more}"
+        return f"{len(self.found)} byte{'s'[: len(self.found) > 1]} {self.found[:_SHOWN_BYTES].hex()}{more}"
 
     def __str__(self) -> str:
         where = self.field if self.position is None else f"{self.field} at {self.place}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from hopline.message import WireFormat
+from hopline.message import MessageIdentifier, RoutingEntry, WireFormat
 
 
 class Type(Enum):
@@ -30,6 +30,12 @@ class Type(Enum):
 
 # What a `Type.URI` must look like; it is written without a slash at its end.
 ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+# What an entry of each list is in a message.
+ENTRY_CLASS: dict[str, type[MessageIdentifier] | type[RoutingEntry]] = {
+    "callback_point": MessageIdentifier,
+    "routing": RoutingEntry,
+}
 
 _WIDTHS = {Type.U16: 2, Type.I32: 4, Type.I64: 8, Type.WORDS: 8}
 

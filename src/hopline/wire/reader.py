@@ -6,20 +6,19 @@ do not recognise; the annotated dump is the list of what it read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from hopline.message import Message, MessageIdentifier, RoutingEntry, version_from_text
+from hopline.message import Message, version_from_text
 from hopline.wire.errors import Reason, RemoteError
-from hopline.wire.layout import ABSOLUTE_URI, Empty, Entries, Field, Layout, Type, Word
+from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, Empty, Entries, Field, Layout, Type, Word
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
 _WORDS = Struct("<4H")
-_ENTRY: dict[str, Callable[..., Any]] = {"callback_point": MessageIdentifier, "routing": RoutingEntry}
 _LENGTH = 4  # bytes of the i32 in front of whatever varies in the meta frame
 
 
@@ -144,7 +143,7 @@ class Reader:
                     for row in entries.fields
                 }
             )
-        self._values[entries.name] = tuple(_ENTRY[entries.name](**entry) for entry in reversed(found))
+        self._values[entries.name] = tuple(ENTRY_CLASS[entries.name](**entry) for entry in reversed(found))
 
     def _check_count(self, entries: Entries, count: int) -> None:
         if count > self.limits.entries:
@@ -217,28 +216,29 @@ class Reader:
 
     def _read_meta_field(self, row: Field, name: str, at: int, end: int) -> int:
         """Read one field of the meta frame and return where the next one starts."""
-        width = row.type.width
+        start, width = at, row.type.width
         if not width:
             width = self._length(name, at, end)
             at += _LENGTH
-        self._check_room(name, width, at, end)
-        self._keep(row, name, self.frames[-1][at : at + width], 1, at)
+        else:
+            self._check_room(name, width, end - at, at)
+        self._keep(row, name, self.frames[-1][at : at + width], 1, start)
         return at + width
 
     def _length(self, name: str, at: int, end: int) -> int:
         """Read the length in front of a field or an entry; what it promises must be there."""
-        self._check_room(name, _LENGTH, at, end)
+        self._check_room(name, _LENGTH, end - at, at)
         length = int.from_bytes(self.frames[-1][at : at + _LENGTH], "little", signed=True)
-        self._check_room(name, length, at + _LENGTH, end)
+        self._check_room(name, length, end - at - _LENGTH, at)
         return length
 
-    def _check_room(self, name: str, width: int, at: int, end: int) -> None:
-        if not 0 <= width <= end - at:
+    def _check_room(self, name: str, width: int, left: int, at: int) -> None:
+        if not 0 <= width <= left:
             raise RemoteError(
                 Reason.LENGTH_OUT_OF_RANGE,
                 field=name,
                 expected=f"{width} bytes" if width >= 0 else "no negative length",
-                found=f"{end - at} left" if width >= 0 else width,
+                found=f"{left} left" if width >= 0 else width,
                 position=1,
                 offset=at,
             )
@@ -255,7 +255,7 @@ class Reader:
                 name = f"{entries.name}[{nth}].{row.name}"
                 at = self._read_meta_field(row, name, at, entry_end)
                 entry[row.name] = self._values[name]
-            found.append(_ENTRY[entries.name](**entry))
+            found.append(ENTRY_CLASS[entries.name](**entry))
             at = entry_end  # whatever a newer writer put behind the fields it is not for us
         self._values[entries.name] = tuple(found)
         return at

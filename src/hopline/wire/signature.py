@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from hopline.message import Message
 from hopline.wire.layout import Type
-from hopline.wire.writer import in_range
+from hopline.wire.writer import as_bytes, in_range
 
 # The stream that the reference of summer 2016 filled, and then signed with whatever lay behind its content.
 _FIRST_CAPACITY = 2048
@@ -48,7 +48,7 @@ def signature_of(
     message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256, *, padded: bool = False
 ) -> bytes:
     """Compute the signature that the message should have."""
-    return hmac.digest(key, mac_input(message, padded=padded), algorithm)
+    return hmac.digest(as_bytes("key", key), mac_input(message, padded=padded), algorithm)
 
 
 def sign(message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256) -> Message:

@@ -5,13 +5,13 @@ Like the careful reader it is the authority: the compiled encoders leave to it w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any
 
 from hopline.message import Message, version_from_text, version_to_text
 from hopline.wire.errors import LocalError
-from hopline.wire.layout import ABSOLUTE_URI, Empty, Entries, Field, Layout, Type
+from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, Empty, Entries, Field, Layout, Type
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 
 _WORDS = Struct("<4H")
@@ -30,16 +30,16 @@ class Writer:
         self.message = message
         self.layout = layout
         self.limits = limits
+        self._check_bodies()
         self._numbers = self._descriptors()
 
     def write(self) -> list[bytes]:
         """Give the frames, or raise `LocalError`."""
-        self._check_bodies()
         frames = [as_bytes("socket_identity", self.message.socket_identity), b""]
         if self.layout.has_body_offset:
             frames += self.message.bodies
         for entries in reversed(self.layout.entries):
-            for nth, entry in enumerate(getattr(self.message, entries.name)):
+            for nth, entry in enumerate(self._entries(entries)):
                 frames += [self._entry_field(entries, nth, entry, row) for row in reversed(entries.fields)]
         if self.layout.meta:
             frames.append(self._meta())
@@ -56,7 +56,7 @@ class Writer:
         below = len(self.layout.fixed)
         groups = self.layout.entries or tuple(row for row in self.layout.meta if isinstance(row, Entries))
         for entries in groups:
-            count = len(getattr(self.message, entries.name))
+            count = len(self._entries(entries))
             if count > self.limits.entries:
                 raise LocalError(entries.name, f"at most {self.limits.entries} entries", count)
             numbers[f"{entries.name}.count"] = count
@@ -68,8 +68,19 @@ class Writer:
         numbers["body.offset"] = below + len(self.message.bodies)
         return numbers
 
+    def _entries(self, entries: Entries) -> Sequence[Any]:
+        listed = getattr(self.message, entries.name)
+        if not isinstance(listed, tuple | list):
+            raise LocalError(entries.name, f"a tuple of {ENTRY_CLASS[entries.name].__name__}", listed)
+        for nth, entry in enumerate(listed):
+            if not isinstance(entry, ENTRY_CLASS[entries.name]):
+                raise LocalError(f"{entries.name}[{nth}]", f"a {ENTRY_CLASS[entries.name].__name__}", entry)
+        return listed
+
     def _check_bodies(self) -> None:
         bodies = self.message.bodies
+        if not isinstance(bodies, tuple | list):
+            raise LocalError("bodies", "a tuple of bytes", bodies)
         most = self.limits.frames if self.layout.has_body_offset else 1
         if not 1 <= len(bodies) <= most:
             raise LocalError("bodies", "one body frame" if most == 1 else "at least one body frame", len(bodies))
@@ -118,7 +129,7 @@ class Writer:
             if isinstance(row, Field):
                 parts += sized(row, self._field(row))
                 continue
-            for nth, entry in enumerate(getattr(self.message, row.name)):
+            for nth, entry in enumerate(self._entries(row)):
                 content = b"".join(
                     part for field in row.fields for part in sized(field, self._entry_field(row, nth, entry, field))
                 )

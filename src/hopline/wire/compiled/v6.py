@@ -228,6 +228,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     routing, callback_point = _entries(section, routing_count)
     if (
         total > limits.frames
+        or body.__class__ is not bytes
         or sum(map(len, frames)) > limits.usual_size
         or len(routing) > limits.entries
         or len(callback_point) > limits.entries

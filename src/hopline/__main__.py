@@ -1,0 +1,5 @@
+"""``python -m hopline`` is ``hopline``."""
+
+from hopline.cli import main
+
+main()
