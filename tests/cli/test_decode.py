@@ -59,7 +59,7 @@ def test_a_fault_is_pointed_at_below_what_is_good() -> None:
     assert lines[at - 1].split()[0] == "body.count"
     assert lines[at + 1].strip() == "expected 8 bytes (i64)"
     assert lines[at + 2].strip() == "found    3 bytes 010203"
-    assert "20 frames above it not read" in lines[at + 3]
+    assert "19 frames above it not read" in lines[at + 3]
 
 
 def test_a_message_of_no_known_format_is_shown_raw() -> None:
@@ -179,11 +179,9 @@ def test_captures_are_read_file_by_file_and_row_by_row(tmp_path: Path) -> None:
     capture(day / "a.parquet", [both[0], None])
     result = run(str(tmp_path), "--summary")
     lines = result.output.splitlines()
-    day = "date=2026-01-01"
-    assert [line.split()[0] for line in lines] == [
-        f"{day}/{place}" for place in ("a.parquet:1", "a.parquet:2", "b.PARQUET:1", "b.PARQUET:2")
-    ]
-    assert lines[2].startswith(f"{day}/b.PARQUET:1 1 sent  V5  HELLO/1")
+    places = ["a.parquet:1", "a.parquet:2", "b.PARQUET:1", "b.PARQUET:2"]
+    assert [line.split()[0] for line in lines] == [f"date=2026-01-01/{place}" for place in places]
+    assert lines[2].startswith("date=2026-01-01/b.PARQUET:1 1 sent  V5  HELLO/1")
     assert "too_few_frames" in lines[1]
     assert result.exit_code == 1
 
@@ -273,7 +271,7 @@ def test_what_was_good_before_bad_input_has_been_shown(tmp_path: Path) -> None:
     result = run(str(path), "--summary")
     assert result.exit_code == 2
     assert "HELLO/1" in result.stdout
-    assert "half.hex:2: not hex" in result.stderr
+    assert "half.hex:2, frame 2: not hex" in result.stderr
 
 
 def test_without_pyarrow_captures_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
