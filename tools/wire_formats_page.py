@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from hopline import Message
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 
 TARGET = Path(__file__).parent.parent / "docs" / "wire-formats.md"
@@ -21,8 +22,15 @@ In front stand the frames that the sockets need: a writer puts the receiver's so
 and readers see more or fewer of them, by the kinds of the two sockets. No reader cares.
 
 A star marks the **route selectors**: what decides who gets the message. A field of a fixed width may come with surplus
-bytes, which are ignored; too few are an error. Where the original documents are wrong or silent, the notes under each
-table say what holds.
+bytes, which are ignored; too few are an error. Where the original documents of the protocol are wrong or silent, the
+notes under each table say what holds.
+
+Words: a **node** is a process with a router. On it live **actors**, which handle messages, and **hubs**, through which
+callers send them. A caller waits with a **promise** for one of several messages of the flow, the **callback point**; the
+message carries who waits, and for what. The **reference** is the implementation that the documents describe.
+
+A lifetime is what is left of it; 0 is no limit, and a negative one is over. `Message.ttl_ticks` counts it in ticks of
+100 ns, whatever the unit on the wire.
 
 | format | last frame | recognised by |
 |---|---|---|
@@ -33,21 +41,22 @@ table say what holds.
 """
 
 ENTRIES_NOTE = """\
-Entries stand above the fixed frames, in the order of the list, each written from the top down. An offset points at the
-bottom frame of the last one; the next is `divisor` frames further up (2 in the first format, which does not say it). A
-newer writer may put more frames on top of each entry and raise the divisor, or more fixed frames above the known ones:
-readers go by the received offsets and divisors.
+Entries stand above the fixed frames, in the order of the list: the last one nearest to the end. An offset points at the
+bottom frame of the last entry; the one before it in the list ends `divisor` frames further up (2 in the first format,
+which does not say it). A newer writer may put more frames on top of each entry and raise the divisor, or more fixed
+frames above the known ones: readers go by the received offsets and divisors.
 """
 
 BODY_NOTE = """\
-The body stands above the entries. With several body frames the offset is of the first, so that a reader which knows
-only one takes that; an offset of the lowest one, by analogy with the entries, is understood too.
+The body stands above the entries. We write the offset of its first frame, the others follow towards the end, so that a
+reader which knows only one takes the first. An offset of the lowest frame, by analogy with the entries, is understood
+too: it is what is meant when the frames below the offset are not enough for the others.
 """
 
 META_NOTE = """\
-Four frames: socket identity, an empty one, the body, and the meta frame, which holds the rows below in this order. In
-it, bytes and text have their length in front (i32), and so has an entry, which lets a reader skip what a newer writer
-put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which the others do not.
+Socket identity, an empty frame, the body, and the meta frame, which holds the rows below in this order. In it, bytes and
+text have their length in front (i32). So has an entry, not counting the length itself, which lets a reader skip what a
+newer writer put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which the others do not.
 """
 
 DIALECTS_NOTE = """\
@@ -97,7 +106,7 @@ def type_of(row: Field) -> str:
 
 def rows(fields: Iterable[Field | Entries], place: str) -> Iterator[str]:
     """Give the lines of a table; the words of a packed frame follow it."""
-    yield "| frame | field | type | empty | meaning |"
+    yield f"| {'frame' if place else 'row'} | field | type | empty | meaning |"
     yield "|---|---|---|---|---|"
     for row in fields:
         at = f"`{place}{row.position}`"
@@ -157,6 +166,24 @@ def section(layout: Layout) -> Iterator[str]:
         yield BODY_NOTE
 
 
+def places() -> Iterator[str]:
+    """Show which fields of a message each format has a place for."""
+    formats = list(layouts.CANONICAL.values())
+    carried = {layout.name: set(layout.names()) for layout in formats}
+    yield "## What each format carries"
+    yield ""
+    yield "A field that a format has no place for is left out in writing, and has its default after reading."
+    yield ""
+    yield f"| field | {' | '.join(carried)} |"
+    yield "|---|" + "---|" * len(formats)
+    for name in Message.__struct_fields__[:-1]:
+        yield f"| `{name}` | {' | '.join('yes' if name in names else '' for names in carried.values())} |"
+    yield ""
+    yield "FIRST's callback entries have no partition either. `socket_identity` is written in every format, as frame 0, but"
+    yield "given back by V6 only; it is no part of a message's equality."
+    yield ""
+
+
 def dialects() -> Iterator[str]:
     """List the layouts that are read, and written on request, besides the four."""
     canonical = set(layouts.CANONICAL.values())
@@ -193,7 +220,7 @@ def generate() -> str:
     lines = [INTRODUCTION]
     for layout in layouts.CANONICAL.values():
         lines += section(layout)
-    lines += [*dialects(), *faults()]
+    lines += [*places(), *dialects(), *faults()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -147,7 +147,7 @@ _V5_ROWS = (
         "version.wire_format",
         Type.U16,
         "number of the format",
-        erratum="no width in the document: two bytes since 2018, four before; readers take both, "
+        erratum="no width in the document: V5 is written with two bytes, V4 with four; readers take both, "
         "and the number from the first two",
     ),
     Field(
@@ -264,7 +264,7 @@ V4 = Layout(
 V5_INT32 = replace(
     V4,
     name="V5_INT32",
-    title="V4 as the code beside its document wrote it: number 5 in four bytes",
+    title="V4 with the number 5 in four bytes, as the reference wrote it from December 2016 to 2018",
     number=b"\x05\x00\x00\x00",
 )
 
@@ -278,15 +278,15 @@ def _early(name: str, fixed_frames: int, written: str, *, version: Type) -> Layo
         for row in V4.fixed[:fixed_frames]
     )
     kind = "text" if version is Type.VERSION_TEXT else "a number"
-    title = f"V4 as written from {written}: {fixed_frames} fixed frames, message version is {kind}"
+    title = f"V4 as written {written}: {fixed_frames} fixed frames, message version is {kind}"
     return replace(V4, name=name, title=title, fixed=rows, entries=(_callbacks(version), _routing(Type.URI)))
 
 
-V4A = _early("V4A", 13, "May to July 2016", version=Type.VERSION_TEXT)
-V4B = _early("V4B", 14, "July 2016", version=Type.VERSION_TEXT)
-V4C = _early("V4C", 15, "July to October 2016", version=Type.VERSION_TEXT)
-V4D = _early("V4D", 15, "October 2016", version=Type.U16)
-V4E = _early("V4E", 16, "October to December 2016", version=Type.U16)
+V4A = _early("V4A", 13, "from May to July 2016", version=Type.VERSION_TEXT)
+V4B = _early("V4B", 14, "in July 2016", version=Type.VERSION_TEXT)
+V4C = _early("V4C", 15, "from July to October 2016", version=Type.VERSION_TEXT)
+V4D = _early("V4D", 15, "in October 2016", version=Type.U16)
+V4E = _early("V4E", 16, "from October to December 2016", version=Type.U16)
 
 # --------------------------------------------------------------------------------------------------------------------
 # V6: one meta frame. A field of bytes or text has its length in front (i32); so has an entry, not counting itself.
@@ -308,7 +308,7 @@ _V6_META = (
         Type.TEXT,
         "security domain whose key signs",
         Empty.UNSET,
-        erratum="the length counts bytes; one writer (V6_1) counts characters, which its own reader refuses",
+        erratum="the length counts bytes; a variant of the reference's writer counts characters, which no reader takes",
     ),
     Field(11, "signature", Type.BYTES, _V5_ROWS[13].meaning, Empty.UNSET),
     Field(
