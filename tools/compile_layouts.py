@@ -20,45 +20,19 @@ if __name__ == "__main__":  # the codecs that are there may be stale or broken, 
     vars(stand_in).update({table: defaultdict(lambda: None) for table in ("ENCODERS", "DECODERS", "VIEWS")})
     sys.modules[stand_in.__name__] = stand_in
 
+from hopline.message import Message
 from hopline.wire.layout import Empty, Entries, Field, Layout, Type
 from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V6
 from hopline.wire.shapes import cut_names, sections
+from hopline.wire.view import RoutingView
 
 TARGET = Path(__file__).parent.parent / "src" / "hopline" / "wire" / "compiled"
 COMPILED = (FIRST, FIRST_TICKS, V4, V5, V6)
 
 ENTRY_CLASS = {"callback_point": "MessageIdentifier", "routing": "RoutingEntry"}
 ENTRY_ORDER = {"callback_point": ("identity", "version", "partition"), "routing": ("uri", "identity")}
-VIEW_ORDER = (
-    "identity",
-    "version",
-    "partition",
-    "receiver_identity",
-    "receiver_node_identity",
-    "distribution",
-    "hops",
-)
-MESSAGE_ORDER = (
-    "identity",
-    "version",
-    "partition",
-    "bodies",
-    "distribution",
-    "correlation_id",
-    "ttl_ticks",
-    "trace_options",
-    "hops",
-    "receiver_identity",
-    "receiver_node_identity",
-    "callback_point",
-    "callback_key",
-    "callback_receiver_identity",
-    "callback_receiver_node_identity",
-    "socket_identity",
-    "signature",
-    "domain",
-    "routing",
-)
+VIEW_ORDER = RoutingView._fields[:-2]  # without the format and the frames
+MESSAGE_ORDER = Message.__struct_fields__[:-1]  # without the format
 ABSENT = {"callback_key": "0", "domain": '""'}  # every other absent field is empty bytes
 LETTERS = {"H": "_u16", "I": "_u32", "q": "_i64"}
 READERS = {Type.U16: "_u16", Type.I32: "_i32", Type.I64: "_i64", Type.WORDS: "_words"}
@@ -86,9 +60,11 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import cutters
+from hopline.wire.shapes import cutter, head_cutter
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
+    LARGEST_USUAL_URI,
+    MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
     USUAL_URI_STARTS,
@@ -354,7 +330,7 @@ def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
     yield "    frames: list[bytes] = []"
     yield f"    for entry in {name}:"
     yield from indented([*body, f"frames += ({', '.join(parts)})"], 2)
-    yield '    if len(b"".join(frames)) > LARGEST_USUAL_LIST:'
+    yield '    if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):'
     yield "        raise Unusual"
     if own:
         yield f"    {name}_count = len({name})"
@@ -390,7 +366,7 @@ def uri_reader() -> Iterator[str]:
     """Emit the function that reads a router's URI."""
     yield from remembered("_uri(raw: bytes) -> str")
     yield '    """Read the URI of a router."""'
-    yield "    if len(raw) > LARGEST_USUAL_LIST or not raw.startswith(USUAL_URI_STARTS):"
+    yield "    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):"
     yield "        raise Unusual"
     yield '    return raw.decode("utf-8", "replace")'
 
@@ -405,6 +381,8 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
         *(f"{entries.name} = message.{entries.name}" for entries in layout.entries),
         *(f"{entries.name}_count = len({entries.name})" for entries in layout.entries),
     ]
+    counts = [f"{entries.name}_count" for entries in layout.entries]
+    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
     made: dict[str, str] = {}
     for entries in layout.entries:
         frames = {row.name: f"{local(row.name)}_frame" for row in own_frames(layout, entries)}
@@ -487,7 +465,8 @@ def used_structs() -> Iterator[str]:
     inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
     between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
     everywhere = [run for _, run in meta_runs(V6.meta)]
-    yield f"_cut_head, _cut = cutters(V6, {VIEW_ORDER!r})"
+    yield f"_cut_head = head_cutter(V6, {VIEW_ORDER!r}, {{}})"
+    yield "_cut = cutter(V6, {})"
     for code in dict.fromkeys(["I", *(run.code for run in inside + between)]):
         yield f'{struct_name(code, pack=False)} = Struct("<{code}").unpack_from'
     for code in dict.fromkeys(["I", *(run.code for run in inside + everywhere)]):
@@ -542,6 +521,7 @@ def entries_reader(layout: Layout) -> Iterator[str]:
     for follower, run in meta_runs(rows):
         if run.code:
             body += read_run(run)
+        body += [f"if {row.name}_count > MOST_USUAL_ENTRIES:\n        raise Unusual" for row in follower]
         for entries in (row for row in follower if isinstance(row, Entries)):
             body += [f"{entries.name} = []", f"for _ in range({entries.name}_count):"]
             body += indented(read_entry(entries))
@@ -658,6 +638,8 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     body = ["(body,) = message.bodies", "socket_identity = message.socket_identity"]
     body += [f"{entries.name} = message.{entries.name}" for entries in groups]
     body += [f"{entries.name}_count = len({entries.name})" for entries in groups]
+    counts = [f"{entries.name}_count" for entries in groups]
+    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
     body += [
         f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}"
         for row in layout.meta
@@ -676,7 +658,7 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     body += ['meta = b"".join((', *indented(pieces), "))"]
     body += write_checks(
         "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
-        f"{' + '.join(f'{entries.name}_count' for entries in groups)} >= limits.usual_frames - 4",
+        f"{' + '.join(counts)} + 4 > limits.usual_frames",
         "body.__class__ is not bytes",
         "socket_identity.__class__ is not bytes",
     )

@@ -26,8 +26,8 @@ bytes, which are ignored; too few are an error. Where the original documents of 
 notes under each table say what holds.
 
 Words: a **node** is a process with a router. On it live **actors**, which handle messages, and **hubs**, through which
-callers send them. A caller waits with a **promise** for one of several messages of the flow, the **callback point**; the
-message carries who waits, and for what. The **reference** is the implementation that the documents describe.
+callers send them. A caller waits with a **promise** for one of several messages of the flow, the **callback point**;
+the message carries who waits, and for what. The **reference** is the implementation that the documents describe.
 
 A lifetime is what is left of it; 0 is no limit, and a negative one is over. `Message.ttl_ticks` counts it in ticks of
 100 ns, whatever the unit on the wire.
@@ -54,9 +54,10 @@ too: it is what is meant when the frames below the offset are not enough for the
 """
 
 META_NOTE = """\
-Socket identity, an empty frame, the body, and the meta frame, which holds the rows below in this order. In it, bytes and
-text have their length in front (i32). So has an entry, not counting the length itself, which lets a reader skip what a
-newer writer put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which the others do not.
+Socket identity, an empty frame, the body, and the meta frame, which holds the rows below in this order. In it, bytes
+and text have their length in front (i32). So has an entry, not counting the length itself, which lets a reader skip
+what a newer writer put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which
+the others do not.
 """
 
 DIALECTS_NOTE = """\
@@ -179,8 +180,8 @@ def places() -> Iterator[str]:
     for name in Message.__struct_fields__[:-1]:
         yield f"| `{name}` | {' | '.join('yes' if name in names else '' for names in carried.values())} |"
     yield ""
-    yield "FIRST's callback entries have no partition either. `socket_identity` is written in every format, as frame 0, but"
-    yield "given back by V6 only; it is no part of a message's equality."
+    yield "FIRST's callback entries have no partition either. `socket_identity` is written in every format, as frame 0,"
+    yield "but given back by V6 only; it is no part of a message's equality."
     yield ""
 
 

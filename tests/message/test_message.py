@@ -51,8 +51,31 @@ def test_the_defaults_are_those_of_the_reference() -> None:
 
 def test_a_lifetime_is_given_as_a_duration_and_kept_in_ticks() -> None:
     assert Message.create(b"ORDER", ttl=timedelta(seconds=1.5)).ttl_ticks == 15_000_000
-    assert Message(b"ORDER", ttl_ticks=15_000_009).ttl == timedelta(seconds=1.5)
-    assert Message(b"ORDER", ttl_ticks=2**63 - 1).ttl == timedelta(microseconds=(2**63 - 1) // 10)
+    assert Message(b"ORDER", ttl_ticks=15_000_000).ttl == timedelta(seconds=1.5)
+    assert Message(b"ORDER", ttl_ticks=2**63 - 1).ttl == timedelta(microseconds=2**63 // 10 + 1)
+    with pytest.raises(LocalError, match="ttl: expected a timedelta, found 30"):
+        Message.create(b"ORDER", ttl=30)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("ticks", "microseconds"), [(1, 1), (9, 1), (10, 1), (11, 2), (0, 0), (-1, -1), (-10, -1)])
+def test_a_lifetime_that_is_nearly_over_is_not_taken_for_no_limit(ticks: int, microseconds: int) -> None:
+    assert Message(b"ORDER", ttl_ticks=ticks).ttl == timedelta(microseconds=microseconds)
+
+
+def test_a_message_without_a_body_has_an_empty_one() -> None:
+    assert Message(b"ORDER", bodies=()).body == b""
+
+
+def test_where_a_socket_sends_a_message_is_no_part_of_what_it_is() -> None:
+    assert Message(b"ORDER", socket_identity=b"peer") == Message(b"ORDER")
+
+
+def test_a_subclass_may_have_more_content() -> None:
+    class Priced(Message, frozen=True):
+        cents: int = 0
+
+    assert Priced(b"ORDER", cents=1) != Priced(b"ORDER", cents=2)
+    assert isinstance(Priced.create(b"ORDER").add_hop(), Priced)
 
 
 def test_a_message_cannot_change() -> None:

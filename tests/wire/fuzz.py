@@ -1,8 +1,8 @@
 """Damage messages for as long as you like: ``make fuzz`` or ``python -m tests.wire.fuzz --minutes 5 --format v5``.
 
 Every damaged message must be read or refused, with a `RemoteError` and nothing else, alike by the fast and the careful
-path, and quickly; what was read must survive being written and read again. A failure is saved as a hex file that
-`hopline decode` shows, with the seed that makes it again.
+path; what was read must survive being written and read again. A failure is saved as a hex file that
+`hopline decode` shows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hopline import LocalError, Message, RemoteError, WireFormat, annotate, decode, encode, peek
+from hopline import LocalError, Message, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
 from hopline.wire import Layout, detect, layouts
 from hopline.wire.reader import Reader
 from tests.wire.mutations import Frames, mutate
 from tests.wire.vectors import cases
 
-SLOWEST = 0.5  # seconds for one small message; a hundred times what the careful path needs
 BATCH = 200
 
 FUZZED = {
@@ -38,7 +37,7 @@ class Finding(AssertionError):  # noqa: N818
     """Something that must not happen, with the frames that made it happen."""
 
     def __init__(self, what: str, frames: Frames) -> None:
-        super().__init__(what)
+        super().__init__(f"{what}\nframes: {'|'.join(frame.hex() for frame in frames)}")
         self.frames = frames
 
 
@@ -86,10 +85,7 @@ def typical() -> Message:
 
 def check(frames: Frames, first: Layout) -> str:
     """Hold one string of frames against every promise; give the outcome."""
-    started = time.perf_counter()
     read = attempt(frames, "decode", lambda: decode(frames, first=first))
-    if time.perf_counter() - started > SLOWEST:
-        raise Finding(f"decode took {time.perf_counter() - started:.1f} s", frames)
     careful = attempt(frames, "Reader", lambda: Reader(frames, detect(frames, first=first)).read())
     view = attempt(frames, "peek", lambda: peek(frames, first=first))
     annotation = annotate(frames, first=first)
@@ -99,7 +95,8 @@ def check(frames: Frames, first: Layout) -> str:
         return read.reason
     if read != careful or read != annotation.message:
         raise Finding(f"decode reads {read}, the careful reader {careful}", frames)
-    if isinstance(view, RemoteError) or view.identifier != read.identifier or view.hops != read.hops:
+    fields = [getattr(read, name) for name in RoutingView._fields[:-1]]
+    if isinstance(view, RemoteError) or list(view[:-1]) != fields:
         raise Finding(f"decode reads {read}, peek {view}", frames)
     survives(read, frames, first)
     return "read"

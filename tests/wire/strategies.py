@@ -59,7 +59,7 @@ def messages(draw: st.DrawFn, layout: Layout) -> Message:
         "identity": BYTES,
         "version": version,
         "partition": BYTES,
-        "bodies": st.tuples(BODIES) if is_first else st.lists(BODIES, min_size=1, max_size=3).map(tuple),
+        "bodies": st.lists(BODIES, min_size=1, max_size=3 if layout.several_bodies else 1).map(tuple),
         "distribution": st.integers(0, 1) if is_first else U16,
         "correlation_id": BYTES,
         "ttl_ticks": st.integers(-limit, limit).map(lambda units: units * scale),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import struct
+import sys
+import tracemalloc
 
 import pytest
 from tools.compile_layouts import VIEW_ORDER
 
-from hopline import Limits, Message, MessageIdentifier, RoutingEntry, decode, encode
+from hopline import Limits, Message, MessageIdentifier, RoutingEntry, decode, encode, peek
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v6
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import cutters
-from hopline.wire.unusual import LARGEST_USUAL_LIST, STUMBLES
+from hopline.wire.shapes import cutter, head_cutter
+from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES
 
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
 FIRSTS = [layouts.FIRST, layouts.FIRST_TICKS]
@@ -51,14 +53,38 @@ def test_the_usual_message_takes_the_fast_path_both_ways(layout: Layout) -> None
     [
         HELLO.clone(routing=(RoutingEntry("tcp://1:2", LONG),)),
         HELLO.clone(callback_point=(MessageIdentifier(LONG),)),
+        HELLO.clone(routing=(RoutingEntry("tcp://1:2", b""),) * (MOST_USUAL_ENTRIES + 1)),
+        HELLO.clone(callback_point=(MessageIdentifier(b""),) * (MOST_USUAL_ENTRIES + 1)),
     ],
-    ids=["routing", "callbacks"],
+    ids=["routing", "callbacks", "many routers", "many callbacks"],
 )
 def test_long_lists_are_not_remembered(layout: Layout, message: Message) -> None:
     declines_to_write(message, layout)
     frames = encode(message, layout)
     assert decode(frames, first=layout if layout in FIRSTS else layouts.FIRST) == message
     assert Reader(frames, layout).read() == message
+
+
+@pytest.mark.parametrize("layout", COMPILED, ids=name_of)
+def test_what_a_peer_can_make_us_remember_is_bounded(layout: Layout) -> None:
+    """Read and forward messages whose lists are as large as a memory keeps, each list a new one."""
+    module = sys.modules[ENCODERS[layout.name].__module__]
+    memories = [value for value in vars(module).values() if hasattr(value, "cache_info")]
+    assert memories
+    for memory in memories:
+        assert memory.cache_info().maxsize == REMEMBERED_LISTS
+        memory.cache_clear()
+    samples = 64
+    tracemalloc.start()
+    for number in range(samples):
+        routing = (RoutingEntry(f"tcp://1:{number}", b"n%d" % number),) * MOST_USUAL_ENTRIES
+        callbacks = (MessageIdentifier(b"m%d" % number),) * MOST_USUAL_ENTRIES
+        frames = ENCODERS[layout.name](HELLO.clone(routing=routing, callback_point=callbacks), DEFAULT_LIMITS)
+        DECODERS[layout.name]([bytes(bytearray(frame)) for frame in frames], DEFAULT_LIMITS)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(memory.cache_info().currsize for memory in memories)
+    assert kept / samples * REMEMBERED_LISTS < 64 * 1024 * 1024
 
 
 @pytest.mark.parametrize("layout", COMPILED, ids=name_of)
@@ -153,9 +179,8 @@ def test_a_body_descriptor_that_is_too_short_makes_the_view_decline() -> None:
 @pytest.fixture
 def fresh_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the shapes of whatever ran before."""
-    cut_head, cut = cutters(layouts.V6, VIEW_ORDER)
-    monkeypatch.setattr(v6, "_cut_head", cut_head)
-    monkeypatch.setattr(v6, "_cut", cut)
+    monkeypatch.setattr(v6, "_cut_head", head_cutter(layouts.V6, VIEW_ORDER, {}))
+    monkeypatch.setattr(v6, "_cut", cutter(layouts.V6, {}))
 
 
 # A V6 entry of 8 + 4 bytes: its size, the size of its text, no text, the size of its identity, four bytes of it.
@@ -197,6 +222,16 @@ def test_a_frame_of_a_known_length_with_other_sizes_is_measured_again() -> None:
             frames = encode(message, layouts.V6)
             assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
             assert VIEWS["V6"](frames).identifier == message.identifier
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_what_peek_says_does_not_depend_on_what_was_read_before() -> None:
+    good = encode(Message(b"HISTORY", correlation_id=b"c" * 10), layouts.V6)
+    at = good[-1].rindex(b"c" * 10) - 4
+    bad = [*good[:-1], good[-1][:at] + struct.pack("<i", -1) + good[-1][at + 4 :]]
+    before = peek(bad)
+    assert decode(good).identity == before.identity == b"HISTORY"
+    assert peek(bad) == before
 
 
 @pytest.mark.usefixtures("fresh_shapes")

@@ -55,12 +55,13 @@ def test_a_message_of_an_unsigned_domain_has_no_signature(case: dict[str, Any]) 
 @pytest.mark.parametrize("case", PADDED, ids=name_of)
 def test_the_padded_buffer_of_2016_is_reproduced(case: dict[str, Any]) -> None:
     # The version was text then, and covered as such: what reads as 1 today was signed as 1.0.
-    message = message_of(case["fields"], layouts.V4C).clone(version=bytes_of(case["fields"]["version"]))
-    assert mac_input(message, padded=True) == bytes_of(case["mac_input"])
-    signed = message.clone(signature=bytes_of(case["signature"]))
-    assert has_valid_signature(signed, key_of(case), algorithm_of(case), padded=True)
+    message = message_of(case["fields"], layouts.V4C).clone(signature=bytes_of(case["signature"]))
+    received = decode(encode(message, layouts.V4C))
+    assert mac_input(received, padded=True) == bytes_of(case["mac_input"])
+    assert has_valid_signature(received, key_of(case), algorithm_of(case), padded=True)
     is_padded = bytes_of(case["mac_input"]).endswith(b"\0")
-    assert has_valid_signature(signed, key_of(case), algorithm_of(case)) is not is_padded
+    assert has_valid_signature(received, key_of(case), algorithm_of(case), text_version=True) is not is_padded
+    assert not has_valid_signature(received, key_of(case), algorithm_of(case))
 
 
 MESSAGE = sign(Message(b"ORDER", bodies=(b"1", b"2"), callback_receiver_identity=b"\0hub", domain="orders"), b"key")
@@ -82,6 +83,11 @@ def test_another_key_algorithm_or_length_does_not_verify() -> None:
 
 def test_fields_that_the_reference_does_not_cover_may_change() -> None:
     assert has_valid_signature(MESSAGE.add_hop().clone(domain="other", correlation_id=b"x", ttl_ticks=1), b"key")
+
+
+def test_a_key_is_bytes() -> None:
+    with pytest.raises(LocalError, match="key: expected bytes"):
+        sign(MESSAGE, "secret")  # type: ignore[arg-type]
 
 
 def test_a_version_that_no_format_can_carry_cannot_be_signed() -> None:

@@ -46,14 +46,14 @@ def _is_worth_a_row(reading: Reading) -> bool:
 def _cells(reading: Reading) -> dict[str, str]:
     is_word = isinstance(reading.row, Word)
     has_parts = reading.value is None or isinstance(reading.value, tuple)
-    selector = reading.row is not None and reading.row.selector
+    selector = reading.row.selector
     place = f"n-{reading.position}" if reading.offset is None else f"  @{reading.offset}"
     return {
         "frame": "" if is_word else place,
         "field": (WORD_INDENT if is_word else "") + reading.name + (SELECTOR_MARK if selector else ""),
         "value": "" if has_parts else shown(reading.name, reading.value),
         "bytes": "" if is_word else raw(reading.raw),
-        "meaning": reading.row.meaning if reading.row else "",
+        "meaning": reading.row.meaning,
     }
 
 

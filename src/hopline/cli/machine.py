@@ -13,7 +13,7 @@ def as_json(label: str, annotation: Annotation) -> str:
     """Write an annotation as one line of JSON. Bytes are hex."""
     message = annotation.message
     document = {
-        "label": label,
+        "label": label.encode("utf-8", "backslashreplace").decode(),
         "wire_format": annotation.layout.wire_format.value if annotation.layout else None,
         "layout": annotation.layout.name if annotation.layout else None,
         "frames": [frame.hex() for frame in annotation.frames],
@@ -31,8 +31,8 @@ def _reading(reading: Reading) -> dict[str, Any]:
         "name": reading.name,
         "raw": reading.raw.hex(),
         "value": plain(reading.value),
-        "selector": reading.row.selector if reading.row else False,
-        "meaning": reading.row.meaning if reading.row else "",
+        "selector": reading.row.selector,
+        "meaning": reading.row.meaning,
     }
 
 

@@ -17,5 +17,8 @@ class LocalError(HoplineError):
         self.found = found
 
     def __str__(self) -> str:
-        shown = repr(self.found)
+        try:
+            shown = repr(self.found)
+        except ValueError:  # an integer that is too long for Python to print
+            shown = f"a huge {type(self.found).__name__}"
         return f"{self.field}: expected {self.expected}, found {shown if len(shown) <= 80 else shown[:77] + '...'}"

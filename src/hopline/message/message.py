@@ -136,8 +136,12 @@ class Message(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def ttl(self) -> timedelta:
-        """The remaining lifetime, to the microsecond; zero is no limit. `ttl_ticks` has the exact 100 ns count."""
-        return _MICROSECOND * (self.ttl_ticks // TICKS_PER_MICROSECOND)
+        """The remaining lifetime; zero is no limit. `ttl_ticks` has the exact 100 ns count.
+
+        It is rounded away from zero to a microsecond, so that what is nearly over is not taken for unlimited.
+        """
+        ticks, per_microsecond = self.ttl_ticks, TICKS_PER_MICROSECOND
+        return _MICROSECOND * (-(-ticks // per_microsecond) if ticks > 0 else ticks // per_microsecond)
 
     # -- receivers --------------------------------------------------------------------------------------------------
 

@@ -95,19 +95,7 @@ def peek(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Lay
             return view(frames)
     except STUMBLES:
         pass
-    reader = _careful_reader(frames, limits, first)
-    message = reader.read()
-    return RoutingView(
-        message.identity,
-        message.version,
-        message.partition,
-        message.receiver_identity,
-        message.receiver_node_identity,
-        message.distribution,
-        message.hops,
-        reader.layout.wire_format,
-        frames,
-    )
+    return _careful_reader(frames, limits, first).view()
 
 
 def _layout_of(wire_format: WireFormat | Layout) -> Layout:

@@ -7,17 +7,14 @@ and a version frame of two or four bytes. V6 ends with a meta frame that starts 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 
 from hopline.wire.errors import Reason, RemoteError
-from hopline.wire.layout import Layout
+from hopline.wire.layout import WORDS, Layout
 from hopline.wire.layouts import FIRST, V4, V4A, V4B, V4C, V4D, V4E, V5, V5_INT32, V6
 
 FIRST_FRAMES = len(FIRST.fixed)
 V6_META_SIZE = 82  # without any content
 VERSION_FRAME_WIDTHS = (2, 4)
-
-_WORDS = Struct("<4H")
 
 # The numbers of the first format, by position: a V6 message with an empty body has other things there.
 _FIRST_WIDTHS = {
@@ -56,7 +53,7 @@ def _is_v6_with_empty_body(frames: Sequence[bytes]) -> bool:
 
 
 def _multipart(frames: Sequence[bytes]) -> Layout:
-    number = int.from_bytes(frames[-1], "little")
+    number = int.from_bytes(frames[-1][:2], "little")
     if number == 5:
         return V5 if len(frames[-1]) == 2 else V5_INT32
     if number == 4:
@@ -88,8 +85,8 @@ def _dialect_of_4(frames: Sequence[bytes]) -> Layout:
 def _fixed_frames(frames: Sequence[bytes]) -> int:
     """Count the fixed frames by the offset of whatever stands right above them."""
     for descriptor in (frames[-12], frames[-13]):
-        offset, count, _, _ = _WORDS.unpack_from(descriptor)
+        offset, count, _, _ = WORDS.unpack_from(descriptor)
         if count:
             return int(offset) - 1
-    offset, count, _, _ = _WORDS.unpack_from(frames[-2])
-    return int(offset) - max(int(count), 1)
+    offset, count, _, _ = WORDS.unpack_from(frames[-2])
+    return int(offset) - 1 if count <= 1 else len(V4.fixed)  # no early writer had several bodies

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from struct import Struct
 
 from hopline.message import MessageIdentifier, RoutingEntry, WireFormat
 
@@ -36,6 +37,8 @@ ENTRY_CLASS: dict[str, type[MessageIdentifier] | type[RoutingEntry]] = {
     "callback_point": MessageIdentifier,
     "routing": RoutingEntry,
 }
+
+WORDS = Struct("<4H")  # a packed frame
 
 _WIDTHS = {Type.U16: 2, Type.I32: 4, Type.I64: 8, Type.WORDS: 8}
 
@@ -110,6 +113,7 @@ class Layout:
     entries: tuple[Entries, ...] = ()
     meta: tuple[Field | Entries, ...] = ()
     number: bytes = b""  # what the last frame says, or the first bytes of the meta frame
+    several_bodies: bool = True  # the oldest layouts have, or had, one body frame only
 
     @property
     def has_body_offset(self) -> bool:

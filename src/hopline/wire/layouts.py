@@ -123,7 +123,9 @@ _FIRST_ENTRIES = (
     _routing(Type.URI),
 )
 
-FIRST = Layout("FIRST", WireFormat.FIRST, "First format, unversioned", _FIRST_ROWS, _FIRST_ENTRIES)
+FIRST = Layout(
+    "FIRST", WireFormat.FIRST, "First format, unversioned", _FIRST_ROWS, _FIRST_ENTRIES, several_bodies=False
+)
 
 FIRST_TICKS = replace(
     FIRST,
@@ -279,7 +281,8 @@ def _early(name: str, fixed_frames: int, written: str, *, version: Type) -> Layo
     )
     kind = "text" if version is Type.VERSION_TEXT else "a number"
     title = f"V4 as written {written}: {fixed_frames} fixed frames, message version is {kind}"
-    return replace(V4, name=name, title=title, fixed=rows, entries=(_callbacks(version), _routing(Type.URI)))
+    entries = (_callbacks(version), _routing(Type.URI))
+    return replace(V4, name=name, title=title, fixed=rows, entries=entries, several_bodies=False)
 
 
 V4A = _early("V4A", 13, "from May to July 2016", version=Type.VERSION_TEXT)
@@ -308,7 +311,7 @@ _V6_META = (
         Type.TEXT,
         "security domain whose key signs",
         Empty.UNSET,
-        erratum="the length counts bytes; a variant of the reference's writer counts characters, which no reader takes",
+        erratum="the length counts bytes; a variant of the reference's writer counts characters, and fails on others",
     ),
     Field(11, "signature", Type.BYTES, _V5_ROWS[13].meaning, Empty.UNSET),
     Field(

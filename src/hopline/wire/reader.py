@@ -6,19 +6,18 @@ do not recognise; the annotated dump is the list of what it read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any
 
 from hopline.message import Message, version_from_text
 from hopline.wire.errors import Reason, RemoteError
-from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, Empty, Entries, Field, Layout, Type, Word
+from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries, Field, Layout, Type, Word
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
+from hopline.wire.view import ROUTING_FIELDS, RoutingView
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 
-_WORDS = Struct("<4H")
 _LENGTH = 4  # bytes of the i32 in front of whatever varies in the meta frame
 
 
@@ -29,8 +28,8 @@ class Reading:
     position: int
     name: str
     raw: bytes
-    value: Any = None
-    row: Field | Word | None = None  # None for a frame that no table knows
+    value: Any
+    row: Field | Word
     offset: int | None = None  # the byte inside the meta frame
 
 
@@ -48,13 +47,9 @@ class Reader:
     def read(self) -> Message:
         """Read everything, or raise `RemoteError` at the first fault."""
         check_limits(self.frames, self.limits)
-        needed = len(self.layout.fixed) + self.layout.has_body_offset
-        if len(self.frames) < needed:
-            raise RemoteError(
-                Reason.TOO_FEW_FRAMES, field="frames", expected=f"at least {needed}", found=f"{len(self.frames)} frames"
-            )
+        self._check_number_of_frames()
         if self.layout.meta:
-            self._read_meta()
+            self._read_meta(self.layout.meta)
         else:
             for row in self.layout.fixed:
                 self._read_frame(row.position, row.name, row)
@@ -64,6 +59,27 @@ class Reader:
         self._read_rest()
         known = {name: self._values[name] for name in self.layout.names()}
         return Message(**known, wire_format=self.layout.wire_format)
+
+    def view(self) -> RoutingView:
+        """Read only what a router needs. Of the limits, the number of frames is looked at."""
+        check_number_of_frames(self.frames, self.limits)
+        self._check_number_of_frames()
+        if self.layout.meta:
+            last = next(at for at, row in enumerate(self.layout.meta) if "hops" in _names(row))
+            self._read_meta(self.layout.meta[: last + 1])
+        else:
+            for row in self.layout.fixed:
+                if not ROUTING_FIELDS.isdisjoint(_names(row)):
+                    self._read_frame(row.position, row.name, row)
+        fields = {name: self._values.get(name, b"") for name in ROUTING_FIELDS}  # the first format has no node
+        return RoutingView(**fields, wire_format=self.layout.wire_format, frames=self.frames)
+
+    def _check_number_of_frames(self) -> None:
+        needed = len(self.layout.fixed) + self.layout.has_body_offset
+        if len(self.frames) < needed:
+            raise RemoteError(
+                Reason.TOO_FEW_FRAMES, field="frames", expected=f"at least {needed}", found=f"{len(self.frames)} frames"
+            )
 
     # -- frames -----------------------------------------------------------------------------------------------------
 
@@ -106,7 +122,7 @@ class Reader:
         if len(raw) < row.type.width:
             raise fault(Reason.TOO_SHORT, f"{row.type.width} bytes ({row.type.value})", raw)
         if row.type is Type.WORDS:
-            return _WORDS.unpack_from(raw)
+            return WORDS.unpack_from(raw)
         number = int.from_bytes(raw[: row.type.width], "little", signed=row.type is not Type.U16)
         if row.values is not None:
             if number not in row.values:
@@ -183,11 +199,12 @@ class Reader:
         self._values["bodies"] = tuple(self.frames[total - top : total - bottom + 1])
 
     def _occupied(self) -> int:
-        """Count the frames below the body: the fixed ones and the entries."""
+        """Count the frames below the body: the fixed ones, or as far up as the entries go."""
         occupied = len(self.layout.fixed)
         for entries in self.layout.entries:
-            count, divisor = self._values[f"{entries.name}.count"], self._values[f"{entries.name}.divisor"]
-            occupied += count * divisor
+            offset, count, divisor = (self._values[f"{entries.name}.{what}"] for what in ("offset", "count", "divisor"))
+            if count and divisor:
+                occupied = max(occupied, offset + count * divisor - 1)
         return occupied
 
     def _read_rest(self) -> None:
@@ -204,11 +221,11 @@ class Reader:
 
     # -- the meta frame of V6 ---------------------------------------------------------------------------------------
 
-    def _read_meta(self) -> None:
+    def _read_meta(self, rows: Iterable[Field | Entries]) -> None:
         self._seen.add(len(self.frames) - 1)
         self.readings.append(Reading(1, "frame.meta", self.frames[-1], None, self.layout.fixed[0]))
         at, end = 0, len(self.frames[-1])
-        for row in self.layout.meta:
+        for row in rows:
             if isinstance(row, Field):
                 at = self._read_meta_field(row, row.name, at, end)
             else:
@@ -266,12 +283,21 @@ ENVELOPE = Field(0, "envelope", Type.BYTES, "what the sockets put in front; any 
 UNKNOWN = Field(0, "unknown", Type.BYTES, "a frame that no table knows, skipped")
 
 
-def check_limits(frames: Sequence[bytes], limits: Limits) -> None:
-    """Refuse a message that is larger than anyone should send."""
+def _names(row: Field | Entries) -> list[str]:
+    return [word.name for word in row.words] if isinstance(row, Field) and row.words else [row.name]
+
+
+def check_number_of_frames(frames: Sequence[bytes], limits: Limits) -> None:
+    """Refuse a message of more frames than anyone should send."""
     if len(frames) > limits.frames:
         raise RemoteError(
             Reason.TOO_MANY_FRAMES, field="frames", expected=f"at most {limits.frames}", found=f"{len(frames)} frames"
         )
+
+
+def check_limits(frames: Sequence[bytes], limits: Limits) -> None:
+    """Refuse a message that is larger than anyone should send."""
+    check_number_of_frames(frames, limits)
     for index, frame in enumerate(frames):
         if len(frame) > limits.frame_size:
             raise RemoteError(

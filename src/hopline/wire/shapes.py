@@ -15,23 +15,18 @@ from typing import Any, NamedTuple
 
 from hopline.wire.layout import Entries, Field, Layout, Type
 
-MOST_SHAPES = 1_024  # remembered by the length of the whole frame; beyond that, every new one is measured
+MOST_SHAPES = 1_024  # the latest one for each length of a frame; when there are that many, they are forgotten
 
 _CODES = {Type.U16: "H", Type.I64: "q", Type.WORDS: "4H"}
-_NUMBERS = {kind: Struct(f"<{code}").unpack_from for kind, code in _CODES.items()}
+_u16 = Struct("<H").unpack_from
 _size = Struct("<I").unpack_from
+_SIZE_WIDTH = 4
 
 Values = tuple[Any, ...]
 Cut = Callable[[bytes], Values]
+Shapes = dict[int, tuple[tuple[int, ...], Cut]]
 
-
-class Shape(NamedTuple):
-    """What was measured once: the sizes, and the structs that cut frames with these sizes."""
-
-    head_sizes: tuple[int, ...]
-    cut_head: Cut
-    sizes: tuple[int, ...]
-    cut: Cut
+SIZE = ""  # stands for a size among the names of values
 
 
 class Sections(NamedTuple):
@@ -53,9 +48,6 @@ def _fields(rows: Iterable[Field | Entries]) -> tuple[Field, ...]:
     return tuple(row for row in takewhile(lambda row: isinstance(row, Field), rows) if isinstance(row, Field))
 
 
-SIZE = ""  # stands for a size among the names of values
-
-
 def cut_names(rows: Iterable[Field], wanted: Container[str] | None = None) -> list[str]:
     """Name the values that cutting gives, in order: what is wanted (or all of it), and every size before its bytes."""
     names = []
@@ -69,81 +61,100 @@ def _names(row: Field) -> list[str]:
     return [word.name for word in row.words] or [row.name]
 
 
-def _code(row: Field, size: int, wanted: Container[str] | None) -> str:
+class _Part:
+    """Some neighbouring rows: how to measure them, and how to cut them once their sizes are known."""
+
+    def __init__(self, rows: tuple[Field, ...], wanted: Container[str] | None = None) -> None:
+        self.names = cut_names(rows, wanted)
+        self.gaps: list[int] = []  # bytes between what varies and the next size
+        self.template = ""  # of the struct, with a place for each size
+        self.rest = 0  # bytes behind the last that varies
+        for row in rows:
+            if row.type.width:
+                self.rest += row.type.width
+            else:
+                self.gaps.append(self.rest)
+                self.rest = 0
+            self.template += _template(row, wanted)
+
+    def measure(self, meta: bytes, at: int) -> tuple[list[int], int]:
+        """Give the sizes in the part and where it ends."""
+        sizes = []
+        for gap in self.gaps:
+            at += gap
+            (size,) = _size(meta, at)
+            sizes.append(size)
+            at += _SIZE_WIDTH + size
+        return sizes, at + self.rest
+
+
+def _template(row: Field, wanted: Container[str] | None) -> str:
     """Give the struct code of one row; what is not wanted is stepped over."""
     if row.words:
         return "".join("H" if wanted is None or word.name in wanted else "2x" for word in row.words)
     is_wanted = wanted is None or row.name in wanted
     if row.type.width:
         return _CODES[row.type] if is_wanted else f"{row.type.width}x"
-    return f"I{size}{'s' if is_wanted else 'x'}"
+    return "I%ds" if is_wanted else "I%dx"
 
 
-def cutters(layout: Layout, routing_fields: Container[str], shapes: dict[int, Shape] | None = None) -> tuple[Cut, Cut]:
-    """Make the functions that give the routing fields of the head, and the values of the whole frame.
+def head_cutter(layout: Layout, wanted: Container[str], shapes: Shapes) -> Cut:
+    """Make the function that gives the wanted fields of the head, in the order of `cut_names`; it sees nothing else."""
+    head = _Part(sections(layout).head, wanted)
+    template = f"<{head.template}"
 
-    The order is that of `cut_names`; in the whole, the entries are one value between head and tail. `shapes` is what
-    they remember, of their own if not given.
-    """
-    head, entries, tail = sections(layout)
-    head_sizes_of = _sizes_of(cut_names(head, routing_fields))
-    sizes_of = _sizes_of([*cut_names(head), "entries", *cut_names(tail)])
-    shapes = {} if shapes is None else shapes
+    def measure(meta: bytes) -> tuple[int, ...]:
+        return tuple(head.measure(meta, 0)[0])
 
-    def measured(meta: bytes) -> Shape:
-        numbers: dict[str, int] = {}
-        head_sizes, start = _measure(head, meta, 0, numbers)
+    return _cutter(template, head.names, measure, shapes)
+
+
+def cutter(layout: Layout, shapes: Shapes) -> Cut:
+    """Make the function that gives the values of a whole frame; the entries are one between head and tail."""
+    rows = sections(layout)
+    head, tail = _Part(rows.head), _Part(rows.tail)
+    template = f"<{head.template}%ds{tail.template}"
+    count_from_end = _count_from_end(rows)
+
+    def measure(meta: bytes) -> tuple[int, ...]:
+        head_sizes, start = head.measure(meta, 0)
         end = start
-        for row in entries:
-            if isinstance(row, Field):
-                _, end = _measure((row,), meta, end, numbers)
+        (count,) = _u16(meta, start - count_from_end)
+        for row in rows.entries:
+            if isinstance(row, Field):  # the count of the entries behind it
+                (count,) = _u16(meta, end)
+                end += row.type.width
             else:
-                for _ in range(numbers[f"{row.name}.count"]):
-                    end += 4 + _size(meta, end)[0]
-        tail_sizes, _ = _measure(tail, meta, end, numbers)
-        head_code = "".join(_code(row, size, None) for row, size in zip(head, head_sizes, strict=True))
-        tail_code = "".join(_code(row, size, None) for row, size in zip(tail, tail_sizes, strict=True))
-        view_code = "".join(_code(row, size, routing_fields) for row, size in zip(head, head_sizes, strict=True))
-        cut = Struct(f"<{head_code}{end - start}s{tail_code}").unpack_from
-        cut_head = Struct(f"<{view_code}").unpack_from
-        shape = Shape(head_sizes_of(cut_head(meta)), cut_head, sizes_of(cut(meta)), cut)
-        if len(shapes) < MOST_SHAPES:
-            shapes.setdefault(len(meta), shape)
-        return shape
+                for _ in range(count):
+                    end += _SIZE_WIDTH + _size(meta, end)[0]
+        tail_sizes, _ = tail.measure(meta, end)
+        return (*head_sizes, end - start, *tail_sizes)
 
-    def cut_head(meta: bytes) -> Values:
-        shape = shapes.get(len(meta))
-        if shape is not None:
-            values = shape[1](meta)
-            if head_sizes_of(values) == shape[0]:
-                return values
-        return measured(meta).cut_head(meta)
+    return _cutter(template, [*head.names, "entries", *tail.names], measure, shapes)
+
+
+def _count_from_end(rows: Sections) -> int:
+    """Tell how far before the end of the head the count of the first entries stands."""
+    counted = next(row.name for row in rows.entries if isinstance(row, Entries))
+    words = [word.name for word in rows.head[-1].words]
+    return 2 * (len(words) - words.index(f"{counted}.count"))
+
+
+def _cutter(template: str, names: list[str], measure: Callable[[bytes], tuple[int, ...]], shapes: Shapes) -> Cut:
+    sizes_of = itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
 
     def cut(meta: bytes) -> Values:
         shape = shapes.get(len(meta))
         if shape is not None:
-            values = shape[3](meta)
-            if sizes_of(values) == shape[2]:
+            sizes, cut_known = shape
+            values = cut_known(meta)
+            if sizes_of(values) == sizes:
                 return values
-        return measured(meta).cut(meta)
+        cut_new = Struct(template % measure(meta)).unpack_from
+        values = cut_new(meta)
+        if len(shapes) >= MOST_SHAPES:
+            shapes.clear()
+        shapes[len(meta)] = sizes_of(values), cut_new
+        return values
 
-    return cut_head, cut
-
-
-def _sizes_of(names: list[str]) -> Callable[[Values], tuple[int, ...]]:
-    return itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
-
-
-def _measure(rows: tuple[Field, ...], meta: bytes, at: int, numbers: dict[str, int]) -> tuple[list[int], int]:
-    """Give the size of what varies in each row (0 where nothing does) and where they end; note the numbers."""
-    sizes = []
-    for row in rows:
-        size = 0
-        if row.type.width:
-            numbers.update(zip(_names(row), _NUMBERS[row.type](meta, at), strict=True))
-            at += row.type.width
-        else:
-            (size,) = _size(meta, at)
-            at += 4 + size
-        sizes.append(size)
-    return sizes, at
+    return cut

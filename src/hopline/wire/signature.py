@@ -5,13 +5,12 @@ from __future__ import annotations
 import hmac
 from enum import StrEnum
 
-from hopline.message import Message
+from hopline.message import Message, version_to_text
 from hopline.wire.layout import Type
 from hopline.wire.writer import as_bytes, in_range
 
 # The stream that the reference of summer 2016 filled, and then signed with whatever lay behind its content.
 _FIRST_CAPACITY = 2048
-_LEAST_GROWTH = 256
 
 
 class MacAlgorithm(StrEnum):
@@ -23,14 +22,17 @@ class MacAlgorithm(StrEnum):
     SHA512 = "sha512"
 
 
-def mac_input(message: Message, *, padded: bool = False) -> bytes:
+def mac_input(message: Message, *, text_version: bool = False, padded: bool = False) -> bytes:
     """Give the bytes that a signature covers: identity, version, partition, body, callback receiver, end to end.
 
-    Nothing else is covered, not even the domain. All body frames are, should there be several. `padded` is the
-    erratum of July and August 2016: the writer signed its stream's whole buffer (GetBuffer), zeros included.
+    Nothing else is covered, not even the domain. All body frames are, should there be several. `text_version` is for
+    peers that write the message version as text (V4B, V4C), which sign that text. `padded` is the erratum of July and
+    August 2016, when it was text too: the writer signed its stream's whole buffer (GetBuffer), zeros included.
     """
     version = message.version
-    if not isinstance(version, bytes):
+    if text_version or padded:
+        version = version_to_text(version)
+    elif not isinstance(version, bytes):
         version = in_range("version", version, Type.U16).to_bytes(2, "little")
     parts = (message.identity, version, message.partition, *message.bodies, message.callback_receiver_identity)
     content = b"".join(parts)
@@ -40,15 +42,21 @@ def mac_input(message: Message, *, padded: bool = False) -> bytes:
     for part in parts:
         filled += len(part)
         if filled > capacity:
-            capacity = max(filled, 2 * capacity, _LEAST_GROWTH)
+            capacity = max(filled, 2 * capacity)
     return content.ljust(capacity, b"\0")
 
 
 def signature_of(
-    message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256, *, padded: bool = False
+    message: Message,
+    key: bytes,
+    algorithm: MacAlgorithm = MacAlgorithm.SHA256,
+    *,
+    text_version: bool = False,
+    padded: bool = False,
 ) -> bytes:
     """Compute the signature that the message should have."""
-    return hmac.digest(as_bytes("key", key), mac_input(message, padded=padded), algorithm)
+    content = mac_input(message, text_version=text_version, padded=padded)
+    return hmac.digest(as_bytes("key", key), content, algorithm)
 
 
 def sign(message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256) -> Message:
@@ -57,7 +65,13 @@ def sign(message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SH
 
 
 def has_valid_signature(
-    message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256, *, padded: bool = False
+    message: Message,
+    key: bytes,
+    algorithm: MacAlgorithm = MacAlgorithm.SHA256,
+    *,
+    text_version: bool = False,
+    padded: bool = False,
 ) -> bool:
     """Tell whether the key made the message's signature, in a time that does not depend on how wrong it is."""
-    return hmac.compare_digest(signature_of(message, key, algorithm, padded=padded), message.signature)
+    signature = signature_of(message, key, algorithm, text_version=text_version, padded=padded)
+    return hmac.compare_digest(signature, message.signature)

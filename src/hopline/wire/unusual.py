@@ -10,8 +10,10 @@ USUAL_URI_STARTS = tuple(scheme.encode() for scheme in USUAL_SCHEMES)
 
 # The routers and callback points of a network are few, and stand in every message: a list of them once read or written
 # is remembered by its content. Larger ones are not, so that no peer decides how much is kept.
-REMEMBERED_LISTS = 2_048
+REMEMBERED_LISTS = 1_024
 LARGEST_USUAL_LIST = 2_048  # bytes
+LARGEST_USUAL_URI = 256
+MOST_USUAL_ENTRIES = 32  # as many as a message may have hops
 
 
 class Unusual(Exception):  # noqa: N818  no error: it says nothing about whether the message is valid

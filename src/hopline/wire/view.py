@@ -25,3 +25,7 @@ class RoutingView(NamedTuple):
     def identifier(self) -> MessageIdentifier:
         """The kind of the message."""
         return MessageIdentifier(self.identity, self.version, self.partition)
+
+
+# What is read for a view; the rest of it is known.
+ROUTING_FIELDS = frozenset(RoutingView._fields) - {"wire_format", "frames"}

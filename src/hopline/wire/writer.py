@@ -6,15 +6,13 @@ Like the careful reader it is the authority: the compiled encoders leave to it w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from struct import Struct
 from typing import Any
 
 from hopline.message import Message, version_from_text, version_to_text
 from hopline.wire.errors import LocalError
-from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, Empty, Entries, Field, Layout, Type
+from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries, Field, Layout, Type
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 
-_WORDS = Struct("<4H")
 _RANGES = {
     Type.U16: (0, 2**16 - 1),
     Type.I32: (-(2**31), 2**31 - 1),
@@ -81,7 +79,7 @@ class Writer:
         bodies = self.message.bodies
         if not isinstance(bodies, tuple | list):
             raise LocalError("bodies", "a tuple of bytes", bodies)
-        most = self.limits.frames if self.layout.has_body_offset else 1
+        most = self.limits.frames if self.layout.several_bodies else 1
         if not 1 <= len(bodies) <= most:
             raise LocalError("bodies", "one body frame" if most == 1 else "at least one body frame", len(bodies))
         for body in bodies:
@@ -111,7 +109,7 @@ class Writer:
         if row.empty is Empty.ALWAYS:
             return b""
         if row.words:
-            return _WORDS.pack(*(in_range(word.name, self._value(word.name), row.type) for word in row.words))
+            return WORDS.pack(*(in_range(word.name, self._value(word.name), row.type) for word in row.words))
         value = self._value(row.name)
         if row.empty is Empty.NO_ENTRIES and not value:
             return b""
@@ -165,12 +163,13 @@ def encode_value(name: str, value: Any, row: Field) -> bytes:
             return bytes(value)
     if row.values is not None:
         wire = {ours: theirs for theirs, ours in row.values.items()}
-        if value not in wire:
+        if as_integer(name, value) not in wire:
             raise LocalError(name, f"one of {', '.join(map(str, wire))}", value)
         value = wire[value]
     if row.scale != 1:
         units, rest = divmod(abs(as_integer(name, value)), row.scale)
         units += rest > 0  # away from zero: what is left of a lifetime must never become "no limit"
+        units = min(units, _RANGES[Type.I64][1] // row.scale)  # no further than a reader can turn back
         value = units if value > 0 else -units
     if row.minimum is not None and as_integer(name, value) < row.minimum:
         raise LocalError(name, f"at least {row.minimum}", value)
@@ -194,7 +193,7 @@ def as_integer(name: str, value: object) -> int:
 
 def in_range(name: str, value: object, kind: Type) -> int:
     """Check that a value fits into its type."""
-    low, high = _RANGES[kind]
-    if not low <= as_integer(name, value) <= high:
+    number, (low, high) = as_integer(name, value), _RANGES[kind]
+    if not low <= number <= high:
         raise LocalError(name, f"{low} to {high} ({kind.value})", value)
-    return as_integer(name, value)
+    return number

@@ -17,6 +17,8 @@ from hopline.message import (
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
+    LARGEST_USUAL_URI,
+    MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
     USUAL_URI_STARTS,
@@ -41,7 +43,7 @@ def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tup
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (entry.partition, _pack_u16(entry.version), entry.identity)
-    if len(b"".join(frames)) > LARGEST_USUAL_LIST:
+    if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
         raise Unusual
     callback_point_count = len(callback_point)
     callback_point_offset = 18 if callback_point_count else 0
@@ -59,7 +61,7 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...
         if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":
             raise Unusual
         frames += (entry.uri.encode(), entry.identity)
-    if len(b"".join(frames)) > LARGEST_USUAL_LIST:
+    if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
         raise Unusual
     return (tuple(frames),)
 
@@ -67,7 +69,7 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _uri(raw: bytes) -> str:
     """Read the URI of a router."""
-    if len(raw) > LARGEST_USUAL_LIST or not raw.startswith(USUAL_URI_STARTS):
+    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):
         raise Unusual
     return raw.decode("utf-8", "replace")
 
@@ -80,6 +82,8 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     routing = message.routing
     callback_point_count = len(callback_point)
     routing_count = len(routing)
+    if callback_point_count > MOST_USUAL_ENTRIES or routing_count > MOST_USUAL_ENTRIES:
+        raise Unusual
     (
         callback_point_frames,
         callbacks_frame,

@@ -17,6 +17,7 @@ from hopline.message import (
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
+    MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     Unusual,
 )
@@ -39,7 +40,7 @@ def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tup
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (entry.partition, _pack_u16(entry.version), entry.identity)
-    if len(b"".join(frames)) > LARGEST_USUAL_LIST:
+    if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
         raise Unusual
     callback_point_count = len(callback_point)
     callback_point_offset = 18 if callback_point_count else 0
@@ -55,7 +56,7 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...
     frames: list[bytes] = []
     for entry in routing:
         frames += (entry.uri.encode(), entry.identity)
-    if len(b"".join(frames)) > LARGEST_USUAL_LIST:
+    if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
         raise Unusual
     return (tuple(frames),)
 
@@ -68,6 +69,8 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     routing = message.routing
     callback_point_count = len(callback_point)
     routing_count = len(routing)
+    if callback_point_count > MOST_USUAL_ENTRIES or routing_count > MOST_USUAL_ENTRIES:
+        raise Unusual
     (
         callback_point_frames,
         callbacks_frame,

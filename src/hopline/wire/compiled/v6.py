@@ -16,9 +16,10 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import cutters
+from hopline.wire.shapes import cutter, head_cutter
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
+    MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     Unusual,
 )
@@ -27,9 +28,10 @@ from hopline.wire.view import RoutingView
 _view = tuple.__new__
 
 _FORMAT = WireFormat.V6
-_cut_head, _cut = cutters(
-    V6, ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops")
+_cut_head = head_cutter(
+    V6, ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops"), {}
 )
+_cut = cutter(V6, {})
 _unpack_u32 = Struct("<I").unpack_from
 _unpack_u16_u32 = Struct("<HI").unpack_from
 _unpack_u16 = Struct("<H").unpack_from
@@ -92,6 +94,8 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
     if len(section) > LARGEST_USUAL_LIST:
         raise Unusual
     at = 0
+    if routing_count > MOST_USUAL_ENTRIES:
+        raise Unusual
     routing = []
     for _ in range(routing_count):
         (size,) = _unpack_u32(section, at)
@@ -109,6 +113,8 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
         routing.append(RoutingEntry(entry_uri, entry_identity))
     (callback_point_count,) = _unpack_u16(section, at)
     at += 2
+    if callback_point_count > MOST_USUAL_ENTRIES:
+        raise Unusual
     callback_point = []
     for _ in range(callback_point_count):
         (size,) = _unpack_u32(section, at)
@@ -137,6 +143,8 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     callback_point = message.callback_point
     routing_count = len(routing)
     callback_point_count = len(callback_point)
+    if routing_count > MOST_USUAL_ENTRIES or callback_point_count > MOST_USUAL_ENTRIES:
+        raise Unusual
     partition = message.partition
     identity = message.identity
     receiver_identity = message.receiver_identity
@@ -174,7 +182,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     )
     if (
         len(meta) + len(body) + len(socket_identity) > limits.usual_size
-        or routing_count + callback_point_count >= limits.usual_frames - 4
+        or routing_count + callback_point_count + 4 > limits.usual_frames
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
     ):
