@@ -56,8 +56,8 @@ too: it is what is meant when the frames below the offset are not enough for the
 META_NOTE = """\
 Socket identity, an empty frame, the body, and the meta frame, which holds the rows below in this order. In it, bytes
 and text have their length in front (i32). So has an entry, not counting the length itself, which lets a reader skip
-what a newer writer put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back, which
-the others do not.
+what a newer writer put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back,
+which the others do not.
 """
 
 DIALECTS_NOTE = """\

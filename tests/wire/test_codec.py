@@ -285,6 +285,9 @@ def test_the_memory_for_shapes_is_bounded() -> None:
         assert b"x" * length in cut(meta)
         assert b"x" * length in cut_head(meta)
     assert len(shapes) == len(heads) == 100
+    for length in (3, 4, 3, 4):  # the same length of the frame, divided otherwise
+        meta = encode(Message(b"X", domain="x" * length, signature=b"y" * (20 - length)), WireFormat.V6)[-1]
+        assert b"x" * length in cut(meta)
 
 
 def test_a_meta_frame_alone_is_too_little_even_if_it_names_itself_as_the_body() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS
 from hopline.wire.detection import FIRST_FRAMES, detect
 from hopline.wire.layout import Layout
-from hopline.wire.layouts import CANONICAL, FIRST, LAYOUTS, V4, V5, V5_INT32, V6
+from hopline.wire.layouts import CANONICAL, FIRST, FIRST_TICKS, LAYOUTS, V4, V5, V5_INT32, V6
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.reader import Reader
 from hopline.wire.unusual import STUMBLES
@@ -25,35 +25,35 @@ _ENCODERS = {LAYOUTS[name]: encoder for name, encoder in ENCODERS.items()} | {
 }
 
 
-class _FastPaths(Generic[_Path]):
-    """The compiled functions of one kind, by what the last frame looks like."""
+def _guesser(paths: dict[str, _Path]) -> Callable[[Sequence[bytes], Layout], _Path | None]:
+    """Make the function that picks one of the compiled paths by what the last frame looks like.
 
-    def __init__(self, paths: dict[str, _Path]) -> None:
-        self.v6 = paths[V6.name]
-        self.first = {
-            LAYOUTS[name]: path for name, path in paths.items() if LAYOUTS[name].wire_format == FIRST.wire_format
-        }
-        self.by_version_frame = {
-            V5.number: paths[V5.name],
-            V4.number: paths[V4.name],
-            V4.number[:2]: paths[V4.name],
-            V5_INT32.number: paths[V4.name],
-        }
+    A wrong guess costs time only: the path stumbles.
+    """
+    v6 = paths[V6.name]
+    firsts = {layout: paths[layout.name] for layout in (FIRST, FIRST_TICKS)}
+    by_version_frame = {
+        V5.number: paths[V5.name],
+        V4.number: paths[V4.name],
+        V4.number[:2]: paths[V4.name],
+        V5_INT32.number: paths[V4.name],
+    }
 
-    def guess(self, frames: Sequence[bytes], first: Layout) -> _Path | None:
-        """Guess the path for a message. A wrong guess costs time only: the path stumbles."""
-        last = frames[-1] if frames else b""
+    def guess(frames: Sequence[bytes], first: Layout) -> _Path | None:
+        last = frames[-1]
         if len(last) <= _LONGEST_VERSION_FRAME:
-            path = self.by_version_frame.get(last)
+            path = by_version_frame.get(last)
             if path is not None:
                 return path
         elif last[0] == 6 and last[1] == 0:
-            return self.v6 if 1 < len(frames) < FIRST_FRAMES else None
-        return self.first.get(first)
+            return v6 if 1 < len(frames) < FIRST_FRAMES else None
+        return firsts.get(first)
+
+    return guess
 
 
-_guess_decoder = _FastPaths(DECODERS).guess
-_guess_view = _FastPaths(VIEWS).guess
+_guess_decoder = _guesser(DECODERS)
+_guess_view = _guesser(VIEWS)
 
 
 def encode(message: Message, wire_format: WireFormat | Layout, *, limits: Limits = DEFAULT_LIMITS) -> list[bytes]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hopline.wire.layout import Entries, Field, Layout, Type
 
-MOST_SHAPES = 1_024  # the latest one for each length of a frame; when there are that many, they are forgotten
+MOST_SHAPES = 1_024  # at so many, all are forgotten
 
 _CODES = {Type.U16: "H", Type.I64: "q", Type.WORDS: "4H"}
 _u16 = Struct("<H").unpack_from
@@ -144,7 +144,10 @@ def _cutter(template: str, names: list[str], measure: Callable[[bytes], tuple[in
     sizes_of = itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
 
     def cut(meta: bytes) -> Values:
-        shape = shapes.get(len(meta))
+        # The size of the identity, behind the partition, nearly always tells kinds apart that have the same length.
+        # Where it does not, or some other byte stands there, the latest kind wins and the next is measured again.
+        key = len(meta) << 8 | meta[8 + meta[2]]
+        shape = shapes.get(key)
         if shape is not None:
             sizes, cut_known = shape
             values = cut_known(meta)
@@ -154,7 +157,7 @@ def _cutter(template: str, names: list[str], measure: Callable[[bytes], tuple[in
         values = cut_new(meta)
         if len(shapes) >= MOST_SHAPES:
             shapes.clear()
-        shapes[len(meta)] = sizes_of(values), cut_new
+        shapes[key] = sizes_of(values), cut_new
         return values
 
     return cut

@@ -1,0 +1,54 @@
+"""Who may import what: `make lint` checks the arrows between the packages, this the rest of the design's table."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+
+# Everything that a package may import besides itself. What is pure has no sockets, files, threads or clocks here.
+PURE = {
+    "__future__",
+    "collections",
+    "dataclasses",
+    "datetime",
+    "enum",
+    "functools",
+    "hmac",
+    "itertools",
+    "operator",
+    "re",
+    "struct",
+    "typing",
+}
+ALLOWED = {
+    "hopline.message": PURE | {"msgspec", "google", "uuid"},
+    "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
+}
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_package_imports_what_the_design_allows_and_nothing_else(package: str) -> None:
+    allowed = ALLOWED[package] | {package}
+    files = sorted((SOURCE / package.replace(".", "/")).rglob("*.py"))
+    assert files
+    for path in files:
+        for module in imported(path):
+            assert any(module == name or module.startswith(f"{name}.") for name in allowed), f"{path}: {module}"
+
+
+def test_nothing_is_pickled_anywhere() -> None:
+    for path in SOURCE.rglob("*.py"):
+        assert not {"pickle", "cloudpickle", "dill", "marshal", "shelve"} & set(imported(path)), path
