@@ -47,7 +47,7 @@ class Reader:
     def read(self) -> Message:
         """Read everything, or raise `RemoteError` at the first fault."""
         check_limits(self.frames, self.limits)
-        self._check_number_of_frames()
+        self._require(len(self.layout.fixed) + self.layout.has_body_offset)
         if self.layout.meta:
             self._read_meta(self.layout.meta)
         else:
@@ -63,19 +63,18 @@ class Reader:
     def view(self) -> RoutingView:
         """Read only what a router needs. Of the limits, the number of frames is looked at."""
         check_number_of_frames(self.frames, self.limits)
-        self._check_number_of_frames()
         if self.layout.meta:
             last = next(at for at, row in enumerate(self.layout.meta) if "hops" in _names(row))
             self._read_meta(self.layout.meta[: last + 1])
         else:
-            for row in self.layout.fixed:
-                if not ROUTING_FIELDS.isdisjoint(_names(row)):
-                    self._read_frame(row.position, row.name, row)
+            rows = [row for row in self.layout.fixed if not ROUTING_FIELDS.isdisjoint(_names(row))]
+            self._require(max(row.position for row in rows))
+            for row in rows:
+                self._read_frame(row.position, row.name, row)
         fields = {name: self._values.get(name, b"") for name in ROUTING_FIELDS}  # the first format has no node
         return RoutingView(**fields, wire_format=self.layout.wire_format, frames=self.frames)
 
-    def _check_number_of_frames(self) -> None:
-        needed = len(self.layout.fixed) + self.layout.has_body_offset
+    def _require(self, needed: int) -> None:
         if len(self.frames) < needed:
             raise RemoteError(
                 Reason.TOO_FEW_FRAMES, field="frames", expected=f"at least {needed}", found=f"{len(self.frames)} frames"
