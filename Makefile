@@ -46,7 +46,7 @@ format: $(READY) ## Rewrite the sources in the house format
 	@$(BIN)/ruff format .
 
 generate: $(READY) ## Write again what is derived from the layout tables (codecs and docs page)
-	@$(BIN)/python -m tools.compile_layouts
+	@$(BIN)/python -m tools.compiler
 	@$(BIN)/python -m tools.wire_formats_page
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf

@@ -7,7 +7,7 @@ import sys
 import tracemalloc
 
 import pytest
-from tools.compile_layouts import VIEW_ORDER
+from tools.compiler.emit import VIEW_ORDER
 
 from hopline import Limits, Message, MessageIdentifier, RoutingEntry, decode, encode, peek
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts

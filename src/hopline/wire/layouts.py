@@ -1,6 +1,6 @@
 """The formats, frame by frame: the one place where they are written down.
 
-The codecs are compiled from these tables (`tools/compile_layouts.py`), the careful reader and writer walk them, and the
+The codecs are compiled from these tables (`tools/compiler`), the careful reader and writer walk them, and the
 dump and `docs/wire-formats.md` are made from them. A new field is one new row.
 """
 

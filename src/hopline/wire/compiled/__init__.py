@@ -1,4 +1,4 @@
-# Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
+# Compiled from the tables in hopline.wire.layouts by tools/compiler.
 # Do not edit: change the tables and run ``make generate``.
 """The fast paths, one module a layout, by the layout's name."""
 

@@ -1,4 +1,4 @@
-# Compiled from the tables in hopline.wire.layouts by tools/compile_layouts.py.
+# Compiled from the tables in hopline.wire.layouts by tools/compiler.
 # Do not edit: change the tables and run ``make generate``.
 """Fast paths for V6: V6, what the reference uses today."""
 

@@ -1,0 +1,271 @@
+"""Emit the codec of V6, whose headers stand in one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+
+from hopline.wire.layout import Entries, Field, Layout, Type
+from hopline.wire.layouts import V6
+from hopline.wire.shapes import cut_names, sections
+from tools.compiler.emit import (
+    ENTRY_CLASS,
+    ENTRY_ORDER,
+    MESSAGE_ORDER,
+    STRUCT,
+    VIEW_ORDER,
+    indented,
+    local,
+    message_arguments,
+    remembered,
+    unused,
+    word_value,
+    write_checks,
+)
+
+LETTERS = {"H": "_u16", "I": "_u32", "q": "_i64"}
+
+
+class Run:
+    """Neighbouring numbers of the meta frame, read or written by one struct; a length ends it."""
+
+    def __init__(self) -> None:
+        self.code = ""
+        self.names: list[str] = []
+
+    def add(self, code: str, *names: str) -> None:
+        """Add a number, or the words of a packed one."""
+        self.code += code
+        self.names += names
+
+    @property
+    def size(self) -> int:
+        """How many bytes the run takes."""
+        return sum({"H": 2, "I": 4, "q": 8}[letter] for letter in expanded(self.code))
+
+
+def expanded(code: str) -> str:
+    """Write out the repeats of a struct code."""
+    return code.replace("4H", "HHHH")
+
+
+def struct_name(code: str, *, pack: bool) -> str:
+    """Name the compiled struct of a run."""
+    squeezed = "".join(
+        f"{LETTERS[letter]}{f'x{count}' if (count := len(list(group))) > 1 else ''}"
+        for letter, group in groupby(expanded(code))
+    )
+    return f"_{'pack' if pack else 'unpack'}{squeezed.replace('u16x4', 'words')}"
+
+
+def used_structs() -> Iterator[str]:
+    """Emit the structs that the V6 functions name."""
+    groups = [row for row in V6.meta if isinstance(row, Entries)]
+    inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
+    between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
+    everywhere = [run for _, run in meta_runs(V6.meta)]
+    yield f"_cut_head = head_cutter(V6, {VIEW_ORDER!r}, {{}})"
+    yield "_cut = cutter(V6, {})"
+    for code in dict.fromkeys(["I", *(run.code for run in inside + between)]):
+        yield f'{struct_name(code, pack=False)} = Struct("<{code}").unpack_from'
+    for code in dict.fromkeys(["I", *(run.code for run in inside + everywhere)]):
+        yield f'{struct_name(code, pack=True)} = Struct("<{code}").pack'
+
+
+def meta_runs(rows: Iterable[Field | Entries]) -> Iterator[tuple[list[Field | Entries], Run]]:
+    """Cut the meta frame into runs of numbers, each with what follows it: a varying field, entries, or nothing."""
+    run = Run()
+    for row in rows:
+        if isinstance(row, Entries):
+            yield [row], run
+            run = Run()
+        elif row.words:
+            run.add("4H", *(word.name for word in row.words))
+        elif row.type.width:
+            run.add(STRUCT[row.type], row.name)
+        else:
+            run.add("I", f"{row.name}.size")
+            yield [row], run
+            run = Run()
+    if run.code:
+        yield [], run
+
+
+def read_run(run: Run, prefix: str = "") -> list[str]:
+    """Give the statements that read one run of a section."""
+    names = ", ".join("_" if unused(name) else prefix + local(name) for name in run.names)
+    comma = "," if len(run.names) == 1 else ""
+    return [f"({names}{comma}) = {struct_name(run.code, pack=False)}(section, at)", f"at += {run.size}"]
+
+
+def read_varying(row: Field, prefix: str) -> str:
+    """Give the statement that reads bytes or text; a size beyond the section is noticed at the end."""
+    text = '.decode("utf-8", "replace")' if row.type is Type.TEXT else ""
+    return f"{prefix}{row.name} = section[at : (at := at + {prefix}{row.name}_size)]{text}"
+
+
+def entries_reader(layout: Layout) -> Iterator[str]:
+    """Emit the function that reads the section of the entries; the first count stands in front of it."""
+    rows = sections(layout).entries
+    groups = [row for row in rows if isinstance(row, Entries)]
+    results = ", ".join(f"tuple[{ENTRY_CLASS[entries.name]}, ...]" for entries in groups)
+    yield from remembered(f"_entries(section: bytes, {groups[0].name}_count: int) -> tuple[{results}]")
+    yield '    """Read the entries, whatever newer writers put behind their fields."""'
+    body = ["if len(section) > LARGEST_USUAL_LIST:", "    raise Unusual", "at = 0"]
+    for follower, run in meta_runs(rows):
+        if run.code:
+            body += read_run(run)
+        body += [f"if {row.name}_count > MOST_USUAL_ENTRIES:\n        raise Unusual" for row in follower]
+        for entries in (row for row in follower if isinstance(row, Entries)):
+            body += [f"{entries.name} = []", f"for _ in range({entries.name}_count):"]
+            body += indented(read_entry(entries))
+    body += ["if at != len(section):", "    raise Unusual"]
+    body.append(f"return {', '.join(f'tuple({entries.name})' for entries in groups)}")
+    yield from indented(body)
+
+
+def read_entry(entries: Entries) -> Iterator[str]:
+    """Emit the reading of one entry."""
+    yield "(size,) = _unpack_u32(section, at)"
+    yield "at += 4"
+    yield "end = at + size"
+    for follower, run in meta_runs(entries.fields):
+        yield from read_run(run, "entry_")
+        yield from (read_varying(row, "entry_") for row in follower if isinstance(row, Field))
+    yield "if at > end:"
+    yield "    raise Unusual"
+    yield "at = end"
+    values = ", ".join(f"entry_{attribute}" for attribute in ENTRY_ORDER[entries.name])
+    yield f"{entries.name}.append({ENTRY_CLASS[entries.name]}({values}))"
+
+
+def own_count(row: Field | Entries, run: Run) -> bool:
+    """Tell whether the run in front of some entries is nothing but their count."""
+    return isinstance(row, Entries) and run.names == [f"{row.name}.count"]
+
+
+def entries_writer(entries: Entries) -> Iterator[str]:
+    """Emit the function that writes the entries of a group, each with its size in front, behind a count of its own."""
+    name = entries.name
+    counts = [
+        run for follower, run in meta_runs(V6.meta) if any(row is entries and own_count(row, run) for row in follower)
+    ]
+    yield from remembered(f"_{name}_bytes({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> bytes")
+    yield f'    """Write the {name} entries."""'
+    body = [
+        f"{row.name} = entry.{row.name}{'.encode()' if row.type is Type.TEXT else ''}"
+        for row in entries.fields
+        if not row.type.width
+    ]
+    pieces = []
+    for follower, run in meta_runs(entries.fields):
+        values = [f"len({name[:-5]})" if name.endswith(".size") else f"entry.{name}" for name in run.names]
+        pieces.append(f"{struct_name(run.code, pack=True)}({', '.join(values)}),")
+        pieces += [f"{row.name}," for row in follower]
+    body += ['content = b"".join((', *indented(pieces), "))", "parts += (_pack_u32(len(content)), content)"]
+    first = ", ".join(f"{struct_name(run.code, pack=True)}(len({name}))" for run in counts)
+    yield from indented([f"parts: list[bytes] = [{first}]", f"for entry in {name}:", *indented(body)])
+    yield '    written = b"".join(parts)'
+    yield "    if len(written) > LARGEST_USUAL_LIST:"
+    yield "        raise Unusual"
+    yield "    return written"
+
+
+def cut_targets(rows: Collection[Field], used: Collection[str], wanted: Collection[str] | None = None) -> list[str]:
+    """Give the variables that the values of a section are unpacked into; a size has been looked at before."""
+    text = [row.name for row in rows if row.type is Type.TEXT]
+    names = (f"raw_{name}" if name in text else name for name in cut_names(rows, wanted))
+    return [local(name) if name.removeprefix("raw_") in used else "_" for name in names]
+
+
+def decode_meta(layout: Layout) -> Iterator[str]:
+    """Emit the decoder of the meta frame."""
+    yield "def decode(frames: Sequence[bytes], limits: Limits) -> Message:"
+    yield f'    """Read a message of the usual {layout.name} shape."""'
+    parts = sections(layout)
+    groups = [row.name for row in parts.entries if isinstance(row, Entries)]
+    wanted = {*MESSAGE_ORDER, f"{groups[0]}.count", "body.offset", "body.count"}
+    targets = [*cut_targets(parts.head, wanted), "section", *cut_targets(parts.tail, wanted)]
+    body = [
+        "total = len(frames)",
+        f"({', '.join(targets)}) = _cut(frames[-1])",
+        "if body_count != 1 or not body_offset:",
+        "    raise Unusual",
+        "body = frames[-body_offset]",
+        f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
+        "if (",
+        "    total > limits.frames",
+        "    or body.__class__ is not bytes",
+        "    or sum(map(len, frames)) > limits.usual_size",
+        *(f"    or len({name}) > limits.entries" for name in groups),
+        "):",
+        "    raise Unusual",
+    ]
+    values = set(layout.names())
+    arguments = indented(message_arguments(values))
+    body += ["return Message(", *arguments, ")"]
+    text = [row.name for row in (*parts.head, *parts.tail) if row.type is Type.TEXT]
+    for line in indented(body):
+        name = line.strip().rstrip(",")
+        if name in text:
+            yield line.replace(name, f'raw_{name}.decode("utf-8", "replace")')
+        elif name == "socket_identity":
+            yield line.replace(name, 'frames[0] if total > body_offset else b""')
+        else:
+            yield line
+
+
+def view_meta(layout: Layout) -> Iterator[str]:
+    """Emit the routing view of the meta frame: all that it needs is in the head."""
+    yield "def view(frames: Sequence[bytes]) -> RoutingView:"
+    yield f'    """Read what a router needs of a {layout.name} message."""'
+    body = [f"({', '.join(cut_targets(sections(layout).head, VIEW_ORDER, VIEW_ORDER))}) = _cut_head(frames[-1])"]
+    body.append(f"return _view(RoutingView, ({', '.join(VIEW_ORDER)}, _FORMAT, frames))")
+    yield from indented(body)
+
+
+def encode_meta(layout: Layout) -> Iterator[str]:
+    """Emit the encoder of the meta frame."""
+    yield "def encode(message: Message, limits: Limits) -> list[bytes]:"
+    yield f'    """Write a message of the usual shape as {layout.name}."""'
+    groups = [row for row in layout.meta if isinstance(row, Entries)]
+    body = ["(body,) = message.bodies", "socket_identity = message.socket_identity"]
+    body += [f"{entries.name} = message.{entries.name}" for entries in groups]
+    body += [f"{entries.name}_count = len({entries.name})" for entries in groups]
+    counts = [f"{entries.name}_count" for entries in groups]
+    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
+    body += [
+        f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}"
+        for row in layout.meta
+        if isinstance(row, Field) and not row.type.width
+    ]
+    pieces: list[str] = []
+    for follower, run in meta_runs(layout.meta):
+        numbers = ", ".join(meta_number(name) for name in run.names)
+        if not any(own_count(row, run) for row in follower):
+            pieces.append(f"{struct_name(run.code, pack=True)}({numbers}),")
+        for row in follower:
+            if isinstance(row, Field):
+                pieces.append(f"{row.name},")
+            else:
+                pieces.append(f"_{row.name}_bytes({row.name}),")
+    body += ['meta = b"".join((', *indented(pieces), "))"]
+    body += write_checks(
+        "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
+        f"{' + '.join(counts)} + 4 > limits.usual_frames",
+        "body.__class__ is not bytes",
+        "socket_identity.__class__ is not bytes",
+    )
+    body.append('return [socket_identity, b"", body, meta]')
+    yield from indented(body)
+
+
+def meta_number(name: str) -> str:
+    """Give the expression for one number of the meta frame."""
+    if name == "version.wire_format":
+        return str(int.from_bytes(V6.number, "little"))
+    if name.endswith(".size"):
+        return f"len({name.removesuffix('.size')})"
+    if name == "body.offset":
+        return str(len(V6.fixed) + 1)
+    return word_value(name)

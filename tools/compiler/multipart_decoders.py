@@ -1,0 +1,197 @@
+"""Emit the decoders and views of the formats that spread their headers over frames."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from hopline.wire.layout import Empty, Entries, Field, Layout, Type
+from hopline.wire.layouts import V4
+from tools.compiler.emit import (
+    ENTRY_CLASS,
+    ENTRY_ORDER,
+    READERS,
+    VIEW_ORDER,
+    indented,
+    local,
+    message_arguments,
+    remembered,
+    unused,
+)
+
+
+def reader_of(row: Field) -> str:
+    """Name the function that unpacks a number of this type."""
+    return READERS[row.type]
+
+
+def read_value(row: Field, raw: str, unwanted: Collection[str] = ()) -> Iterator[str]:
+    """Emit what turns the raw frame of a row into its value."""
+    name = local(row.name)
+    if row.words:
+        names = ("_" if unused(word.name) or word.name in unwanted else local(word.name) for word in row.words)
+        yield f"({', '.join(names)}) = _words({raw})"
+    elif row.type is Type.TEXT:
+        yield f'{name} = {raw}.decode("utf-8", "replace")'
+    elif row.type is Type.VERSION_TEXT:
+        yield f"{name} = version_from_text({raw})"
+    elif row.values is not None:
+        yield f"{name} = {table_name(row)}[{raw}]"
+    elif row.empty is Empty.NO_ENTRIES:
+        yield f"{name} = {reader_of(row)}({raw})[0] if {raw} else 0"
+    else:
+        yield f"({name},) = {reader_of(row)}({raw})"
+    if row.minimum is not None:
+        yield f"if {name} < {row.minimum}:"
+        yield "    raise Unusual"
+    if row.scale != 1:
+        bound = (2**63 - 1) // row.scale
+        yield f"if not -{bound} <= {name} <= {bound}:"
+        yield "    raise Unusual"
+        yield f"{name} *= {row.scale}"
+
+
+def table_name(row: Field, *, inverse: bool = False) -> str:
+    """Name the table of a row's allowed values."""
+    return f"_{local(row.name).upper()}{'_ON_WIRE' if inverse else ''}"
+
+
+def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
+    """Emit the reading of one group of entries."""
+    name, rows = entries.name, len(entries.fields)
+    divisor = f"{name}_divisor" if has_divisor else str(entries.divisor)
+    odd = [f"{name}_divisor < {rows}"] if has_divisor else []
+    raws = {row.name: f"frames[at - {row.position}]" if row.position else "frames[at]" for row in entries.fields}
+    values = []
+    for attribute in ENTRY_ORDER[name]:
+        row = next((row for row in entries.fields if row.name == attribute), None)
+        if row is None:
+            values.append('b""')
+        elif row.type is Type.U16:
+            values.append(f"_u16({raws[attribute]})[0]")
+        elif row.type is Type.VERSION_TEXT:
+            values.append(f"version_from_text({raws[attribute]})")
+        elif row.type is Type.TEXT:
+            values.append(f'{raws[attribute]}.decode("utf-8", "replace")')
+        elif row.type is Type.URI:
+            values.append(f"_uri({raws[attribute]})")
+        else:
+            values.append(raws[attribute])
+    yield f"{name}: tuple[{ENTRY_CLASS[name]}, ...] = ()"
+    yield f"if {name}_count > 0:"
+    yield f"    bottom = total - {name}_offset"
+    yield f"    at = bottom - ({name}_count - 1) * {divisor}"
+    yield f"    if {' or '.join([*odd, f'at < {rows - 1}', 'bottom >= total'])}:"
+    yield "        raise Unusual"
+    yield f"    {name}_list = []"
+    yield "    while at <= bottom:"
+    yield f"        {name}_list.append({ENTRY_CLASS[name]}({', '.join(values)}))"
+    yield f"        at += {divisor}"
+    yield f"    {name} = tuple({name}_list)"
+
+
+def full_layout_check(layout: Layout) -> Iterator[str]:
+    """Emit, for V4, the refusal of the early layouts that share its number."""
+    if layout is V4:
+        offset = "body_offset"
+        for name in ("routing", "callback_point"):
+            offset = f"{name}_offset if {name}_count else {offset}"
+        yield f"if len(raw_version) != 2 or body_count != 1 or ({offset}) != {len(layout.fixed) + 1}:"
+        yield "    raise Unusual"
+
+
+def decode_multipart(layout: Layout) -> Iterator[str]:
+    """Emit the decoder of a format that spreads its headers over frames."""
+    fixed = layout.fixed
+    yield "def decode(frames: Sequence[bytes], limits: Limits) -> Message:"
+    yield f'    """Read a message of the usual {layout.name} shape."""'
+    body: list[str] = ["total = len(frames)"]
+    targets, conversions = [], []
+    for row in reversed(fixed):
+        if row.name == "version.wire_format":
+            targets.append("_")
+        elif row.type is Type.BYTES:
+            targets.append({"bodies": "body", "frame.delimiter": "delimiter"}.get(row.name, row.name))
+        else:
+            targets.append(f"raw_{local(row.name)}")
+            conversions.append(row)
+    body.append(f"({', '.join(targets)}) = frames[-{len(fixed)}:]")
+    for row in conversions:
+        body += read_value(row, f"raw_{local(row.name)}")
+    body += full_layout_check(layout)
+    if "delimiter" in targets:
+        body += ["if delimiter:", "    raise Unusual"]
+    if layout.has_body_offset:
+        counted = "" if layout is V4 else "body_count != 1 or "  # V4 has looked at it before
+        body += [f"if {counted}not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
+        body += ['size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))']
+    else:
+        body += ['size = len(b"".join(frames[:-1]))']
+    body += size_check()
+    has_divisor = any("divisor" in word.name for row in fixed for word in row.words)
+    for entries in layout.entries:
+        body += read_entries(entries, has_divisor=has_divisor)
+    body += ["return Message(", *indented(message_arguments(set(layout.names()))), ")"]
+    yield from indented(body)
+
+
+def size_check() -> Iterator[str]:
+    """Emit the refusal of what may be beyond a limit. Joining the small frames is the fastest way to add them up."""
+    yield "if total > limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:"
+    yield "    raise Unusual"
+
+
+def view_multipart(layout: Layout) -> Iterator[str]:
+    """Emit the routing view: the selectors and the hops, and no more than detection needs besides."""
+    yield "def view(frames: Sequence[bytes]) -> RoutingView:"
+    yield f'    """Read what a router needs of a {layout.name} message."""'
+    wanted = [row for row in layout.fixed if wanted_by_view(row)]
+    checked = {"body", "callbacks", "routers", "version"} if layout is V4 else {"body", "frame.delimiter"}
+    low = min(row.position for row in layout.fixed if row in wanted or row.name in checked)
+    high = max(row.position for row in layout.fixed if row in wanted or row.name in checked)
+    targets, conversions = [], []
+    for row in reversed(layout.fixed[low - 1 : high]):
+        if row not in wanted and row.name not in checked:
+            targets.append("_")
+        elif row.type is Type.BYTES:
+            targets.append("delimiter" if row.name == "frame.delimiter" else row.name)
+        else:
+            targets.append(f"raw_{local(row.name)}")
+            conversions.append(row)
+    body = [f"({', '.join(targets)}) = frames[-{high}:{f'-{low - 1}' if low > 1 else ''}]"]
+    for row in conversions:
+        raw = f"raw_{local(row.name)}"
+        if layout is not V4 and row.name == "body":
+            body += [f"if len({raw}) < 8:", "    raise Unusual"]
+        elif layout is not V4 and row.words:
+            at, word = next(
+                (at, word) for at, word in enumerate(row.words) if word.name in VIEW_ORDER and wanted_word(word.name)
+            )
+            body.append(f"{word.name} = _words({raw})[{at}]")
+        else:
+            body += read_value(row, raw, unwanted=("trace_options", "routing.divisor", "callback_point.divisor"))
+    if "delimiter" in targets:
+        body += ["if delimiter:", "    raise Unusual"]
+    body += full_layout_check(layout)
+    present = set(layout.names())
+    values = [name if name in present else 'b""' for name in VIEW_ORDER]
+    body.append(f"return _view(RoutingView, ({', '.join(values)}, _FORMAT, frames))")
+    yield from indented(body)
+
+
+def wanted_word(name: str) -> bool:
+    """Tell whether a router looks at a word."""
+    return name in ("distribution", "hops")
+
+
+def wanted_by_view(row: Field) -> bool:
+    """Tell whether a router looks at a row."""
+    return row.selector or row.name == "hops" or any(wanted_word(word.name) for word in row.words)
+
+
+def uri_reader() -> Iterator[str]:
+    """Emit the function that reads a router's URI."""
+    yield from remembered("_uri(raw: bytes) -> str")
+    yield '    """Read the URI of a router."""'
+    yield "    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):"
+    yield "        raise Unusual"
+    yield '    return raw.decode("utf-8", "replace")'
