@@ -227,6 +227,7 @@ def bad_files(folder: Path) -> dict[str, str]:
     pq.write_table(pa.table({"frames": [[1]]}), folder / "integers.parquet")
     pq.write_table(pa.table({"frames": [b"x"]}), folder / "flat.parquet")
     (folder / "odd_digits.hex").write_text("00|050|11\n", encoding="utf-8")
+    (folder / "deep.json").write_text("[" * 100_000, encoding="utf-8")
     (folder / "number.json").write_text('{"frames": 5}', encoding="utf-8")
     return {
         "missing.hex": "No such file",
@@ -236,6 +237,7 @@ def bad_files(folder: Path) -> dict[str, str]:
         "flat.parquet": "the column 'frames' must be a list of binary, and is binary",
         "folder.parquet": "no .parquet files in it",
         "number.json": "no messages in it",
+        "deep.json": "nested too deeply",
         "|".join(["00"] * 200): "a message itself goes behind --hex",
         "long.hex": "zzz...'",
         "broken.json": "broken.json:1: not JSON",

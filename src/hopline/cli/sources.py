@@ -140,6 +140,8 @@ def read_vectors(text: str, name: str) -> Iterator[Found]:
             document, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise SourceError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
+        except RecursionError:
+            raise SourceError(f"{name}: JSON that is nested too deeply") from None
         yield from _walk(document, stem, name)
         at += len(text[at:]) - len(text[at:].lstrip())
 
