@@ -93,3 +93,8 @@ def test_a_key_is_bytes() -> None:
 def test_a_version_that_no_format_can_carry_cannot_be_signed() -> None:
     with pytest.raises(LocalError, match="version"):
         mac_input(Message(b"ORDER", version=70_000))
+
+
+def test_a_version_that_is_text_is_covered_as_text() -> None:
+    assert mac_input(Message(b"ORDER", version=b"1.1", bodies=(b"body",))) == b"ORDER1.1body"
+    assert mac_input(Message(b"ORDER", version=1, bodies=(b"body",)), text_version=True) == b"ORDER1.0body"
