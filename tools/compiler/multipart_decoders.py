@@ -89,13 +89,13 @@ def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
     yield f"    {name} = tuple({name}_list)"
 
 
-def full_layout_check(layout: Layout) -> Iterator[str]:
+def full_layout_check(layout: Layout, body_offset: str) -> Iterator[str]:
     """Emit, for V4, the refusal of the early layouts that share its number."""
     if layout is V4:
-        offset = "body_offset"
+        offset = body_offset
         for name in ("routing", "callback_point"):
             offset = f"{name}_offset if {name}_count else {offset}"
-        yield f"if len(raw_version) != 2 or body_count != 1 or ({offset}) != {len(layout.fixed) + 1}:"
+        yield f"if len(raw_version) != 2 or ({offset}) != {len(layout.fixed) + 1}:"
         yield "    raise Unusual"
 
 
@@ -117,12 +117,12 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
     body.append(f"({', '.join(targets)}) = frames[-{len(fixed)}:]")
     for row in conversions:
         body += read_value(row, f"raw_{local(row.name)}")
-    body += full_layout_check(layout)
     if "delimiter" in targets:
         body += ["if delimiter:", "    raise Unusual"]
     if layout.has_body_offset:
-        counted = "" if layout is V4 else "body_count != 1 or "  # V4 has looked at it before
-        body += [f"if {counted}not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
+        body += ["if body_count != 1 or not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
+    body += full_layout_check(layout, "body_offset")
+    if layout.has_body_offset:
         body += ['size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))']
     else:
         body += ['size = len(b"".join(frames[:-1]))']
@@ -160,9 +160,9 @@ def view_multipart(layout: Layout) -> Iterator[str]:
     body = [f"({', '.join(targets)}) = frames[-{high}:{f'-{low - 1}' if low > 1 else ''}]"]
     for row in conversions:
         raw = f"raw_{local(row.name)}"
-        if layout is not V4 and row.name == "body":
+        if row.name == "body":
             body += [f"if len({raw}) < 8:", "    raise Unusual"]
-        elif layout is not V4 and row.words:
+        elif row.words and not (layout is V4 and row.name in checked):
             at, word = next(
                 (at, word) for at, word in enumerate(row.words) if word.name in VIEW_ORDER and wanted_word(word.name)
             )
@@ -171,7 +171,8 @@ def view_multipart(layout: Layout) -> Iterator[str]:
             body += read_value(row, raw, unwanted=("trace_options", "routing.divisor", "callback_point.divisor"))
     if "delimiter" in targets:
         body += ["if delimiter:", "    raise Unusual"]
-    body += full_layout_check(layout)
+    one_body = 'b"\\x01\\x00"'
+    body += full_layout_check(layout, f"_u16(raw_body)[0] if raw_body[2:4] == {one_body} else 0")
     present = set(layout.names())
     values = [name if name in present else 'b""' for name in VIEW_ORDER]
     body.append(f"return _view(RoutingView, ({', '.join(values)}, _FORMAT, frames))")

@@ -157,15 +157,14 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     (trace_options, distribution, _, _) = _words(raw_options)
     (ttl_ticks,) = _i64(raw_ttl_ticks)
     (body_offset, body_count, _, _) = _words(raw_body)
+    if body_count != 1 or not body_offset:
+        raise Unusual
+    body = frames[-body_offset]
     if (
         len(raw_version) != 2
-        or body_count != 1
         or (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18
     ):
         raise Unusual
-    if not body_offset:
-        raise Unusual
-    body = frames[-body_offset]
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))
     if total > limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
         raise Unusual
@@ -234,12 +233,21 @@ def view(frames: Sequence[bytes]) -> RoutingView:
     (routing_offset, routing_count, _, hops) = _words(raw_routers)
     (callback_point_offset, callback_point_count, _, _) = _words(raw_callbacks)
     (version,) = _u16(raw_version)
-    (_, distribution, _, _) = _words(raw_options)
-    (body_offset, body_count, _, _) = _words(raw_body)
+    distribution = _words(raw_options)[1]
+    if len(raw_body) < 8:
+        raise Unusual
     if (
         len(raw_version) != 2
-        or body_count != 1
-        or (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18
+        or (
+            callback_point_offset
+            if callback_point_count
+            else routing_offset
+            if routing_count
+            else _u16(raw_body)[0]
+            if raw_body[2:4] == b"\x01\x00"
+            else 0
+        )
+        != 18
     ):
         raise Unusual
     return _view(
