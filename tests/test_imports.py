@@ -27,6 +27,7 @@ PURE = {
 }
 ALLOWED = {
     "hopline.message": PURE | {"msgspec", "google", "uuid"},
+    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }
 

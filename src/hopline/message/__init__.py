@@ -18,6 +18,13 @@ from hopline.message.message import (
     TraceOptions,
     ticks,
 )
+from hopline.message.receivers import (
+    ReceiverKind,
+    new_actor_identity,
+    new_hub_identity,
+    new_node_identity,
+    receiver_kind,
+)
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
@@ -30,10 +37,15 @@ __all__ = [
     "LocalError",
     "Message",
     "MessageIdentifier",
+    "ReceiverKind",
     "RoutingEntry",
     "TraceOptions",
     "Version",
     "WireFormat",
+    "new_actor_identity",
+    "new_hub_identity",
+    "new_node_identity",
+    "receiver_kind",
     "ticks",
     "version_from_text",
     "version_to_text",

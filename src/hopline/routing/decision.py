@@ -1,0 +1,120 @@
+"""The routing decision: a function of the message and of what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hopline.message import Distribution, Message, MessageIdentifier, WireFormat
+from hopline.routing.balance import Balance
+from hopline.routing.external import ExternalTable
+from hopline.routing.internal import InternalTable
+
+DEFAULT_HOP_LIMIT = 32
+
+
+class Undeliverable(StrEnum):
+    """Why nobody gets a message."""
+
+    NO_ROUTE = "unroutable"
+    HOP_LIMIT = "hop_limit"
+
+
+@dataclass(slots=True)
+class Tables:
+    """What a node knows. Its own identity is empty when it stands alone."""
+
+    node_identity: bytes = b""
+    internal: InternalTable = field(default_factory=InternalTable)
+    external: ExternalTable = field(default_factory=ExternalTable)
+    balance: Balance = field(default_factory=Balance)
+    hop_limit: int = DEFAULT_HOP_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who gets the message: receivers on this node, other nodes, or nobody and why."""
+
+    local: tuple[bytes, ...] = ()
+    remote: tuple[bytes, ...] = ()
+    undeliverable: Undeliverable | None = None
+
+
+_NO_ROUTE = Decision(undeliverable=Undeliverable.NO_ROUTE)
+_HOP_LIMIT = Decision(undeliverable=Undeliverable.HOP_LIMIT)
+
+
+def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = ()) -> Decision:
+    """Decide who gets a message, and give the next one its turn.
+
+    `unreachable` are nodes that were tried in vain: asking again leaves them out, which is how a failed sending goes on
+    to the next node.
+    """
+    node = message.receiver_node_identity
+    if node:
+        if node == tables.node_identity:
+            return _local(_local_unicast(message, tables))
+        reachable = node in tables.external and node not in unreachable
+        return _away(message, tables, (node,) if reachable else ())
+    if message.distribution == Distribution.BROADCAST and not message.receiver_identity:
+        return _broadcast(message, tables, unreachable)
+    return _unicast(message, tables, unreachable)
+
+
+def _broadcast(message: Message, tables: Tables, unreachable: Container[bytes]) -> Decision:
+    """Deliver to every local actor; only the node where it started sends it to the others."""
+    local = tuple(tables.internal.handlers(message.identifier) or ())
+    if message.hops:
+        return _local(local)
+    nodes = tables.external.handlers(message.identifier) or ()
+    remote = tuple(node for node in nodes if node not in unreachable)
+    return Decision(local, remote) if local or remote else _NO_ROUTE
+
+
+def _unicast(message: Message, tables: Tables, unreachable: Container[bytes]) -> Decision:
+    """Deliver to one: the local one if the message comes from elsewhere, else whoever was used least recently."""
+    local = _local_unicast(message, tables)
+    remote = _remote_unicast(message, tables, unreachable)
+    if local and remote and not message.hops:
+        is_local = tables.balance.pick(local[0], remote[0]) == local[0]
+        return _local(local) if is_local else _away(message, tables, remote)
+    return _local(local) if local else _away(message, tables, remote)
+
+
+def _local_unicast(message: Message, tables: Tables) -> tuple[bytes, ...]:
+    receiver = message.receiver_identity
+    if not receiver:
+        return _turn_of(tables.internal, message.identifier)
+    if message.wire_format is WireFormat.FIRST:  # whose receiver is found by its identity alone
+        return (receiver,) if tables.internal.has(receiver) else ()
+    return (receiver,) if tables.internal.handles(receiver, message.identifier) else ()
+
+
+def _turn_of(table: InternalTable, identifier: MessageIdentifier) -> tuple[bytes, ...]:
+    ring = table.handlers(identifier)
+    return (ring.rotate(),) if ring is not None else ()
+
+
+def _remote_unicast(message: Message, tables: Tables, unreachable: Container[bytes]) -> tuple[bytes, ...]:
+    """Find a node: by the message, and for the first format by the receiver, which its messages have no node for."""
+    if message.wire_format is WireFormat.FIRST and message.receiver_identity:
+        home = tables.external.home_of(message.receiver_identity)
+        return (home,) if home is not None and home not in unreachable else ()
+    ring = tables.external.handlers(message.identifier)
+    if ring is not None:
+        for _ in range(len(ring)):
+            node = ring.rotate()
+            if node not in unreachable:
+                return (node,)
+    return ()
+
+
+def _local(receivers: tuple[bytes, ...]) -> Decision:
+    return Decision(local=receivers) if receivers else _NO_ROUTE
+
+
+def _away(message: Message, tables: Tables, nodes: tuple[bytes, ...]) -> Decision:
+    if not nodes:
+        return _NO_ROUTE
+    return Decision(remote=nodes) if message.hops < tables.hop_limit else _HOP_LIMIT

@@ -1,0 +1,77 @@
+"""What lives on this node: hubs, actors, and the messages that the actors handle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
+from hopline.routing.ring import Ring
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A receiver and, for an actor, one of the messages that it handles."""
+
+    receiver: bytes
+    identifier: MessageIdentifier | None = None  # None for a hub
+
+
+class InternalTable:
+    """The receivers of this node. What is kept local is routed to, but never advertised."""
+
+    def __init__(self) -> None:
+        self._hubs: dict[bytes, bool] = {}
+        self._actors: dict[bytes, dict[MessageIdentifier, bool]] = {}
+        self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
+
+    def add_hub(self, hub: bytes, *, keep_local: bool = False) -> None:
+        """Register a hub; the first registration counts."""
+        _require(hub, ReceiverKind.HUB)
+        self._hubs.setdefault(hub, keep_local)
+
+    def add_actor(self, actor: bytes, identifier: MessageIdentifier, *, keep_local: bool = False) -> None:
+        """Register an actor for one message; the first registration counts."""
+        _require(actor, ReceiverKind.ACTOR)
+        self._actors.setdefault(actor, {}).setdefault(identifier, keep_local)
+        self._handlers.setdefault(identifier, Ring()).add(actor)
+
+    def remove(self, receiver: bytes) -> list[Route]:
+        """Forget a hub or an actor, and give the routes that others were told of."""
+        keep_local = self._hubs.pop(receiver, None)
+        if keep_local is not None:
+            return [] if keep_local else [Route(receiver)]
+        handled = self._actors.pop(receiver, {})
+        for identifier in handled:
+            ring = self._handlers[identifier]
+            ring.discard(receiver)
+            if not ring:
+                del self._handlers[identifier]
+        return [Route(receiver, identifier) for identifier, local in handled.items() if not local]
+
+    def has(self, receiver: bytes) -> bool:
+        """Tell whether a receiver lives here, whatever it handles."""
+        return receiver in self._hubs or receiver in self._actors
+
+    def handles(self, receiver: bytes, identifier: MessageIdentifier) -> bool:
+        """Tell whether a message can be put before one receiver: any before a hub, what it handles before an actor."""
+        return receiver in self._hubs or identifier in self._actors.get(receiver, ())
+
+    def handlers(self, identifier: MessageIdentifier) -> Ring[bytes] | None:
+        """Give the actors that handle a message, in the order of their turns."""
+        return self._handlers.get(identifier)
+
+    def advertised(self, identifiers: Iterable[MessageIdentifier] | None = None) -> Iterator[Route]:
+        """Give the routes that others may know: of some messages, or all of them and the hubs."""
+        if identifiers is None:
+            yield from (Route(hub) for hub, keep_local in self._hubs.items() if not keep_local)
+            identifiers = self._handlers
+        for identifier in identifiers:
+            for actor in self._handlers.get(identifier, ()):
+                if not self._actors[actor][identifier]:
+                    yield Route(actor, identifier)
+
+
+def _require(receiver: bytes, kind: ReceiverKind) -> None:
+    if receiver_kind(receiver) is not kind:
+        raise LocalError("receiver", f"the identity of {'a hub' if kind is ReceiverKind.HUB else 'an actor'}", receiver)

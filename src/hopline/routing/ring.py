@@ -1,0 +1,39 @@
+"""A set that takes turns."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+Member = TypeVar("Member", bound=Hashable)
+
+
+class Ring(Generic[Member]):
+    """Members in the order of their turns. Everything but going through them all takes constant time."""
+
+    def __init__(self) -> None:
+        self._members: OrderedDict[Member, None] = OrderedDict()
+
+    def add(self, member: Member) -> None:
+        """Put a member last, unless it has its place already."""
+        self._members.setdefault(member)
+
+    def discard(self, member: Member) -> None:
+        """Take a member out, if it is there."""
+        self._members.pop(member, None)
+
+    def rotate(self) -> Member:
+        """Give the one whose turn it is, and put it last."""
+        member = next(iter(self._members))
+        self._members.move_to_end(member)
+        return member
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, member: object) -> bool:
+        return member in self._members
