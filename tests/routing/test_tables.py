@@ -42,7 +42,7 @@ def test_the_least_recently_used_destination_is_picked() -> None:
     assert balance.pick(b"here", b"new") == b"here"
 
 
-# -- internal -----------------------------------------------------------------------------------------------------------
+# -- internal ----------------------------------------------------------------------------------------------------------
 
 
 def test_actors_are_found_by_message_and_hubs_by_themselves() -> None:
@@ -94,7 +94,7 @@ def test_a_hub_is_no_actor() -> None:
         table.add_hub(b"plain")
 
 
-# -- external -----------------------------------------------------------------------------------------------------------
+# -- external ----------------------------------------------------------------------------------------------------------
 
 
 def test_removing_one_message_of_an_actor_takes_the_node_from_that_message_only() -> None:

@@ -1,6 +1,6 @@
 """The message and what identifies it. No I/O, no wire format."""
 
-from hopline.message.errors import HoplineError, LocalError
+from hopline.message.errors import HoplineError, LocalError, PayloadError
 from hopline.message.identifier import (
     COMMON_VERSION_TEXTS,
     MAX_VERSION,
@@ -18,6 +18,7 @@ from hopline.message.message import (
     TraceOptions,
     ticks,
 )
+from hopline.message.payload import PayloadType, from_message, payload, payload_type, to_message
 from hopline.message.receivers import (
     ReceiverKind,
     new_actor_identity,
@@ -25,28 +26,40 @@ from hopline.message.receivers import (
     new_node_identity,
     receiver_kind,
 )
+from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
     "COMMON_VERSION_TEXTS",
+    "JSON",
     "MAX_VERSION",
+    "MSGPACK",
     "NO_FLOW",
+    "PROTOBUF",
+    "RAW",
     "TICKS_PER_MICROSECOND",
     "Distribution",
     "HoplineError",
     "LocalError",
     "Message",
     "MessageIdentifier",
+    "PayloadError",
+    "PayloadType",
     "ReceiverKind",
     "RoutingEntry",
+    "Serializer",
     "TraceOptions",
     "Version",
     "WireFormat",
+    "from_message",
     "new_actor_identity",
     "new_hub_identity",
     "new_node_identity",
+    "payload",
+    "payload_type",
     "receiver_kind",
     "ticks",
+    "to_message",
     "version_from_text",
     "version_to_text",
 ]

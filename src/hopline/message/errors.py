@@ -1,4 +1,4 @@
-"""The errors that mean "you used Hopline wrongly"."""
+"""Errors that know nothing of the wire: you used Hopline wrongly, or a peer's payload is not what it should be."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ class LocalError(HoplineError):
         except ValueError:  # an integer that is too long for Python to print
             shown = f"a huge {type(self.found).__name__}"
         return f"{self.field}: expected {self.expected}, found {shown if len(shown) <= 80 else shown[:77] + '...'}"
+
+
+class PayloadError(HoplineError):
+    """The body of a message is not what its kind says: a peer wrote it otherwise."""
+
+    def __init__(self, kind: type, problem: str, body: bytes) -> None:
+        super().__init__(kind, problem, body)
+        self.kind = kind
+        self.problem = problem
+        self.body = body
+
+    def __str__(self) -> str:
+        return f"not a {self.kind.__name__}: {self.problem} ({len(self.body)} bytes {self.body[:24].hex()})"

@@ -1,0 +1,85 @@
+"""How a payload becomes the body of a message and back. Nothing is ever pickled."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from hopline.message.errors import LocalError, PayloadError
+
+Payload = TypeVar("Payload")
+
+
+class Serializer(Protocol):
+    """Turns payloads into bytes and back. Raises `LocalError` and `PayloadError` when it cannot."""
+
+    def encode(self, payload: Any) -> bytes:
+        """Write a payload."""
+        ...
+
+    def decode(self, body: bytes, kind: type[Payload]) -> Payload:
+        """Read a payload of a kind."""
+        ...
+
+
+class _MsgspecSerializer:
+    """A format of msgspec: structs, dataclasses, typed dicts and plain types, checked against the type in reading."""
+
+    def __init__(self, name: str, encoder: Any, decode: Any) -> None:
+        self.name = name
+        self._encode = encoder.encode
+        self._decode = decode
+
+    def encode(self, payload: Any) -> bytes:
+        try:
+            return bytes(self._encode(payload))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise LocalError("payload", f"something that {self.name} can hold ({error})", payload) from None
+
+    def decode(self, body: bytes, kind: type[Payload]) -> Payload:
+        try:
+            read: Payload = self._decode(body, type=kind)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise PayloadError(kind, str(error), body) from None
+        return read
+
+
+class _ProtobufSerializer:
+    """Protobuf, as networks of the reference use it; the kind is a generated message class."""
+
+    name = "protobuf"
+
+    def encode(self, payload: Any) -> bytes:
+        try:
+            return bytes(payload.SerializeToString())
+        except (AttributeError, ValueError) as error:
+            raise LocalError("payload", f"a protobuf message ({error})", payload) from None
+
+    def decode(self, body: bytes, kind: type[Payload]) -> Payload:
+        # What a generated class raises is protobuf's own; naming it here would make protobuf a dependency of everyone.
+        try:
+            read: Payload = kind.FromString(body)  # type: ignore[attr-defined]
+        except Exception as error:
+            raise PayloadError(kind, str(error), body) from None
+        return read
+
+
+class _RawSerializer:
+    """No serializer: the payload is the body. The kind is bytes, or a class that is made of them."""
+
+    name = "raw"
+
+    def encode(self, payload: Any) -> bytes:
+        if not isinstance(payload, bytes):
+            raise LocalError("payload", "bytes", payload)
+        return bytes(payload)
+
+    def decode(self, body: bytes, kind: type[Payload]) -> Payload:
+        return kind(body)  # type: ignore[call-arg]
+
+
+MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack.Encoder(), msgspec.msgpack.decode)
+JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json.Encoder(), msgspec.json.decode)
+PROTOBUF: Serializer = _ProtobufSerializer()
+RAW: Serializer = _RawSerializer()

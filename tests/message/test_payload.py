@@ -1,0 +1,129 @@
+"""Typed payloads: what a class says of itself, and how it travels."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import msgspec
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+
+from hopline import (
+    JSON,
+    PROTOBUF,
+    RAW,
+    LocalError,
+    Message,
+    MessageIdentifier,
+    PayloadError,
+    Serializer,
+    from_message,
+    payload,
+    to_message,
+)
+from hopline.message import payload_type
+
+
+@payload("ORDER.PRICE")
+class PriceOrder(msgspec.Struct):
+    sku: int
+    pieces: int = 1
+
+
+@payload(b"ORDER.PRICED", version=2, partition=b"eu", serializer=JSON)
+@dataclasses.dataclass
+class Priced:
+    cents: int
+
+
+@payload("BLOB", serializer=RAW)
+class Blob(bytes):
+    pass
+
+
+def test_a_payload_becomes_a_message_of_its_kind_and_back() -> None:
+    message = to_message(PriceOrder(4711), ttl=timedelta(seconds=1))
+    assert message.identifier == MessageIdentifier(b"ORDER.PRICE", 1)
+    assert message.ttl == timedelta(seconds=1)
+    assert msgspec.msgpack.decode(message.body) == {"sku": 4711, "pieces": 1}
+    assert from_message(message, PriceOrder) == PriceOrder(4711)
+
+
+def test_version_partition_and_serializer_are_the_class_s_own() -> None:
+    message = to_message(Priced(100))
+    assert message.identifier == MessageIdentifier(b"ORDER.PRICED", 2, b"eu")
+    assert message.body == b'{"cents":100}'
+    assert from_message(message, Priced) == Priced(100)
+
+
+def test_what_happens_to_the_object_later_does_not_matter() -> None:
+    order = PriceOrder(4711)
+    message = to_message(order)
+    order.sku = 0
+    assert from_message(message, PriceOrder).sku == 4711
+
+
+def test_raw_bytes_are_the_body() -> None:
+    message = to_message(Blob(b"\x00\x01"))
+    assert message.body == b"\x00\x01"
+    assert from_message(message, Blob) == Blob(b"\x00\x01")
+    with pytest.raises(LocalError, match="payload: expected bytes"):
+        RAW.encode("text")
+
+
+def test_protobuf_classes_are_payloads_too() -> None:
+    text = payload("TEXT", serializer=PROTOBUF)(StringValue)
+    message = to_message(text(value="hello"))
+    assert from_message(message, text).value == "hello"
+    with pytest.raises(PayloadError, match="not a StringValue"):
+        from_message(Message(b"TEXT", bodies=(b"\xff\xff\xff",)), text)
+    with pytest.raises(LocalError, match="a protobuf message"):
+        PROTOBUF.encode(object())
+
+
+def test_a_serializer_of_ones_own_needs_two_methods() -> None:
+    class Upper:
+        def encode(self, payload: object) -> bytes:
+            return str(payload).upper().encode()
+
+        def decode(self, body: bytes, kind: type[str]) -> str:
+            return kind(body.decode().lower())
+
+    serializer: Serializer = Upper()  # type: ignore[assignment]
+
+    @payload("SHOUT", serializer=serializer)
+    class Shout(str):
+        __slots__ = ()
+
+    message = to_message(Shout("hello"))
+    assert message.body == b"HELLO"
+    assert from_message(message, Shout) == "hello"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xc1", msgspec.msgpack.encode({"sku": "text"}), msgspec.msgpack.encode([1])])
+def test_a_body_of_another_kind_is_a_payload_error_that_shows_it(body: bytes) -> None:
+    with pytest.raises(PayloadError, match="not a PriceOrder: ") as caught:
+        from_message(Message(b"ORDER.PRICE", bodies=(body,)), PriceOrder)
+    assert caught.value.body == body
+    assert caught.value.kind is PriceOrder
+
+
+def test_a_body_that_is_nested_too_deeply_is_a_payload_error() -> None:
+    @payload("ANY")
+    class Anything(msgspec.Struct):
+        inside: object
+
+    with pytest.raises(PayloadError):
+        from_message(Message(b"ANY", bodies=(b"\x81\xa6inside" + b"\x91" * 100_000,)), Anything)
+
+
+def test_what_a_serializer_cannot_hold_is_the_callers_mistake() -> None:
+    with pytest.raises(LocalError, match="something that MessagePack can hold"):
+        to_message(PriceOrder(object()))  # type: ignore[arg-type]
+
+
+def test_a_class_that_says_nothing_of_itself_is_no_payload() -> None:
+    with pytest.raises(LocalError, match="a class with the decorator @payload"):
+        to_message(object())
+    assert payload_type(PriceOrder).identifier.identity == b"ORDER.PRICE"
