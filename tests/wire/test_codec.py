@@ -290,6 +290,15 @@ def test_the_memory_for_shapes_is_bounded() -> None:
         assert b"x" * length in cut(meta)
 
 
+@pytest.mark.parametrize("wire_format", [WireFormat.V4, WireFormat.V5])
+def test_fixed_frames_alone_are_too_few_even_if_one_is_named_as_the_body(wire_format: WireFormat) -> None:
+    alone = encode(HELLO, wire_format)[-17:]
+    for offset in range(1, 18):
+        alone[-2] = words(offset, 1, 0, 0)
+        assert fault(alone).reason is Reason.TOO_FEW_FRAMES
+        assert_both_paths_agree(alone, layouts.V5)
+
+
 def test_a_meta_frame_alone_is_too_little_even_if_it_names_itself_as_the_body() -> None:
     meta = encode(HELLO, WireFormat.V6)[-1]
     alone = [meta[:-8] + words(1, 1, 0, 0)]

@@ -126,7 +126,7 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
         body += ['size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))']
     else:
         body += ['size = len(b"".join(frames[:-1]))']
-    body += size_check()
+    body += size_check(len(fixed) + layout.has_body_offset)
     has_divisor = any("divisor" in word.name for row in fixed for word in row.words)
     for entries in layout.entries:
         body += read_entries(entries, has_divisor=has_divisor)
@@ -134,9 +134,13 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
     yield from indented(body)
 
 
-def size_check() -> Iterator[str]:
+def size_check(least: int) -> Iterator[str]:
     """Emit the refusal of what may be beyond a limit. Joining the small frames is the fastest way to add them up."""
-    yield "if total > limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:"
+    yield "if ("
+    yield f"    not {least} <= total <= limits.usual_frames"
+    yield "    or size + len(body) > limits.usual_size"
+    yield "    or body.__class__ is not bytes"
+    yield "):"
     yield "    raise Unusual"
 
 

@@ -174,7 +174,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     if delimiter:
         raise Unusual
     size = len(b"".join(frames[:-1]))
-    if total > limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
+    if not 15 <= total <= limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
         raise Unusual
     callback_point: tuple[MessageIdentifier, ...] = ()
     if callback_point_count > 0:

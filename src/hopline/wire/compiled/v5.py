@@ -148,7 +148,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         raise Unusual
     body = frames[-body_offset]
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))
-    if total > limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
+    if not 18 <= total <= limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
         raise Unusual
     callback_point: tuple[MessageIdentifier, ...] = ()
     if callback_point_count > 0:
