@@ -290,9 +290,9 @@ def test_the_memory_for_shapes_is_bounded() -> None:
         assert b"x" * length in cut(meta)
 
 
-@pytest.mark.parametrize("wire_format", [WireFormat.V4, WireFormat.V5])
-def test_fixed_frames_alone_are_too_few_even_if_one_is_named_as_the_body(wire_format: WireFormat) -> None:
-    alone = encode(HELLO, wire_format)[-17:]
+@pytest.mark.parametrize("layout", [layouts.V5, layouts.V5_INT32], ids=lambda layout: layout.name)
+def test_fixed_frames_alone_are_too_few_even_if_one_is_named_as_the_body(layout: Layout) -> None:
+    alone = encode(HELLO, layout)[-17:]
     for offset in range(1, 18):
         alone[-2] = words(offset, 1, 0, 0)
         assert fault(alone).reason is Reason.TOO_FEW_FRAMES
