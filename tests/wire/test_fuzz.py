@@ -11,11 +11,12 @@ from tests.wire import fuzz
 from tests.wire.fuzz import BATCH, FUZZED, Finding, Fuzzer
 
 SECONDS_PER_FORMAT = 5
+SEED = 1  # the same messages every day; ``make fuzz`` takes new ones
 
 
 @pytest.mark.parametrize("wire_format", FUZZED)
 def test_damaged_messages_are_read_or_refused_and_nothing_else_happens(wire_format: str) -> None:
-    fuzzer = Fuzzer(wire_format, seed=time.time_ns())
+    fuzzer = Fuzzer(wire_format, seed=SEED)
     started = time.monotonic()
     while time.monotonic() - started < SECONDS_PER_FORMAT:
         fuzzer.run(BATCH)
