@@ -26,8 +26,8 @@ PURE = {
     "typing",
 }
 ALLOWED = {
-    "hopline.message": PURE | {"msgspec", "google", "uuid"},
-    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"hopline.message", "hopline.wire"},
+    "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
+    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }
 

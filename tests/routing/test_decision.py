@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hopline import Distribution, Message, MessageIdentifier, WireFormat
-from hopline.routing import DEFAULT_HOP_LIMIT, Decision, Tables, Undeliverable, decide
+from hopline.routing import DEFAULT_HOP_LIMIT, Decision, Outcome, Tables, decide
 
 HUB, ACTOR, SIBLING = b"\x00hub", b"\x01actor", b"\x01sibling"
 HERE, THERE, ELSEWHERE = b"here", b"there", b"elsewhere"
 ORDER = Message(b"ORDER")
 NEWS = Message(b"ORDER", distribution=Distribution.BROADCAST)
 
-NO_ROUTE = Decision(undeliverable=Undeliverable.NO_ROUTE)
+NO_ROUTE = Decision(undeliverable=Outcome.UNROUTABLE)
 
 
 def tables(*, local: tuple[bytes, ...] = (), remote: tuple[bytes, ...] = (), node: bytes = HERE) -> Tables:
@@ -54,7 +54,7 @@ def test_a_unicast_from_another_node_is_taken_here_if_anyone_can() -> None:
 def test_a_unicast_from_another_node_that_nobody_takes_here_goes_on_until_the_hop_limit() -> None:
     known = tables(remote=(THERE,))
     assert decide(ORDER.clone(hops=DEFAULT_HOP_LIMIT - 1), known) == away(THERE)
-    assert decide(ORDER.clone(hops=DEFAULT_HOP_LIMIT), known) == Decision(undeliverable=Undeliverable.HOP_LIMIT)
+    assert decide(ORDER.clone(hops=DEFAULT_HOP_LIMIT), known) == Decision(undeliverable=Outcome.HOP_LIMIT)
 
 
 def test_nobody_handles_it() -> None:

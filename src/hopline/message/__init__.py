@@ -1,6 +1,17 @@
 """The message and what identifies it. No I/O, no wire format."""
 
-from hopline.message.errors import HoplineError, LocalError, PayloadError
+from hopline.message.errors import (
+    ActorError,
+    AnswerTimeoutError,
+    DeliveryError,
+    HoplineError,
+    LocalError,
+    NoRoomError,
+    NotRunningError,
+    PayloadError,
+)
+from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
+from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import (
     COMMON_VERSION_TEXTS,
     MAX_VERSION,
@@ -18,7 +29,7 @@ from hopline.message.message import (
     TraceOptions,
     ticks,
 )
-from hopline.message.payload import PayloadType, from_message, payload, payload_type, to_message
+from hopline.message.payload import Payload, PayloadType, from_message, payload, payload_type, to_message
 from hopline.message.receivers import (
     ReceiverKind,
     new_actor_identity,
@@ -31,18 +42,27 @@ from hopline.message.wire_format import WireFormat
 
 __all__ = [
     "COMMON_VERSION_TEXTS",
+    "EXCEPTION",
     "JSON",
     "MAX_VERSION",
     "MSGPACK",
     "NO_FLOW",
     "PROTOBUF",
     "RAW",
+    "RECEIPT",
     "TICKS_PER_MICROSECOND",
+    "ActorError",
+    "AnswerTimeoutError",
+    "DeliveryError",
     "Distribution",
+    "ExceptionReport",
     "HoplineError",
     "LocalError",
     "Message",
     "MessageIdentifier",
+    "NoRoomError",
+    "NotRunningError",
+    "Payload",
     "PayloadError",
     "PayloadType",
     "ReceiverKind",
@@ -53,6 +73,7 @@ __all__ = [
     "WireFormat",
     "from_message",
     "new_actor_identity",
+    "new_flow_id",
     "new_hub_identity",
     "new_node_identity",
     "payload",

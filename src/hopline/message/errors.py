@@ -1,4 +1,4 @@
-"""Errors that know nothing of the wire: you used Hopline wrongly, or a peer's payload is not what it should be."""
+"""Errors that know nothing of the wire: Hopline was used wrongly, a payload is not its kind, or nobody answered."""
 
 from __future__ import annotations
 
@@ -35,3 +35,56 @@ class PayloadError(HoplineError):
 
     def __str__(self) -> str:
         return f"not a {self.kind.__name__}: {self.problem} ({len(self.body)} bytes {self.body[:24].hex()})"
+
+
+class ActorError(HoplineError):
+    """The handler of a message failed; this is what its actor said. The stack is there only if its node tells it."""
+
+    def __init__(self, type_name: str, text: str, stack: str = "") -> None:
+        super().__init__(type_name, text, stack)
+        self.type_name = type_name
+        self.text = text
+        self.stack = stack
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.text}" if self.text else self.type_name
+
+
+class DeliveryError(HoplineError):
+    """A message did not reach its receiver: `outcome` is how it ended, such as ``"unroutable"`` or ``"expired"``."""
+
+    def __init__(self, outcome: str, text: str) -> None:
+        super().__init__(outcome, text)
+        self.outcome = outcome
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.text}"
+
+
+class AnswerTimeoutError(HoplineError, TimeoutError):
+    """No answer came in time."""
+
+    def __init__(self, asked: str, seconds: float) -> None:
+        super().__init__(asked, seconds)
+        self.asked = asked
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"no answer to {self.asked} within {self.seconds:g} s"
+
+
+class NoRoomError(HoplineError):
+    """A bounded queue is full, and we were asked not to wait."""
+
+    def __init__(self, receiver: str, capacity: int) -> None:
+        super().__init__(receiver, capacity)
+        self.receiver = receiver
+        self.capacity = capacity
+
+    def __str__(self) -> str:
+        return f"no room at {self.receiver}, which holds {self.capacity} messages"
+
+
+class NotRunningError(HoplineError):
+    """A node was used before it started or after it stopped."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 from datetime import timedelta
 from enum import IntEnum, IntFlag
@@ -11,6 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from hopline.message.errors import LocalError
+from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.wire_format import WireFormat
 
@@ -114,7 +114,7 @@ class Message(msgspec.Struct, frozen=True, eq=False):
             body,
             version=version,
             partition=partition,
-            correlation_id=str(uuid.uuid4()).encode() if correlation_id is None else correlation_id,
+            correlation_id=new_flow_id() if correlation_id is None else correlation_id,
             ttl=ttl,
         )
 

@@ -19,11 +19,11 @@ import msgspec
 
 from hopline.message.errors import LocalError
 from hopline.message.identifier import MessageIdentifier, Version
-from hopline.message.message import Message
+from hopline.message.message import NO_FLOW, Distribution, Message
 from hopline.message.serializers import MSGPACK, Serializer
 
 Kind = TypeVar("Kind", bound=type)
-Payload = TypeVar("Payload")
+Content = TypeVar("Content")
 
 _MARK = "__hopline_payload__"
 
@@ -53,22 +53,46 @@ def payload(
     return mark
 
 
+class Payload(msgspec.Struct):
+    """A payload that needs no decorator: its identity is the name of its class, its version 1."""
+
+
 def payload_type(cls: type) -> PayloadType:
-    """Give what a class says of itself; one that says nothing is the caller's mistake."""
-    found = getattr(cls, _MARK, None)
+    """Give what a class says of itself; one that says nothing is the caller's mistake.
+
+    A class speaks for itself only: what is derived from a payload is another kind, and needs a name of its own.
+    """
+    found = cls.__dict__.get(_MARK)
+    if found is None and issubclass(cls, Payload) and cls is not Payload:
+        payload(cls.__name__)(cls)
+        found = cls.__dict__.get(_MARK)
     if not isinstance(found, PayloadType):
         raise LocalError("payload", "a class with the decorator @payload", cls)
     return found
 
 
-def to_message(content: Any, *, ttl: timedelta = timedelta(0)) -> Message:
+def to_message(
+    content: Any,
+    *,
+    partition: bytes | None = None,
+    distribution: Distribution = Distribution.UNICAST,
+    correlation_id: bytes = NO_FLOW,
+    ttl: timedelta = timedelta(0),
+) -> Message:
     """Make the message of a payload. It is written now: what happens to the object later does not matter."""
     kind = payload_type(type(content))
     named = kind.identifier
-    body = kind.serializer.encode(content)
-    return Message.create(named.identity, body, version=named.version, partition=named.partition, ttl=ttl)
+    return Message.create(
+        named.identity,
+        kind.serializer.encode(content),
+        version=named.version,
+        partition=named.partition if partition is None else partition,
+        distribution=distribution,
+        correlation_id=correlation_id,
+        ttl=ttl,
+    )
 
 
-def from_message(message: Message, cls: type[Payload]) -> Payload:
+def from_message(message: Message, cls: type[Content]) -> Content:
     """Read the payload of a message, or raise `PayloadError` when the body is not of that kind."""
     return payload_type(cls).serializer.decode(message.body, cls)

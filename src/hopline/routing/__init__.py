@@ -1,21 +1,29 @@
 """Who gets this message: what lives here, what lives elsewhere, and the decision. Pure: no I/O, no clock."""
 
 from hopline.routing.balance import Balance
-from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, Undeliverable, decide
+from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
+from hopline.routing.exchange import NO_DEADLINE, Delivery, Exchange, Port
 from hopline.routing.external import ExternalTable, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
+from hopline.routing.outcome import ENDINGS, Outcome, Settled
 from hopline.routing.ring import Ring
 
 __all__ = [
     "DEFAULT_HOP_LIMIT",
+    "ENDINGS",
+    "NO_DEADLINE",
     "Balance",
     "Decision",
+    "Delivery",
+    "Exchange",
     "ExternalTable",
     "InternalTable",
     "NodeRemoval",
+    "Outcome",
+    "Port",
     "Ring",
     "Route",
+    "Settled",
     "Tables",
-    "Undeliverable",
     "decide",
 ]

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
-from enum import StrEnum
+
+import msgspec
 
 from hopline.message import Distribution, Message, MessageIdentifier, WireFormat
 from hopline.routing.balance import Balance
 from hopline.routing.external import ExternalTable
 from hopline.routing.internal import InternalTable
+from hopline.routing.outcome import Outcome
 
 DEFAULT_HOP_LIMIT = 32
-
-
-class Undeliverable(StrEnum):
-    """Why nobody gets a message."""
-
-    NO_ROUTE = "unroutable"
-    HOP_LIMIT = "hop_limit"
 
 
 @dataclass(slots=True)
@@ -32,17 +27,16 @@ class Tables:
     hop_limit: int = DEFAULT_HOP_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Who gets the message: receivers on this node, other nodes, or nobody and why."""
 
     local: tuple[bytes, ...] = ()
     remote: tuple[bytes, ...] = ()
-    undeliverable: Undeliverable | None = None
+    undeliverable: Outcome | None = None
 
 
-_NO_ROUTE = Decision(undeliverable=Undeliverable.NO_ROUTE)
-_HOP_LIMIT = Decision(undeliverable=Undeliverable.HOP_LIMIT)
+_NO_ROUTE = Decision(undeliverable=Outcome.UNROUTABLE)
+_HOP_LIMIT = Decision(undeliverable=Outcome.HOP_LIMIT)
 
 
 def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = ()) -> Decision:
