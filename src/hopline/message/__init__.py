@@ -9,6 +9,7 @@ from hopline.message.errors import (
     NoRoomError,
     NotRunningError,
     PayloadError,
+    PeerGoneError,
 )
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.flow_ids import new_flow_id
@@ -65,6 +66,7 @@ __all__ = [
     "Payload",
     "PayloadError",
     "PayloadType",
+    "PeerGoneError",
     "ReceiverKind",
     "RoutingEntry",
     "Serializer",

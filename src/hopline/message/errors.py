@@ -53,6 +53,8 @@ class ActorError(HoplineError):
 class DeliveryError(HoplineError):
     """A message did not reach its receiver: `outcome` is how it ended, such as ``"unroutable"`` or ``"expired"``."""
 
+    REPORTED_AS = "hopline.DeliveryError."  # and the outcome: its type in the exception message that reports it
+
     def __init__(self, outcome: str, text: str) -> None:
         super().__init__(outcome, text)
         self.outcome = outcome
@@ -77,14 +79,17 @@ class AnswerTimeoutError(HoplineError, TimeoutError):
 class NoRoomError(HoplineError):
     """A bounded queue is full, and we were asked not to wait."""
 
-    def __init__(self, receiver: str, capacity: int) -> None:
-        super().__init__(receiver, capacity)
-        self.receiver = receiver
-        self.capacity = capacity
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
 
     def __str__(self) -> str:
-        return f"no room at {self.receiver}, which holds {self.capacity} messages"
+        return f"no room for {self.what}: its receiver is full"
 
 
 class NotRunningError(HoplineError):
     """A node was used before it started or after it stopped."""
+
+
+class PeerGoneError(HoplineError):
+    """Another node cannot be reached."""

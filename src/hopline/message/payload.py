@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from hopline.message.errors import LocalError
+from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
-from hopline.message.message import NO_FLOW, Distribution, Message
+from hopline.message.message import Distribution, Message
 from hopline.message.serializers import MSGPACK, Serializer
 
 Kind = TypeVar("Kind", bound=type)
@@ -76,10 +77,13 @@ def to_message(
     *,
     partition: bytes | None = None,
     distribution: Distribution = Distribution.UNICAST,
-    correlation_id: bytes = NO_FLOW,
+    correlation_id: bytes | None = None,
     ttl: timedelta = timedelta(0),
 ) -> Message:
-    """Make the message of a payload. It is written now: what happens to the object later does not matter."""
+    """Make the message of a payload, which starts a flow unless a correlation id is given.
+
+    The payload is written now: what happens to the object later does not matter.
+    """
     kind = payload_type(type(content))
     named = kind.identifier
     return Message.create(
@@ -88,7 +92,7 @@ def to_message(
         version=named.version,
         partition=named.partition if partition is None else partition,
         distribution=distribution,
-        correlation_id=correlation_id,
+        correlation_id=new_flow_id() if correlation_id is None else correlation_id,
         ttl=ttl,
     )
 

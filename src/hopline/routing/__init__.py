@@ -2,7 +2,7 @@
 
 from hopline.routing.balance import Balance
 from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
-from hopline.routing.exchange import NO_DEADLINE, Delivery, Exchange, Port
+from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Port, remaining_ticks
 from hopline.routing.external import ExternalTable, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
 from hopline.routing.outcome import ENDINGS, Outcome, Settled
@@ -12,6 +12,7 @@ __all__ = [
     "DEFAULT_HOP_LIMIT",
     "ENDINGS",
     "NO_DEADLINE",
+    "TICKS_PER_SECOND",
     "Balance",
     "Decision",
     "Delivery",
@@ -26,4 +27,5 @@ __all__ = [
     "Settled",
     "Tables",
     "decide",
+    "remaining_ticks",
 ]

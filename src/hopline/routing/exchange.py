@@ -10,6 +10,7 @@ from hopline.message import Message
 from hopline.routing.outcome import Outcome
 
 NO_DEADLINE = float("inf")
+TICKS_PER_SECOND = 10_000_000
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -21,12 +22,25 @@ class Delivery(msgspec.Struct, frozen=True):
     origin: object = None
 
 
+def remaining_ticks(delivery: Delivery, now: float) -> int:
+    """Give the lifetime that is left of a message, in the wire's unit; zero is no limit, and never "nearly none"."""
+    if delivery.deadline == NO_DEADLINE:
+        return delivery.message.ttl_ticks
+    return max(1, int((delivery.deadline - now) * TICKS_PER_SECOND))
+
+
 class Port(Protocol):
     """Where a local receiver takes its messages."""
 
-    identity: bytes
-    name: str
-    capacity: int
+    @property
+    def identity(self) -> bytes:
+        """Who it is."""
+        ...
+
+    @property
+    def confirms_receipts(self) -> bool:
+        """Whether taking a message is what a sender who wants a receipt waits for."""
+        ...
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a delivery, or say that there is no room."""
@@ -48,10 +62,22 @@ class Exchange(Protocol):
         """Take a message for routing unless its receiver has no room now, in which case nothing happened."""
         ...
 
-    async def submit(self, message: Message) -> None:
-        """Take a message for routing; wait for room, for a bounded time."""
+    async def submit(self, message: Message, within: float = NO_DEADLINE) -> None:
+        """Take a message for routing; wait for room, for so many seconds or the node's own limit."""
         ...
 
-    def settle(self, delivery: Delivery, outcome: Outcome, *, receiver: bytes = b"", reason: str = "") -> None:
-        """Note what became of a delivery, and tell its sender when it ended badly."""
+    def abandoned(self, message: Message, reason: str) -> None:
+        """Count a message that was made and never routed."""
+        ...
+
+    def delivered(self, delivery: Delivery, receiver: bytes) -> None:
+        """Note that a delivery was put before its receiver."""
+        ...
+
+    def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:
+        """Note how a delivery ended that reached nobody, and tell its sender."""
+        ...
+
+    def handled(self, error: BaseException | None) -> None:
+        """Note that a handler is done, and how it went."""
         ...

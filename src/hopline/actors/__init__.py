@@ -1,0 +1,30 @@
+"""Actors: what they handle, and the host that runs them."""
+
+from hopline.actors.actor import Actor, handler_map
+from hopline.actors.context import HandlerContext
+from hopline.actors.flow import current_message
+from hopline.actors.handler import HandlerDefinition, handler
+from hopline.actors.host import ActorHost, HandlerCancelledError
+from hopline.actors.log import CorrelationFilter, flow_log
+from hopline.actors.mailbox import Mailbox
+from hopline.actors.results import exception_result, result
+from hopline.actors.services import HandlerSpan, Services, Telemetry
+
+__all__ = [
+    "Actor",
+    "ActorHost",
+    "CorrelationFilter",
+    "HandlerCancelledError",
+    "HandlerContext",
+    "HandlerDefinition",
+    "HandlerSpan",
+    "Mailbox",
+    "Services",
+    "Telemetry",
+    "current_message",
+    "exception_result",
+    "flow_log",
+    "handler",
+    "handler_map",
+    "result",
+]

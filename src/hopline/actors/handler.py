@@ -1,0 +1,145 @@
+"""`@handler`: which message a method handles, told by its annotation or by the decorator."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from hopline.actors.context import HandlerContext
+from hopline.message import LocalError, Message, MessageIdentifier, Serializer, payload_type
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Handled = type | MessageIdentifier
+
+_MARKS = "__hopline_handles__"
+
+
+class HandlerDefinition(msgspec.Struct, frozen=True):
+    """One message that an actor handles, and how."""
+
+    identifier: MessageIdentifier
+    function: Callable[..., Any]  # called with the actor, the content, and the context if it wants one
+    content: type | None = None  # the payload that the function takes; None when it takes the message itself
+    serializer: Serializer | None = None
+    wants_context: bool = False
+    keep_local: bool = False  # handled for this node only, never advertised to others
+    blocking: bool = False  # run in a thread
+
+    def bound_to(self, partition: bytes) -> HandlerDefinition:
+        """Give the same handler for another partition of the message."""
+        identifier = MessageIdentifier(self.identifier.identity, self.identifier.version, partition)
+        return msgspec.structs.replace(self, identifier=identifier)
+
+    @property
+    def name(self) -> str:
+        """The function by its qualified name."""
+        return getattr(self.function, "__qualname__", repr(self.function))
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """What a decorator said; the annotations are read when the first actor of the class is made."""
+
+    handled: Handled | None
+    partition: bytes | None
+    keep_local: bool
+    blocking: bool
+
+
+@overload
+def handler(handled: Method) -> Method: ...
+@overload
+def handler(
+    handled: Handled | None = None,
+    *,
+    partition: bytes | None = None,
+    keep_local: bool = False,
+    blocking: bool = False,
+) -> Callable[[Method], Method]: ...
+def handler(
+    handled: Any = None, *, partition: bytes | None = None, keep_local: bool = False, blocking: bool = False
+) -> Any:
+    """Make a method of an actor the handler of a message.
+
+    Bare, it handles the payload that its first parameter is annotated with. ``@handler(Kind)`` names the payload class
+    or a `MessageIdentifier`; the method then gets the payload, or the `Message` itself if its parameter says so. A
+    second parameter, when there is one, gets the handler's context. Used several times it handles several messages.
+    """
+    is_bare = inspect.isfunction(handled)
+    mark = _Mark(None if is_bare else handled, partition, keep_local, blocking)
+
+    def decorate(method: Method) -> Method:
+        if not inspect.isfunction(method):
+            raise LocalError("handler", "a method of an actor", method)
+        setattr(method, _MARKS, (mark, *getattr(method, _MARKS, ())))
+        return method
+
+    return decorate(handled) if is_bare else decorate
+
+
+def definitions_of(cls: type) -> tuple[HandlerDefinition, ...]:
+    """Find the handlers of a class, inherited ones too. An overriding method is the handler that the first one was."""
+    known: tuple[HandlerDefinition, ...] | None = cls.__dict__.get("__hopline_handlers__")
+    if known is None:
+        marked: dict[str, tuple[_Mark, ...]] = {}
+        for base in cls.__mro__:
+            for name, member in vars(base).items():
+                marks = getattr(member, _MARKS, ()) if inspect.isfunction(member) else ()
+                if marks:
+                    marked.setdefault(name, marks)
+        known = tuple(_define(getattr(cls, name), mark) for name, marks in marked.items() for mark in marks)
+        cls.__hopline_handlers__ = known  # type: ignore[attr-defined]
+    return known
+
+
+def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
+    parameters = _parameters(function)
+    annotation = parameters[0]
+    handled = annotation if mark.handled is None else mark.handled
+    if isinstance(handled, MessageIdentifier):
+        identifier, content, serializer = handled, None, None
+    elif isinstance(handled, type) and handled is not Message:
+        kind = payload_type(handled)
+        identifier, content, serializer = kind.identifier, handled, kind.serializer
+    else:
+        raise LocalError(
+            function.__qualname__, "a parameter annotated with a payload class, or @handler(Kind)", handled
+        )
+    if annotation is Message:
+        content = None
+    elif content is None and isinstance(annotation, type):
+        content, serializer = annotation, payload_type(annotation).serializer
+    if mark.blocking and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+        raise LocalError(function.__qualname__, "a plain function for blocking=True", "async def")
+    definition = HandlerDefinition(
+        identifier=identifier,
+        function=function,
+        content=content,
+        serializer=serializer,
+        wants_context=len(parameters) > 1,
+        keep_local=mark.keep_local,
+        blocking=mark.blocking,
+    )
+    return definition if mark.partition is None else definition.bound_to(mark.partition)
+
+
+def _parameters(function: Callable[..., Any]) -> list[Any]:
+    """Give the annotations of a method's parameters after self: the content, and the context if there are two."""
+    names = list(inspect.signature(function).parameters)[1:]
+    if not 1 <= len(names) <= 2:
+        raise LocalError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError as error:
+        if any(isinstance(mark.handled, type) for mark in getattr(function, _MARKS, ())):
+            hints = {}  # the decorator knows
+        else:
+            advice = "annotations that can be read from the module; else name the payload: @handler(Kind)"
+            raise LocalError(function.__qualname__, advice, str(error)) from None
+    context = hints.get(names[1], HandlerContext) if len(names) > 1 else HandlerContext
+    if not (isinstance(context, type) and issubclass(context, HandlerContext)):
+        raise LocalError(function.__qualname__, "a second parameter annotated with Context", context)
+    return [hints.get(name) for name in names]

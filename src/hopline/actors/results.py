@@ -1,0 +1,75 @@
+"""What a handler returned, made part of the flow that it belongs to. Pure.
+
+The rules are the protocol's: a result takes the correlation id, the trace and, unless it is a broadcast, the callback
+point of the message that it answers. It never takes its lifetime, hops or receivers.
+"""
+
+from __future__ import annotations
+
+from hopline.message import (
+    EXCEPTION,
+    Distribution,
+    ExceptionReport,
+    LocalError,
+    Message,
+    MessageIdentifier,
+    payload_type,
+)
+
+
+def result(incoming: Message, content: object) -> Message:
+    """Make the message of what a handler returned: a payload, or a message that says more."""
+    if isinstance(content, Message):
+        return _result_message(incoming, content)
+    try:
+        kind = payload_type(type(content))
+    except LocalError:
+        raise LocalError("result", "payloads, messages or nothing", content) from None
+    return _plain_result(incoming, kind.identifier, kind.serializer.encode(content))
+
+
+def exception_result(incoming: Message, report: ExceptionReport) -> Message:
+    """Make the message that says what went wrong. It goes where the callback point says, as any result."""
+    return _plain_result(incoming, EXCEPTION, report.to_body())
+
+
+def _plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:
+    """Make a unicast result in one go, which is what nearly every handler returns."""
+    callback_point = incoming.callback_point
+    if identifier in callback_point:
+        receiver, node = incoming.callback_receiver_identity, incoming.callback_receiver_node_identity
+    else:
+        receiver = node = b""
+    return Message(
+        identity=identifier.identity,
+        version=identifier.version,
+        partition=identifier.partition,
+        bodies=(body,),
+        correlation_id=incoming.correlation_id,
+        trace_options=incoming.trace_options,
+        receiver_identity=receiver,
+        receiver_node_identity=node,
+        callback_point=callback_point,
+        callback_key=incoming.callback_key,
+        callback_receiver_identity=incoming.callback_receiver_identity,
+        callback_receiver_node_identity=incoming.callback_receiver_node_identity,
+        routing=incoming.routing,
+        wire_format=incoming.wire_format,  # it answers in kind, and is routed by that format's rule
+    )
+
+
+def _result_message(incoming: Message, outgoing: Message) -> Message:
+    if outgoing.distribution != Distribution.BROADCAST:
+        outgoing = outgoing.register_callback_point(
+            incoming.callback_receiver_node_identity,
+            incoming.callback_receiver_identity,
+            incoming.callback_point,
+            incoming.callback_key,
+        )
+    return outgoing.clone(
+        correlation_id=incoming.correlation_id,
+        routing=incoming.routing,
+        trace_options=outgoing.trace_options | incoming.trace_options,
+        hops=0,
+        wire_format=incoming.wire_format,
+    )

@@ -1,0 +1,291 @@
+"""The message hub: how everything that is not an actor talks to actors."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, TypeVar, overload
+
+from hopline.client.deadlines import Deadlines
+from hopline.client.expectation import Callback, Expectation
+from hopline.client.promise import Promise
+from hopline.client.stream import Gathering, Stream
+from hopline.message import (
+    Distribution,
+    HoplineError,
+    LocalError,
+    Message,
+    MessageIdentifier,
+    NoRoomError,
+    NotRunningError,
+    WireFormat,
+    new_flow_id,
+    new_hub_identity,
+    payload_type,
+    to_message,
+)
+from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Outcome
+
+Answer = TypeVar("Answer")
+First = TypeVar("First")
+Second = TypeVar("Second")
+Timeout = float | timedelta | None
+
+_LONGEST_LIFETIME = (1 << 63) - 1
+
+
+class MessageHub:
+    """Sends payloads and messages, and brings home what answers them.
+
+    `timeout` is how long to wait, in seconds: by default the message's own lifetime, or the node's `answer_time`. What
+    is sent as a payload lives as long as its sender waits for it.
+    """
+
+    confirms_receipts = False
+    name = "hub"
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        deadlines: Deadlines,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        node_identity: bytes,
+        answer_time: float = 30.0,
+        identity: bytes | None = None,
+    ) -> None:
+        self.identity = new_hub_identity() if identity is None else identity
+        self.unexpected = 0  # replies that nobody waited for: late, or doubled
+        self._node_identity = node_identity
+        self._exchange = exchange
+        self._deadlines = deadlines
+        self._loop = loop
+        self._answer_time = answer_time
+        self._keys = itertools.count(1)
+        self._waiting: dict[int, Promise[Any] | Gathering] = {}
+        self._is_open = True
+
+    @property
+    def waiting(self) -> int:
+        """How many answers and streams are waited for."""
+        return len(self._waiting)
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    @overload
+    async def send(self, content: object, *, timeout: Timeout = None) -> None: ...
+    @overload
+    async def send(self, content: object, *, callback: type[Answer], timeout: Timeout = None) -> Answer: ...
+    @overload
+    async def send(self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None) -> Message: ...
+    @overload
+    async def send(
+        self, content: object, *, callback: tuple[type[First], type[Second]], timeout: Timeout = None
+    ) -> First | Second: ...
+    @overload
+    async def send(
+        self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
+    ) -> Any: ...
+    async def send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Any:
+        """Send a payload or message and wait for what `callback` names; without one, for its receipt.
+
+        With several callbacks the first to come wins. A message of the flow that comes much later, through actors that
+        know nothing of it, is as good as a direct answer. Raises `ActorError` when the actor failed, `DeliveryError`
+        when the message reached nobody, `AnswerTimeoutError` when the time was over. Cancelling leaves nothing behind.
+        """
+        promise: Promise[Any] = self._promise(content, callback, timeout)
+        try:
+            if not self._exchange.try_submit(promise.message):
+                await self._exchange.submit(promise.message, promise.seconds)
+            return await promise
+        finally:
+            self._forget(promise)
+
+    @overload
+    def try_send(self, content: object, *, timeout: Timeout = None) -> Promise[None]: ...
+    @overload
+    def try_send(self, content: object, *, callback: type[Answer], timeout: Timeout = None) -> Promise[Answer]: ...
+    @overload
+    def try_send(
+        self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None
+    ) -> Promise[Message]: ...
+    @overload
+    def try_send(
+        self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
+    ) -> Promise[Any]: ...
+    def try_send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Promise[Any]:
+        """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
+        promise: Promise[Any] = self._promise(content, callback, timeout)
+        try:
+            if not self._exchange.try_submit(promise.message):
+                raise NoRoomError(str(promise.message.identifier))
+        except BaseException:
+            promise.cancel()
+            raise
+        return promise
+
+    async def send_one_way(self, content: object) -> None:
+        """Send and want no answer. It waits for room only."""
+        message = self._message(content)
+        if not self._exchange.try_submit(message):
+            await self._exchange.submit(message)
+
+    def try_send_one_way(self, content: object) -> None:
+        """Send now and want no answer, or raise `NoRoomError`."""
+        message = self._message(content)
+        if not self._exchange.try_submit(message):
+            raise NoRoomError(str(message.identifier))
+
+    async def broadcast(self, content: object) -> None:
+        """Send to every actor that handles it, on every node, and want no answer."""
+        await self.send_one_way(self._message(content, Distribution.BROADCAST))
+
+    @overload
+    def stream(
+        self, content: object, *, callback: type[Answer], timeout: Timeout = None, limit: int | None = None
+    ) -> Stream[Answer]: ...
+    @overload
+    def stream(
+        self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None, limit: int | None = None
+    ) -> Stream[Message]: ...
+    @overload
+    def stream(
+        self,
+        content: object,
+        *,
+        callback: Sequence[type | MessageIdentifier],
+        timeout: Timeout = None,
+        limit: int | None = None,
+    ) -> Stream[Any]: ...
+    def stream(
+        self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
+    ) -> Stream[Any]:
+        """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
+        expectation = Expectation.of(callback)
+        message = self._message(content, Distribution.BROADCAST)
+        seconds = self._seconds(timeout, message)
+        if not isinstance(content, Message):
+            message = message.clone(ttl_ticks=_ticks(seconds))
+        gathering = Gathering(next(self._keys), expectation, message)
+
+        async def start(gathering: Gathering) -> None:
+            addressed = self._addressed(message, expectation, gathering.key)
+            self._expect(gathering, seconds)
+            await self._exchange.submit(addressed, seconds)
+
+        return Stream(gathering, start, self._forget, limit)
+
+    # -- making messages ---------------------------------------------------------------------------------------------
+
+    def _message(self, content: object, distribution: Distribution | None = None) -> Message:
+        self._require_open()
+        if not isinstance(content, Message):
+            return to_message(content, distribution=distribution or Distribution.UNICAST)
+        if distribution is None or content.distribution == distribution:
+            return content
+        if content.receiver_node_identity or content.receiver_identity:
+            raise LocalError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
+        return content.clone(distribution=distribution)
+
+    def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
+        expectation = Expectation.of(callback)
+        key = next(self._keys)
+        if isinstance(content, Message):
+            self._require_open()
+            if callback is None and content.distribution == Distribution.BROADCAST:
+                raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
+            seconds = self._seconds(timeout, content)
+            message = self._addressed(content, expectation, key)
+        else:
+            seconds = self._seconds(timeout, None)
+            message = self._request(content, expectation, key, seconds)
+        promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop.create_future(), self._forget)
+        self._expect(promise, seconds)
+        return promise
+
+    def _request(self, content: object, expectation: Expectation, key: int, seconds: float) -> Message:
+        """Make the message of a request in one go, which is what nearly everyone sends."""
+        self._require_open()
+        kind = payload_type(type(content))
+        identifier = kind.identifier
+        message = Message(
+            identity=identifier.identity,
+            version=identifier.version,
+            partition=identifier.partition,
+            bodies=(kind.serializer.encode(content),),
+            correlation_id=new_flow_id(),
+            ttl_ticks=_ticks(seconds),
+            callback_point=expectation.callback_point,
+            callback_key=key,
+            callback_receiver_identity=self.identity,
+            callback_receiver_node_identity=self._node_identity,
+        )
+        if identifier in expectation.kinds:
+            return self._addressed(message, expectation, key)
+        return message
+
+    def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
+        return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
+
+    def _seconds(self, timeout: Timeout, message: Message | None) -> float:
+        if timeout is None:
+            ttl_ticks = 0 if message is None else message.ttl_ticks
+            return ttl_ticks / TICKS_PER_SECOND if ttl_ticks else self._answer_time
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        if not seconds >= 0:
+            raise LocalError("timeout", "seconds, not below zero", timeout)
+        return seconds
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def _expect(self, waiting: Promise[Any] | Gathering, seconds: float) -> None:
+        self._require_open()
+        self._waiting[waiting.key] = waiting
+        if seconds != NO_DEADLINE:
+            waiting.tick = self._deadlines.add(self._exchange.clock() + seconds, waiting)
+
+    def _forget(self, waiting: Promise[Any] | Gathering) -> None:
+        if self._waiting.pop(waiting.key, None) is not None:
+            self._deadlines.discard(waiting.tick, waiting)
+
+    def offer(self, delivery: Delivery) -> bool:
+        """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
+        reply = delivery.message
+        waiting = self._waiting.get(reply.callback_key)
+        if waiting is None and reply.wire_format is WireFormat.FIRST:
+            waiting = self._by_flow(reply.correlation_id)
+        if waiting is None or reply.identifier not in waiting.expectation.kinds:
+            self.unexpected += 1
+        elif not waiting.take(reply):
+            self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
+            return True
+        self._exchange.delivered(delivery, self.identity)
+        return True
+
+    def _by_flow(self, correlation_id: bytes) -> Promise[Any] | Gathering | None:
+        """Find who waits by the flow: messages of the first format carry no key."""
+        return next((one for one in self._waiting.values() if one.message.correlation_id == correlation_id), None)
+
+    async def room(self) -> None:
+        """Wait for nothing: a hub always has room."""
+
+    # -- ending ------------------------------------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise NotRunningError("the node of this hub is not running")
+
+    def close(self, error: HoplineError) -> int:
+        """Fail whatever is still waited for, and tell how much that was."""
+        self._is_open = False
+        left = list(self._waiting.values())
+        for waiting in left:
+            self._forget(waiting)
+            waiting.fail(error)
+        return len(left)
+
+
+def _ticks(seconds: float) -> int:
+    return 0 if seconds == NO_DEADLINE else max(1, min(int(seconds * TICKS_PER_SECOND), _LONGEST_LIFETIME))

@@ -1,0 +1,129 @@
+"""The answers of many, one after the other, as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from hopline.client.expectation import Expectation
+from hopline.message import ActorError, HoplineError, Message, PayloadError
+
+Answer = TypeVar("Answer")
+
+STREAM_CAPACITY = 10_000  # answers that may wait for their reader
+ERRORS_KEPT = 100
+
+
+class Gathering:
+    """What the hub knows of a stream. The stream itself may be dropped by its reader at any time."""
+
+    __slots__ = ("_wake", "arrived", "expectation", "is_over", "key", "message", "tick")
+
+    def __init__(self, key: int, expectation: Expectation, message: Message) -> None:
+        self.key = key
+        self.expectation = expectation
+        self.message = message
+        self.tick = 0
+        self.arrived: deque[Message | HoplineError] = deque()
+        self.is_over = False
+        self._wake: asyncio.Future[None] | None = None
+
+    def take(self, reply: Message) -> bool:
+        """Keep an answer for the reader, unless too many wait already."""
+        if len(self.arrived) >= STREAM_CAPACITY:
+            return False
+        self.arrived.append(reply)
+        self._wake_reader()
+        return True
+
+    def fail(self, error: HoplineError) -> None:
+        """End the stream with an error."""
+        self.arrived.append(error)
+        self.expire()
+
+    def expire(self) -> None:
+        """End the stream: its time is over."""
+        self.is_over = True
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def next(self) -> Message | HoplineError | None:
+        """Wait for what comes next; None at the end."""
+        while not self.arrived:
+            if self.is_over:
+                return None
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+        return self.arrived.popleft()
+
+
+class Stream(Generic[Answer]):
+    """Iterate over it with ``async for``; it ends when its time is over or `limit` replies came.
+
+    An actor that fails does not end it: its error goes to `errors`, and the answers of the others go on. When the
+    message reached nobody at all, that is raised.
+    """
+
+    def __init__(
+        self,
+        gathering: Gathering,
+        start: Callable[[Gathering], Awaitable[None]],
+        forget: Callable[[Gathering], None],
+        limit: int | None,
+    ) -> None:
+        self.errors: list[ActorError | PayloadError] = []
+        self._gathering = gathering
+        self._start: Callable[[Gathering], Awaitable[None]] | None = start
+        self._forget = forget
+        self._left = -1 if limit is None else limit
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Answer:
+        if self._start is not None:
+            start, self._start = self._start, None
+            await start(self._gathering)
+        while self._left:
+            reply = await self._gathering.next()
+            if reply is None:
+                break
+            self._left -= 1
+            try:
+                return self._read(reply)
+            except (ActorError, PayloadError) as error:
+                if len(self.errors) < ERRORS_KEPT:
+                    self.errors.append(error)
+            except HoplineError:
+                self.close()
+                raise
+        self.close()
+        raise StopAsyncIteration
+
+    def _read(self, reply: Message | HoplineError) -> Answer:
+        if isinstance(reply, HoplineError):
+            raise reply
+        answer: Answer = self._gathering.expectation.read(reply)
+        return answer
+
+    def close(self) -> None:
+        """Take no more answers."""
+        self._left = 0
+        self._forget(self._gathering)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._forget(self._gathering)

@@ -1,0 +1,10 @@
+"""The node: hubs, actors and the router put together, the thing that a user starts."""
+
+from hopline.node.context import Context
+from hopline.node.links import Link
+from hopline.node.node import Node, StopReport
+from hopline.node.router import Router
+from hopline.node.settings import NodeSettings
+from hopline.node.stats import Stats
+
+__all__ = ["Context", "Link", "Node", "NodeSettings", "Router", "Stats", "StopReport"]

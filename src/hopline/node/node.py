@@ -1,0 +1,288 @@
+"""The node: start it, give it actors, talk through its hub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context as VariableContext
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from hopline.actors import Actor, ActorHost, flow_log, handler_map
+from hopline.client import Deadlines, MessageHub
+from hopline.message import LocalError, Message, NotRunningError, new_node_identity
+from hopline.node.context import Context, NodeServices
+from hopline.node.links import Connect
+from hopline.node.router import Router
+from hopline.node.settings import NodeSettings
+from hopline.node.stats import Stats
+from hopline.node.telemetry import telemetry_for
+from hopline.routing import Settled, Tables
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+log = flow_log("hopline.node")
+
+STANDALONE_URI = "tcp://localhost"
+
+
+class StopReport(msgspec.Struct, frozen=True):
+    """How stopping went: what could not be finished in time."""
+
+    failed_messages: int = 0
+    cancelled_handlers: int = 0
+    failed_promises: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether nothing was lost."""
+        return not (self.failed_messages or self.cancelled_handlers or self.failed_promises)
+
+
+class _Running:
+    """What exists only while the node runs."""
+
+    def __init__(self, node: Node) -> None:
+        self.loop = asyncio.get_running_loop()
+        settings, clock = node.settings, node.clock or self.loop.time
+        telemetry = telemetry_for(node.identity, node.tracer_provider)
+        self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
+        self.deadlines = Deadlines(self.loop, clock)
+        self.router = Router(
+            self.tables,
+            settings,
+            self.deadlines,
+            clock,
+            uri=node.uri,
+            connect=node.connect,
+            discover=node.discover,
+            on_outcome=node.on_outcome,
+            telemetry=telemetry,
+        )
+        self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
+        self.hubs: list[MessageHub] = []
+        self.hub = self.new_hub(node)
+        self.services = NodeServices(
+            exchange=self.router,
+            loop=self.loop,
+            threads=self.threads,
+            base_context=VariableContext(),
+            context_type=Context,
+            concurrency=settings.concurrency,
+            mailbox_capacity=settings.mailbox_capacity,
+            tell_stacks=settings.tell_stacks,
+            slow_handler=settings.slow_handler,
+            telemetry=telemetry,
+            hub=self.hub,
+        )
+        self.hosts: dict[bytes, ActorHost] = {}
+
+    def new_hub(self, node: Node) -> MessageHub:
+        hub = MessageHub(
+            self.router,
+            self.deadlines,
+            self.loop,
+            node_identity=node.identity,
+            answer_time=node.settings.answer_time,
+        )
+        self.router.add_hub(hub)
+        self.hubs.append(hub)
+        return hub
+
+    def is_idle(self) -> bool:
+        return not self.router.waiting and all(host.is_idle() for host in self.hosts.values())
+
+    async def idle(self) -> None:
+        """Wait until nothing waits or runs anywhere; what one actor does may give work to another."""
+        while not self.is_idle():
+            for host in list(self.hosts.values()):
+                await host.idle()
+            await asyncio.sleep(0)
+
+
+class Node:
+    """Actors and hubs that can reach one another. Use it as ``async with Node(Greeter()) as node``.
+
+    It runs on the event loop where it was started, and may be started again after it stopped. `on_outcome` is called
+    with every message and what became of it. `connect` and `discover` are how a network is plugged in.
+    """
+
+    def __init__(
+        self,
+        *actors: Actor,
+        identity: bytes | None = None,
+        uri: str = STANDALONE_URI,
+        settings: NodeSettings | None = None,
+        on_outcome: Callable[[Settled], None] | None = None,
+        tracer_provider: TracerProvider | None = None,
+        clock: Callable[[], float] | None = None,
+        connect: Connect | None = None,
+        discover: Callable[[Message], None] | None = None,
+    ) -> None:
+        self.identity = new_node_identity() if identity is None else identity
+        self.uri = uri
+        self.settings = settings or NodeSettings()
+        self.on_outcome = on_outcome
+        self.tracer_provider = tracer_provider
+        self.clock = clock
+        self.connect = connect
+        self.discover = discover
+        self._actors: dict[bytes, Actor] = {}
+        self._running: _Running | None = None
+        self._final_stats: Stats | None = None
+        for actor in actors:
+            self.add(actor)
+
+    # -- starting and stopping -----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the node, and with it its actors; one that runs stays as it is."""
+        if self._running is None:
+            self._running = _Running(self)
+            for actor in self._actors.values():
+                self._host(actor)
+
+    async def stop(self, drain_time: float | None = None) -> StopReport:
+        """Stop the node: finish what is under way, for so many seconds; then fail the rest, and say what that was.
+
+        Handlers may still send and ask meanwhile. Whoever waits for an answer that can no longer come is told.
+        """
+        running, self._running = self._running, None
+        if running is None:
+            return StopReport()
+        try:
+            seconds = self.settings.drain_time if drain_time is None else drain_time
+            await self._drain(running, seconds)
+            report = await self._end(running)
+        finally:
+            self._final_stats = self._count(running)
+            running.deadlines.close()
+            running.threads.shutdown(wait=False, cancel_futures=True)
+        if not report.is_clean:
+            log.warning(
+                "the node stopped with %d messages failed, %d handlers cancelled, %d answers missing",
+                report.failed_messages,
+                report.cancelled_handlers,
+                report.failed_promises,
+            )
+        return report
+
+    async def _drain(self, running: _Running, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await running.idle()
+        except TimeoutError:
+            pass
+
+    async def _end(self, running: _Running) -> StopReport:
+        failed = cancelled = 0
+        for host in running.hosts.values():
+            left = host.close()
+            failed += len(left)
+            running.router.remove(host.identity, left)
+        for host in running.hosts.values():
+            cancelled += await host.stop(self.settings.stop_grace)
+        failed += await running.router.stop()
+        error = NotRunningError("the node stopped before the answer came")
+        return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error nobody is left to wait for the rest.
+        await self.stop(0.0 if kind is not None else None)
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether the node was started and not stopped."""
+        return self._running is not None
+
+    def _require_running(self) -> _Running:
+        if self._running is None:
+            raise NotRunningError("the node is not running: use `async with Node(...) as node`, or await node.start()")
+        return self._running
+
+    # -- actors and hubs -----------------------------------------------------------------------------------------------
+
+    @property
+    def hub(self) -> MessageHub:
+        """The node's own hub."""
+        return self._require_running().hub
+
+    def new_hub(self) -> MessageHub:
+        """Make another hub, with an identity of its own."""
+        return self._require_running().new_hub(self)
+
+    @property
+    def router(self) -> Router:
+        """The router, for what plugs a network in."""
+        return self._require_running().router
+
+    def add(self, actor: Actor) -> None:
+        """Give the node an actor. From now on messages reach it, if the node runs."""
+        if not isinstance(actor, Actor):
+            raise LocalError("actor", "an instance of a class derived from Actor", actor)
+        if actor.identity in self._actors:
+            raise LocalError("actor", "one that is not on this node already", actor)
+        handler_map(actor)  # what is wrong with its handlers shows here, not when the node starts
+        self._actors[actor.identity] = actor
+        if self._running is not None:
+            self._host(actor)
+
+    def _host(self, actor: Actor) -> None:
+        running = self._require_running()
+        handlers = handler_map(actor)
+        if not handlers:
+            log.warning("%s handles nothing", type(actor).__qualname__)
+        host = ActorHost(actor, handlers, running.services)
+        running.hosts[actor.identity] = host
+        running.router.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
+
+    async def remove(self, actor: Actor, drain_time: float | None = None) -> None:
+        """Take an actor away. No message is put before it any more; what waited goes to others who handle it, or fails.
+
+        Handlers that are under way may end, for so many seconds.
+        """
+        if self._actors.pop(actor.identity, None) is None:
+            raise LocalError("actor", "an actor of this node", actor)
+        running = self._running
+        if running is None:
+            return
+        host = running.hosts.pop(actor.identity)
+        running.router.remove(host.identity, host.close())
+        try:
+            async with asyncio.timeout(self.settings.drain_time if drain_time is None else drain_time):
+                await host.idle()
+        except TimeoutError:
+            await host.stop(self.settings.stop_grace)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """Count what came in and what became of it, since the node started; of one that stopped, until then."""
+        if self._running is None and self._final_stats is not None:
+            return self._final_stats
+        return self._count(self._require_running())
+
+    def _count(self, running: _Running) -> Stats:
+        router = running.router
+        return Stats(
+            submitted=router.submitted,
+            received=router.received,
+            copied=router.copied,
+            returned=router.returned,
+            outcomes=dict(router.outcomes),
+            waiting=router.waiting + sum(host.waiting for host in running.hosts.values()),
+            handled=router.handled_count,
+            handler_errors=router.handler_errors,
+            unexpected=sum(hub.unexpected for hub in running.hubs),
+            promised=sum(hub.waiting for hub in running.hubs),
+        )

@@ -1,0 +1,418 @@
+"""The router's shell: asks the pure decision who gets a message, hands it over, and counts what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from hopline.actors import exception_result, flow_log
+from hopline.client import Deadlines
+from hopline.message import (
+    EXCEPTION,
+    RECEIPT,
+    DeliveryError,
+    Distribution,
+    ExceptionReport,
+    Message,
+    MessageIdentifier,
+    PeerGoneError,
+    RoutingEntry,
+)
+from hopline.node.links import Connect, Link
+from hopline.node.parking import Parking
+from hopline.node.settings import NodeSettings
+from hopline.node.telemetry import Telemetry
+from hopline.routing import (
+    NO_DEADLINE,
+    TICKS_PER_SECOND,
+    Decision,
+    Delivery,
+    NodeRemoval,
+    Outcome,
+    Port,
+    Settled,
+    Tables,
+    decide,
+    remaining_ticks,
+)
+
+log = flow_log("hopline.router")
+
+_OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
+
+
+class Obstacle(Protocol):
+    """A receiver without room."""
+
+    def room(self) -> Awaitable[None]:
+        """Wait until there may be room."""
+        ...
+
+
+class Router:
+    """Routes the messages of one node. Everything happens on the node's event loop, so nothing is locked."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        settings: NodeSettings,
+        deadlines: Deadlines,
+        clock: Callable[[], float],
+        *,
+        uri: str,
+        connect: Connect | None = None,
+        discover: Callable[[Message], None] | None = None,
+        on_outcome: Callable[[Settled], None] | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self.clock = clock
+        self.submitted = self.received = self.copied = self.returned = 0
+        self.outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.handled_count = self.handler_errors = 0
+        self._tables = tables
+        self._settings = settings
+        self._address = RoutingEntry(uri, tables.node_identity)
+        self._connect = connect
+        self._discover = discover
+        self._on_outcome = on_outcome
+        self._telemetry = telemetry
+        self._ports: dict[bytes, Port] = {}
+        self._links: dict[bytes, Link] = {}
+        self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
+        self._waiting_for_room: dict[asyncio.Task[None], Delivery] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are parked or wait for room, besides those in the mailboxes."""
+        return len(self._parking) + len(self._waiting_for_room)
+
+    # -- what lives where ----------------------------------------------------------------------------------------------
+
+    def add_hub(self, port: Port, *, keep_local: bool = False) -> None:
+        """Let a hub take messages."""
+        self._ports[port.identity] = port
+        self._tables.internal.add_hub(port.identity, keep_local=keep_local)
+        self._look_again(port.identity)
+
+    def add_actor(self, port: Port, handled: dict[MessageIdentifier, bool]) -> None:
+        """Let an actor take the messages that it handles; the flag keeps one of them local."""
+        self._ports[port.identity] = port
+        for identifier, keep_local in handled.items():
+            self._tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
+        self._look_again(port.identity, *handled)
+
+    def remove(self, receiver: bytes, left: list[Delivery]) -> None:
+        """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
+        self._ports.pop(receiver, None)
+        self._tables.internal.remove(receiver)
+        self._tables.balance.forget(receiver)
+        for delivery in left:
+            message = delivery.message
+            if message.distribution == Distribution.BROADCAST or message.receiver_identity:
+                self.ended(delivery, Outcome.FAILED, "its actor was removed before it could handle it")
+            else:
+                self._route_again(delivery)
+
+    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        """Note that a receiver lives on another node."""
+        self._tables.external.add(node, uri, receiver, identifier)
+        self._look_again(node, receiver, *(() if identifier is None else (identifier,)))
+
+    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        """Note that a receiver on another node is gone, or handles a message no longer."""
+        if self._tables.external.remove_route(node, receiver, identifier) is not None:
+            self._disconnect(node)
+
+    def forget_node(self, node: bytes) -> NodeRemoval | None:
+        """Note that a node is gone."""
+        removal = self._tables.external.remove_node(node)
+        self._disconnect(node)
+        return removal
+
+    def _disconnect(self, node: bytes) -> None:
+        self._links.pop(node, None)
+        self._tables.balance.forget(node)
+
+    def _look_again(self, *found: bytes | MessageIdentifier) -> None:
+        if self._parking:
+            for what in found:
+                for delivery in self._parking.release(what):
+                    self._route_again(delivery)
+
+    # -- taking messages -----------------------------------------------------------------------------------------------
+
+    def try_submit(self, message: Message) -> bool:
+        """Take a message from a hub or actor of this node, unless its receiver has no room now."""
+        telemetry = self._telemetry
+        if telemetry is None:
+            if self._route(self._delivery(message, None)) is not None:
+                return False
+        else:
+            span = telemetry.producing(message)
+            if self._route(self._delivery(message, span.origin)) is not None:
+                return False
+            span.end()
+        self.submitted += 1
+        return True
+
+    async def submit(self, message: Message, within: float = NO_DEADLINE) -> None:
+        """Take a message from a hub or actor of this node; wait for room, for a bounded time."""
+        span = None if self._telemetry is None else self._telemetry.producing(message)
+        delivery = self._delivery(message, None if span is None else span.origin)
+        ended = await self._wait_for_room(delivery, within)
+        self.submitted += 1
+        if span is not None:
+            span.end()
+        if ended is not None:
+            self.ended(delivery, *ended)
+
+    def receive(self, message: Message) -> None:
+        """Take a message that came from another node."""
+        self.received += 1
+        delivery = self._delivery(message, None)
+        if delivery.deadline <= delivery.since:
+            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
+        else:
+            self._route_again(delivery)
+
+    def take_back(self, message: Message, peer: bytes, waited: float) -> None:
+        """Take back a message that a link to a peer could not deliver, and try others."""
+        self.returned += 1
+        undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
+        delivery = self._delivery(undone, None)
+        delivery = Delivery(undone, delivery.since - waited, delivery.deadline - waited)
+        if undone.distribution == Distribution.BROADCAST:
+            self.ended(delivery, Outcome.FAILED, "its node went away with it")
+        else:
+            self._route_again(delivery, frozenset((peer,)))
+
+    def abandoned(self, message: Message, reason: str) -> None:
+        """Count a message that was made here and never routed."""
+        self.submitted += 1
+        self.ended(self._delivery(message, None), Outcome.FAILED, reason)
+
+    def _delivery(self, message: Message, origin: object) -> Delivery:
+        now = self.clock()
+        ttl_ticks = message.ttl_ticks
+        return Delivery(message, now, now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE, origin)
+
+    # -- routing them --------------------------------------------------------------------------------------------------
+
+    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = frozenset()) -> Obstacle | None:
+        """Hand a delivery to whoever gets it. Gives what stands in the way: then nothing happened yet."""
+        decision = decide(delivery.message, self._tables, unreachable=unreachable)
+        local = decision.local
+        if len(local) == 1 and not decision.remote:
+            return self._hand_over(delivery, self._ports[local[0]])
+        if local or len(decision.remote) > 1 or delivery.message.distribution == Distribution.BROADCAST:
+            self._spread(delivery, decision)
+            return None
+        if decision.remote:
+            (node,) = decision.remote
+            try:
+                return self._send_away(delivery, node)
+            except PeerGoneError:
+                return self._route(delivery, unreachable | {node})
+        self._nobody(delivery, decision, unreachable)
+        return None
+
+    def _hand_over(self, delivery: Delivery, port: Port) -> Obstacle | None:
+        message = delivery.message
+        if port.confirms_receipts and RECEIPT in message.callback_point:
+            confirmed = Delivery(message.without_callback(RECEIPT), delivery.since, delivery.deadline, delivery.origin)
+            if not port.offer(confirmed):
+                return port
+            self._submit_now(_receipt_for(message))
+            return None
+        return None if port.offer(delivery) else port
+
+    def _send_away(self, delivery: Delivery, node: bytes) -> Obstacle | None:
+        message, now = delivery.message, self.clock()
+        if delivery.deadline <= now:
+            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
+            return None
+        link = self._links.get(node)
+        if link is None:
+            if self._connect is None:
+                raise PeerGoneError(node)
+            link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
+        leaving = message.clone(
+            hops=message.hops + 1,
+            routing=(*message.routing, self._address),
+            socket_identity=node,
+            ttl_ticks=remaining_ticks(delivery, now),
+        )
+        if not link.offer(leaving):
+            return link
+        self._settle(Delivery(leaving, delivery.since, delivery.deadline), Outcome.SENT, peer=node)
+        return None
+
+    def _spread(self, delivery: Delivery, decision: Decision) -> None:
+        """Give everyone a copy. It waits for nobody: who has no room now misses it, and that is counted."""
+        if not (decision.local or decision.remote):
+            self._nobody(delivery, decision, frozenset())
+            return
+        self.copied += len(decision.local) + len(decision.remote) - 1
+        no_room = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
+        missed = [no_room for receiver in decision.local if not self._ports[receiver].offer(delivery)]
+        for node in decision.remote:
+            try:
+                if self._send_away(delivery, node) is not None:
+                    missed.append(no_room)
+            except PeerGoneError:
+                missed.append((Outcome.FAILED, "a node is gone"))
+        reached_nobody = len(missed) == len(decision.local) + len(decision.remote)
+        for count, (outcome, reason) in enumerate(missed):
+            self._end(delivery, outcome, reason, tell=reached_nobody and not count)
+
+    def _nobody(self, delivery: Delivery, decision: Decision, unreachable: frozenset[bytes]) -> None:
+        """Look for a route while the message is parked, if there is a way to look; else this is its end."""
+        message = delivery.message
+        if decision.undeliverable is Outcome.HOP_LIMIT:
+            self.ended(delivery, Outcome.HOP_LIMIT, f"sent from node to node {message.hops} times")
+            return
+        # Reports that nobody handles are not worth a search; one that is on its way home is.
+        is_worth_it = message.identity not in _OWN_KINDS or message.receiver_identity
+        if self._discover is not None and is_worth_it:
+            until = min(delivery.deadline, self.clock() + self._settings.parking_time)
+            if self._parking.park(delivery, until):
+                self._discover(message)
+                return
+        self.ended(delivery, *_without_route(message, unreachable))
+
+    def _no_route_came(self, delivery: Delivery) -> None:
+        if delivery.deadline <= self.clock():
+            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
+        else:
+            self.ended(delivery, *_without_route(delivery.message, frozenset()))
+
+    # -- waiting for room ----------------------------------------------------------------------------------------------
+
+    async def _wait_for_room(
+        self, delivery: Delivery, within: float, unreachable: frozenset[bytes] = frozenset()
+    ) -> tuple[Outcome, str] | None:
+        """Route a delivery as soon as there is room; gives how it ended when there never was."""
+        seconds = min(within, self._settings.room_time, delivery.deadline - self.clock())
+        try:
+            async with asyncio.timeout(seconds):
+                while (obstacle := self._route(delivery, unreachable)) is not None:
+                    await obstacle.room()
+        except TimeoutError:
+            if delivery.deadline <= self.clock():
+                return Outcome.EXPIRED, "its lifetime was over before there was room for it"
+            return Outcome.OVERFLOW, f"no room for it within {seconds:g} s"
+        return None
+
+    def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = frozenset()) -> None:
+        """Route a delivery that is this node's already, and let it wait for room if it must."""
+        if delivery.deadline <= self.clock():
+            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
+        elif self._route(delivery, unreachable) is not None:
+            if len(self._waiting_for_room) >= self._settings.waiting_for_room:
+                self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
+                return
+            task = asyncio.get_running_loop().create_task(self._route_later(delivery, unreachable))
+            self._waiting_for_room[task] = delivery
+            task.add_done_callback(self._no_longer_waiting)
+
+    async def _route_later(self, delivery: Delivery, unreachable: frozenset[bytes]) -> None:
+        ended = await self._wait_for_room(delivery, NO_DEADLINE, unreachable)
+        self._waiting_for_room.pop(_this_task(), None)
+        if ended is not None:
+            self.ended(delivery, *ended)
+
+    def _no_longer_waiting(self, task: asyncio.Task[None]) -> None:
+        delivery = self._waiting_for_room.pop(task, None)
+        if delivery is not None:  # cancelled, or worse
+            self.ended(delivery, Outcome.FAILED, "its node stopped while it waited for room")
+
+    def _submit_now(self, message: Message) -> None:
+        """Submit a message of our own, for which nobody can wait."""
+        if not self.try_submit(message):
+            self.submitted += 1
+            self.ended(self._delivery(message, None), Outcome.OVERFLOW, "no room for it")
+
+    # -- outcomes ------------------------------------------------------------------------------------------------------
+
+    def delivered(self, delivery: Delivery, receiver: bytes) -> None:
+        """Note that a delivery was put before its receiver."""
+        self.outcomes[Outcome.DELIVERED] += 1
+        if self._on_outcome is not None:
+            self._tell_hook(delivery, Outcome.DELIVERED, receiver=receiver)
+
+    def handled(self, error: BaseException | None) -> None:
+        """Note that a handler is done, and how it went."""
+        self.handled_count += 1
+        if error is not None:
+            self.handler_errors += 1
+
+    def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:
+        """Note how a delivery ended that reached nobody, and tell its sender if it waits for an answer."""
+        self._end(delivery, outcome, reason, tell=True)
+
+    def _end(self, delivery: Delivery, outcome: Outcome, reason: str, *, tell: bool) -> None:
+        message = delivery.message
+        self._settle(delivery, outcome, reason=reason)
+        is_own = message.identity in _OWN_KINDS
+        log.log(10 if is_own else 30, "%s ended as %s: %s", message.identifier, outcome, reason, flow=message)
+        if tell and not is_own and EXCEPTION in message.callback_point:
+            report = ExceptionReport(f"{message.identifier}: {reason}", DeliveryError.REPORTED_AS + outcome)
+            self._submit_now(exception_result(message, report))
+
+    def _settle(self, delivery: Delivery, outcome: Outcome, *, peer: bytes = b"", reason: str = "") -> None:
+        self.outcomes[outcome] += 1
+        if self._on_outcome is not None:
+            self._tell_hook(delivery, outcome, peer=peer, reason=reason)
+
+    def _tell_hook(
+        self, delivery: Delivery, outcome: Outcome, *, receiver: bytes = b"", peer: bytes = b"", reason: str = ""
+    ) -> None:
+        settled = Settled(outcome, delivery.message, receiver, peer, reason, self.clock() - delivery.since)
+        try:
+            if self._on_outcome is not None:
+                self._on_outcome(settled)
+        except Exception:
+            log.exception("on_outcome failed", flow=delivery.message)
+
+    # -- stopping ------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> int:
+        """Fail whatever still waits, and tell how much that was."""
+        parked = self._parking.release_all()
+        for delivery in parked:
+            self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
+        tasks = list(self._waiting_for_room)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        return len(parked) + len(tasks)
+
+
+def _receipt_for(message: Message) -> Message:
+    """Make the confirmation that a sender waits for: a message that is its own callback."""
+    receipt = Message(
+        identity=RECEIPT.identity,
+        correlation_id=message.correlation_id,
+        trace_options=message.trace_options,
+        routing=message.routing,
+        wire_format=message.wire_format,
+    )
+    return receipt.register_callback_point(
+        message.callback_receiver_node_identity, message.callback_receiver_identity, (RECEIPT,), message.callback_key
+    )
+
+
+def _without_route(message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
+    if unreachable:
+        return Outcome.FAILED, "every node that handles it is unreachable"
+    if message.receiver_node_identity:
+        return Outcome.UNROUTABLE, "its receiver is not known"
+    return Outcome.UNROUTABLE, "nobody handles it"
+
+
+def _this_task() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine runs in a task
+    return task
