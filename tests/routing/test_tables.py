@@ -51,13 +51,13 @@ def test_actors_are_found_by_message_and_hubs_by_themselves() -> None:
     table.add_actor(ACTOR, ORDER)
     assert list(table.handlers(ORDER) or ()) == [ACTOR]
     assert table.handlers(PRICE) is None
-    assert table.handles(HUB, PRICE)
     assert table.handles(ACTOR, ORDER)
     assert not table.handles(ACTOR, PRICE)
     assert not table.handles(b"\x02unknown", ORDER)
-    assert table.has(HUB)
-    assert table.has(ACTOR)
-    assert not table.has(SIBLING)
+    assert table.has_hub(HUB)
+    assert not table.has_hub(ACTOR)
+    assert table.has_actor(ACTOR)
+    assert not table.has_actor(SIBLING)
 
 
 def test_what_is_kept_local_is_routed_to_but_not_advertised() -> None:

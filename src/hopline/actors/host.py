@@ -128,7 +128,9 @@ class ActorHost:
                 self._services.exchange.ended(delivery, Outcome.EXPIRED, "its lifetime was over in the mailbox")
             else:
                 self._handle(delivery, now)
-            now = clock()
+                since, now = now, clock()
+                if now - since > self._services.slow_handler:
+                    self._warn_of_slow(delivery.message, now - since)
         if mailbox and not self._scheduled:
             self._schedule()
         elif self._idle is not None:
@@ -152,7 +154,6 @@ class ActorHost:
                 returned: Any = self._in_thread(definition, delivery, now)
             else:
                 returned = self._call(definition, delivery, now)
-                self._warn_if_slow(definition, now)
             if self._sent_at_once(message, returned):
                 self._handled(span, None)
             else:
@@ -184,12 +185,10 @@ class ActorHost:
 
         return await self._services.loop.run_in_executor(self._services.threads, copy_context().run, call)
 
-    def _warn_if_slow(self, definition: HandlerDefinition, since: float) -> None:
-        held = self._services.exchange.clock() - since
-        if held > self._services.slow_handler:
-            log.warning(
-                "%s held the event loop for %.1f s; blocking=True would run it in a thread", definition.name, held
-            )
+    def _warn_of_slow(self, message: Message, held: float) -> None:
+        advice = "blocking=True would run it in a thread"
+        what = message.identifier
+        log.warning("%s held the event loop for %.1f s to handle %s; %s", self.name, held, what, advice, flow=message)
 
     # -- sending results ---------------------------------------------------------------------------------------------
 

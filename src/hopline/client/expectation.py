@@ -18,7 +18,7 @@ from hopline.message import (
     LocalError,
     Message,
     MessageIdentifier,
-    from_message,
+    PayloadType,
     payload_type,
 )
 
@@ -30,7 +30,7 @@ class Expectation(msgspec.Struct, frozen=True):
     """The kinds of messages that count as an answer. An exception always does."""
 
     callback_point: tuple[MessageIdentifier, ...]
-    kinds: dict[MessageIdentifier, type | None]
+    kinds: dict[MessageIdentifier, PayloadType | None]
 
     @classmethod
     def of(cls, callback: Callback | None) -> Expectation:
@@ -44,15 +44,17 @@ class Expectation(msgspec.Struct, frozen=True):
             raise LocalError("callback", "at least one kind of message", callback)
         return _expectation(wanted)
 
-    def read(self, reply: Message) -> Any:
+    def read(self, reply: Message | HoplineError) -> Any:
         """Give the answer as the caller wants it, or raise what the reply reports."""
+        if isinstance(reply, HoplineError):
+            raise reply
         identifier = reply.identifier
+        kind = self.kinds[identifier]
+        if kind is not None:
+            return kind.serializer.decode(reply.body, kind.of)
         if identifier == EXCEPTION:
             raise error_of(reply)
-        if identifier == RECEIPT:
-            return None
-        kind = self.kinds[identifier]
-        return reply if kind is None else from_message(reply, kind)
+        return None if identifier == RECEIPT else reply
 
 
 def error_of(reply: Message) -> HoplineError:
@@ -64,12 +66,13 @@ def error_of(reply: Message) -> HoplineError:
 
 
 def _expectation(wanted: Sequence[type | MessageIdentifier]) -> Expectation:
-    kinds: dict[MessageIdentifier, type | None] = {}
+    kinds: dict[MessageIdentifier, PayloadType | None] = {}
     for one in wanted:
         if isinstance(one, MessageIdentifier):
             kinds.setdefault(one, None)
         elif isinstance(one, type):
-            kinds.setdefault(payload_type(one).identifier, one)
+            kind = payload_type(one)
+            kinds.setdefault(kind.identifier, kind)
         else:
             raise LocalError("callback", "payload classes or message identifiers", one)
     kinds.setdefault(EXCEPTION, None)

@@ -165,12 +165,13 @@ class MessageHub:
         """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
         expectation = Expectation.of(callback)
         message = self._message(content, Distribution.BROADCAST)
-        seconds = self._seconds(timeout, message)
+        seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
             message = message.clone(ttl_ticks=_ticks(seconds))
         gathering = Gathering(next(self._keys), expectation, message)
 
         async def start(gathering: Gathering) -> None:
+            self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
             self._expect(gathering, seconds)
             await self._exchange.submit(addressed, seconds)
@@ -190,16 +191,16 @@ class MessageHub:
         return content.clone(distribution=distribution)
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
+        self._require_open()
         expectation = Expectation.of(callback)
         key = next(self._keys)
         if isinstance(content, Message):
-            self._require_open()
             if callback is None and content.distribution == Distribution.BROADCAST:
                 raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
-            seconds = self._seconds(timeout, content)
+            seconds = self._seconds(timeout, content.ttl_ticks)
             message = self._addressed(content, expectation, key)
         else:
-            seconds = self._seconds(timeout, None)
+            seconds = self._seconds(timeout, 0)
             message = self._request(content, expectation, key, seconds)
         promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop.create_future(), self._forget)
         self._expect(promise, seconds)
@@ -207,7 +208,6 @@ class MessageHub:
 
     def _request(self, content: object, expectation: Expectation, key: int, seconds: float) -> Message:
         """Make the message of a request in one go, which is what nearly everyone sends."""
-        self._require_open()
         kind = payload_type(type(content))
         identifier = kind.identifier
         message = Message(
@@ -229,9 +229,9 @@ class MessageHub:
     def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
         return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
 
-    def _seconds(self, timeout: Timeout, message: Message | None) -> float:
+    def _seconds(self, timeout: Timeout, ttl_ticks: int) -> float:
+        """Tell how long to wait: as asked, else as long as the message lives, else as the node is set."""
         if timeout is None:
-            ttl_ticks = 0 if message is None else message.ttl_ticks
             return ttl_ticks / TICKS_PER_SECOND if ttl_ticks else self._answer_time
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not seconds >= 0:
@@ -241,7 +241,6 @@ class MessageHub:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def _expect(self, waiting: Promise[Any] | Gathering, seconds: float) -> None:
-        self._require_open()
         self._waiting[waiting.key] = waiting
         if seconds != NO_DEADLINE:
             waiting.tick = self._deadlines.add(self._exchange.clock() + seconds, waiting)

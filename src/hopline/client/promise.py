@@ -31,21 +31,26 @@ class Promise(Generic[Answer]):
         self.message = message
         self.seconds = seconds
         self.tick = 0
+        # Errors are results of it, and raised to whoever awaits: a promise that nobody awaits is no error.
         self._outcome = outcome
         self._forget = forget
 
     def take(self, reply: Message) -> bool:
         """Take the answer. Nothing more is expected then."""
-        self._settle(reply)
+        self._forget(self)
+        if not self._outcome.done():
+            self._outcome.set_result(reply)
         return True
 
     def fail(self, error: HoplineError) -> None:
         """Give up: no answer will come."""
-        self._settle(error)
+        self._forget(self)
+        if not self._outcome.done():
+            self._outcome.set_result(error)
 
     def expire(self) -> None:
         """Give up because the time is over."""
-        self._settle(AnswerTimeoutError(str(self.message.identifier), self.seconds))
+        self.fail(AnswerTimeoutError(str(self.message.identifier), self.seconds))
 
     def cancel(self) -> None:
         """Wait no longer, and leave nothing behind."""
@@ -56,19 +61,11 @@ class Promise(Generic[Answer]):
         """Tell whether waiting is over."""
         return self._outcome.done()
 
-    def _settle(self, outcome: Message | HoplineError) -> None:
-        # Errors are results here and raised to whoever awaits: a promise that nobody awaits is no error.
-        self._forget(self)
-        if not self._outcome.done():
-            self._outcome.set_result(outcome)
-
     def __await__(self) -> Generator[Any, None, Answer]:
         try:
-            outcome = yield from self._outcome.__await__()
+            outcome = yield from self._outcome
         except asyncio.CancelledError:
             self._forget(self)
             raise
-        if isinstance(outcome, HoplineError):
-            raise outcome
         answer: Answer = self.expectation.read(outcome)
         return answer

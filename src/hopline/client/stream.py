@@ -96,7 +96,8 @@ class Stream(Generic[Answer]):
                 break
             self._left -= 1
             try:
-                return self._read(reply)
+                answer: Answer = self._gathering.expectation.read(reply)
+                return answer
             except (ActorError, PayloadError) as error:
                 if len(self.errors) < ERRORS_KEPT:
                     self.errors.append(error)
@@ -105,12 +106,6 @@ class Stream(Generic[Answer]):
                 raise
         self.close()
         raise StopAsyncIteration
-
-    def _read(self, reply: Message | HoplineError) -> Answer:
-        if isinstance(reply, HoplineError):
-            raise reply
-        answer: Answer = self._gathering.expectation.read(reply)
-        return answer
 
     def close(self) -> None:
         """Take no more answers."""

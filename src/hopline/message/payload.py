@@ -34,6 +34,7 @@ class PayloadType(msgspec.Struct, frozen=True):
 
     identifier: MessageIdentifier
     serializer: Serializer
+    of: type  # the class that says it, for what is derived from it does not
 
 
 def payload(
@@ -45,10 +46,10 @@ def payload(
 ) -> Callable[[Kind], Kind]:
     """Make a class a payload: any class that the serializer can write, of any library."""
     name = identity.encode() if isinstance(identity, str) else identity
-    kind = PayloadType(MessageIdentifier(name, version, partition), serializer)
+    identifier = MessageIdentifier(name, version, partition)
 
     def mark(cls: Kind) -> Kind:
-        setattr(cls, _MARK, kind)
+        setattr(cls, _MARK, PayloadType(identifier, serializer, cls))
         return cls
 
     return mark
@@ -63,13 +64,12 @@ def payload_type(cls: type) -> PayloadType:
 
     A class speaks for itself only: what is derived from a payload is another kind, and needs a name of its own.
     """
-    found = cls.__dict__.get(_MARK)
-    if found is None and issubclass(cls, Payload) and cls is not Payload:
-        payload(cls.__name__)(cls)
-        found = cls.__dict__.get(_MARK)
-    if not isinstance(found, PayloadType):
+    found: PayloadType | None = getattr(cls, _MARK, None)
+    if found is not None and found.of is cls:
+        return found
+    if cls is Payload or not issubclass(cls, Payload):
         raise LocalError("payload", "a class with the decorator @payload", cls)
-    return found
+    return payload_type(payload(cls.__name__)(cls))
 
 
 def to_message(

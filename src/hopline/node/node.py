@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context as VariableContext
@@ -48,7 +49,7 @@ class _Running:
 
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
-        settings, clock = node.settings, node.clock or self.loop.time
+        settings, clock = node.settings, node.clock or time.monotonic
         telemetry = telemetry_for(node.identity, node.tracer_provider)
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
@@ -279,7 +280,7 @@ class Node:
             received=router.received,
             copied=router.copied,
             returned=router.returned,
-            outcomes=dict(router.outcomes),
+            outcomes=router.outcomes,
             waiting=router.waiting + sum(host.waiting for host in running.hosts.values()),
             handled=router.handled_count,
             handler_errors=router.handler_errors,

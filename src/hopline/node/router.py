@@ -68,7 +68,8 @@ class Router:
     ) -> None:
         self.clock = clock
         self.submitted = self.received = self.copied = self.returned = 0
-        self.outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self._delivered = 0
+        self._outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self.handled_count = self.handler_errors = 0
         self._tables = tables
         self._settings = settings
@@ -81,6 +82,11 @@ class Router:
         self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_for_room: dict[asyncio.Task[None], Delivery] = {}
+
+    @property
+    def outcomes(self) -> dict[Outcome, int]:
+        """How many messages ended in which way."""
+        return self._outcomes | {Outcome.DELIVERED: self._delivered}
 
     @property
     def waiting(self) -> int:
@@ -144,14 +150,10 @@ class Router:
 
     def try_submit(self, message: Message) -> bool:
         """Take a message from a hub or actor of this node, unless its receiver has no room now."""
-        telemetry = self._telemetry
-        if telemetry is None:
-            if self._route(self._delivery(message, None)) is not None:
-                return False
-        else:
-            span = telemetry.producing(message)
-            if self._route(self._delivery(message, span.origin)) is not None:
-                return False
+        span = None if self._telemetry is None else self._telemetry.producing(message)
+        if self._route(self._delivery(message, None if span is None else span.origin)) is not None:
+            return False
+        if span is not None:
             span.end()
         self.submitted += 1
         return True
@@ -337,7 +339,7 @@ class Router:
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a delivery was put before its receiver."""
-        self.outcomes[Outcome.DELIVERED] += 1
+        self._delivered += 1
         if self._on_outcome is not None:
             self._tell_hook(delivery, Outcome.DELIVERED, receiver=receiver)
 
@@ -361,7 +363,7 @@ class Router:
             self._submit_now(exception_result(message, report))
 
     def _settle(self, delivery: Delivery, outcome: Outcome, *, peer: bytes = b"", reason: str = "") -> None:
-        self.outcomes[outcome] += 1
+        self._outcomes[outcome] += 1
         if self._on_outcome is not None:
             self._tell_hook(delivery, outcome, peer=peer, reason=reason)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hopline.message import Distribution, Message, MessageIdentifier, WireFormat
+from hopline.message import Distribution, Message, WireFormat
 from hopline.routing.balance import Balance
 from hopline.routing.external import ExternalTable
 from hopline.routing.internal import InternalTable
@@ -69,6 +69,8 @@ def _broadcast(message: Message, tables: Tables, unreachable: Container[bytes]) 
 def _unicast(message: Message, tables: Tables, unreachable: Container[bytes]) -> Decision:
     """Deliver to one: the local one if the message comes from elsewhere, else whoever was used least recently."""
     local = _local_unicast(message, tables)
+    if tables.external.is_empty:
+        return _local(local)
     remote = _remote_unicast(message, tables, unreachable)
     if local and remote and not message.hops:
         is_local = tables.balance.pick(local[0], remote[0]) == local[0]
@@ -77,17 +79,15 @@ def _unicast(message: Message, tables: Tables, unreachable: Container[bytes]) ->
 
 
 def _local_unicast(message: Message, tables: Tables) -> tuple[bytes, ...]:
-    receiver = message.receiver_identity
+    receiver, internal = message.receiver_identity, tables.internal
     if not receiver:
-        return _turn_of(tables.internal, message.identifier)
+        ring = internal.handlers(message.identifier)
+        return (ring.rotate(),) if ring is not None else ()
+    if internal.has_hub(receiver):  # a hub takes any message
+        return (receiver,)
     if message.wire_format is WireFormat.FIRST:  # whose receiver is found by its identity alone
-        return (receiver,) if tables.internal.has(receiver) else ()
-    return (receiver,) if tables.internal.handles(receiver, message.identifier) else ()
-
-
-def _turn_of(table: InternalTable, identifier: MessageIdentifier) -> tuple[bytes, ...]:
-    ring = table.handlers(identifier)
-    return (ring.rotate(),) if ring is not None else ()
+        return (receiver,) if internal.has_actor(receiver) else ()
+    return (receiver,) if internal.handles(receiver, message.identifier) else ()
 
 
 def _remote_unicast(message: Message, tables: Tables, unreachable: Container[bytes]) -> tuple[bytes, ...]:

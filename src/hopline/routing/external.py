@@ -133,6 +133,11 @@ class ExternalTable:
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._nodes)
 
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether no other node is known."""
+        return not self._nodes
+
     def uri_of(self, node: bytes) -> str:
         """Give the address of a known node."""
         return self._nodes[node].uri

@@ -49,13 +49,17 @@ class InternalTable:
                 del self._handlers[identifier]
         return [Route(receiver, identifier) for identifier, local in handled.items() if not local]
 
-    def has(self, receiver: bytes) -> bool:
-        """Tell whether a receiver lives here, whatever it handles."""
-        return receiver in self._hubs or receiver in self._actors
+    def has_hub(self, receiver: bytes) -> bool:
+        """Tell whether a hub lives here."""
+        return receiver in self._hubs
 
-    def handles(self, receiver: bytes, identifier: MessageIdentifier) -> bool:
-        """Tell whether a message can be put before one receiver: any before a hub, what it handles before an actor."""
-        return receiver in self._hubs or identifier in self._actors.get(receiver, ())
+    def has_actor(self, receiver: bytes) -> bool:
+        """Tell whether an actor lives here, whatever it handles."""
+        return receiver in self._actors
+
+    def handles(self, actor: bytes, identifier: MessageIdentifier) -> bool:
+        """Tell whether an actor lives here and handles a message."""
+        return identifier in self._actors.get(actor, ())
 
     def handlers(self, identifier: MessageIdentifier) -> Ring[bytes] | None:
         """Give the actors that handle a message, in the order of their turns."""

@@ -25,8 +25,10 @@ class Ring(Generic[Member]):
 
     def rotate(self) -> Member:
         """Give the one whose turn it is, and put it last."""
-        member = next(iter(self._members))
-        self._members.move_to_end(member)
+        members = self._members
+        member = next(iter(members))
+        if len(members) > 1:
+            members.move_to_end(member)
         return member
 
     def __iter__(self) -> Iterator[Member]:
