@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PEERS  := $(VENV)/.ready-peers
 MINUTES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format generate bench-wire fuzz clean
+.PHONY: help setup demo test lint format generate bench-wire bench-runtime fuzz clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else f"Hopline needs Python 3.11 to 3.13, {sys.executable} is {v[0]}.{v[1]}; try make PYTHON=python3.12 ...")'
@@ -51,6 +52,14 @@ generate: $(READY) ## Write again what is derived from the layout tables (codecs
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire
+
+$(PEERS): $(READY)
+	@echo "Adding the runtimes to compare with to $(VENV) (once)"
+	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
+
+bench-runtime: $(PEERS) ## Time request and answer beside Pykka, xoscar and bare queues; ARGS=--quick for a glance
+	@$(BIN)/python -m benchmarks.bench_runtime $(ARGS)
 
 fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
 	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)
