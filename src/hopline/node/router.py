@@ -241,21 +241,31 @@ class Router:
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
             return None
-        link = self._links.get(node)
-        if link is None:
-            if self._connect is None:
-                raise PeerGoneError(node)
-            link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
         leaving = message.clone(
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
             socket_identity=node,
             ttl_ticks=remaining_ticks(delivery, now),
         )
-        if not link.offer(leaving):
-            return link
+        try:
+            link = self._link(node)
+            if not link.offer(leaving):
+                return link
+        except PeerGoneError:
+            raise
+        except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
+            log.exception("the link to a node failed", flow=message)
+            raise PeerGoneError(node) from error
         self._settle(Delivery(leaving, delivery.since, delivery.deadline), Outcome.SENT, peer=node)
         return None
+
+    def _link(self, node: bytes) -> Link:
+        link = self._links.get(node)
+        if link is None:
+            if self._connect is None:
+                raise PeerGoneError(node)
+            link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
+        return link
 
     def _spread(self, delivery: Delivery, decision: Decision) -> None:
         """Give everyone a copy. It waits for nobody: who has no room now misses it, and that is counted."""
@@ -286,7 +296,10 @@ class Router:
         if self._discover is not None and is_worth_it:
             until = min(delivery.deadline, self.clock() + self._settings.parking_time)
             if self._parking.park(delivery, until):
-                self._discover(message)
+                try:
+                    self._discover(message)
+                except Exception:
+                    log.exception("looking for a route failed", flow=message)
                 return
         self.ended(delivery, *_without_route(message, unreachable))
 
