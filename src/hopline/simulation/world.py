@@ -47,7 +47,6 @@ from hopline.simulation.watch import Violation, Watch
 BUSY_SECONDS = 8.0  # virtual time with callers and faults
 QUIET_SECONDS = 40.0  # virtual time for everything to end
 SEARCH_PERIOD = 0.2  # the time in which the same search is not repeated
-HOP_LIMIT = 4
 
 Call = Callable[[Machine, int], Awaitable[str]]
 
@@ -77,10 +76,11 @@ class World:
         self._work = Random(f"{seed}/work")  # noqa: S311
         self._gossip = Random(f"{seed}/gossip")  # noqa: S311
         shape = Random(f"{seed}/shape")  # noqa: S311
-        self.watch = Watch(HOP_LIMIT)
+        hop_limit = shape.choice((1, 2, 4))
+        self.watch = Watch(hop_limit)
         self.network = Network(loop, Random(f"{seed}/network"), link_capacity=shape.choice((1, 5, 1000)))  # noqa: S311
         self.machines = [
-            Machine(f"m{number}", self.network, self.watch, shape, HOP_LIMIT, self._discover)
+            Machine(f"m{number}", self.network, self.watch, shape, hop_limit, self._discover)
             for number in range(shape.randint(1, 5))
         ]
         self._by_identity = {machine.identity: machine for machine in self.machines}
@@ -386,7 +386,7 @@ class World:
 def simulate(seed: int, trace: Callable[[str], None] | None = None) -> Report:
     """Live through the world of a seed. Raises `Violation` when something happened that must not."""
     loop = VirtualLoop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner, _quiet_logs():
+    with _quiet_logs(), asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
             return runner.run(World(seed, loop, trace).run())
         finally:
