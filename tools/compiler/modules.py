@@ -11,7 +11,7 @@ from hopline.wire.layout import Entries, Layout, Type
 from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V6
 from tools.compiler.emit import READERS, STRUCT
 from tools.compiler.meta_frame import decode_meta, encode_meta, entries_reader, entries_writer, used_structs, view_meta
-from tools.compiler.multipart_decoders import decode_multipart, table_name, uri_reader, view_multipart
+from tools.compiler.multipart_decoders import decode_multipart, table_name, uri_reader, view_multipart, view_structs
 from tools.compiler.multipart_encoders import encode_multipart, list_writer
 
 TARGET = Path(__file__).parent.parent.parent / "src" / "hopline" / "wire" / "compiled"
@@ -63,6 +63,9 @@ def multipart_structs(layout: Layout) -> Iterator[str]:
             name = READERS[kind]
             yield f'{name} = Struct("<{STRUCT[kind]}").unpack_from'
             yield f'_pack{name} = Struct("<{STRUCT[kind]}").pack'
+    if any(row.name == "version" and row.type is Type.U16 for row in layout.fixed):
+        yield '_version = Struct("<H").unpack'  # of no other width, which would be a text
+    yield from view_structs(layout)
 
 
 def value_tables(layout: Layout) -> Iterator[str]:
