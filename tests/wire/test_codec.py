@@ -25,7 +25,7 @@ from hopline import (
 )
 from hopline.wire import Layout, Reason, annotate, detect, layouts
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import MOST_SHAPES, Shapes, cutter, head_cutter
+from hopline.wire.shapes import MOST_SHAPES, Packers, Shapes, cutter, head_cutter, sections
 from tests.wire.test_laws import assert_both_paths_agree
 
 HELLO = Message(b"HELLO", bodies=(b"world",))
@@ -280,11 +280,13 @@ def test_the_memory_for_shapes_is_bounded() -> None:
     shapes: Shapes = {}
     heads: Shapes = {}
     cut, cut_head = cutter(layouts.V6, shapes), head_cutter(layouts.V6, ("identity",), heads)
+    packers = Packers(sections(layouts.V6).tail)
     for length in range(MOST_SHAPES + 100):
         meta = encode(Message(b"x" * length), WireFormat.V6)[-1]
         assert b"x" * length in cut(meta)
         assert b"x" * length in cut_head(meta)
-    assert len(shapes) == len(heads) == 100
+        assert b"x" * length in packers[0, length](0, b"", length, b"x" * length, 0, 2, 1)
+    assert len(shapes) == len(heads) == len(packers) == 100
     for length in (3, 4, 3, 4):  # the same length of the frame, divided otherwise
         meta = encode(Message(b"X", domain="x" * length, signature=b"y" * (20 - length)), WireFormat.V6)[-1]
         assert b"x" * length in cut(meta)

@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from tools.compiler.emit import VIEW_ORDER
 
-from hopline import Limits, Message, MessageIdentifier, RoutingEntry, decode, encode, peek
+from hopline import Limits, LocalError, Message, MessageIdentifier, RoutingEntry, decode, encode, peek
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v6
 from hopline.wire.reader import Reader
@@ -103,6 +103,14 @@ def test_what_may_be_beyond_a_limit_is_looked_at_carefully(layout: Layout, limit
 )
 def test_odd_bodies_and_types_are_left_to_the_careful_writer(layout: Layout, changes: dict[str, object]) -> None:
     declines_to_write(HELLO.clone(**changes), layout)
+
+
+def test_what_only_looks_like_bytes_is_no_field_of_a_meta_frame() -> None:
+    for name in ("partition", "identity", "signature", "correlation_id"):
+        message = HELLO.clone(**{name: memoryview(b"bytes")})
+        declines_to_write(message, layouts.V6)
+        with pytest.raises(LocalError, match=f"{name}: expected bytes"):
+            encode(message, layouts.V6)
 
 
 @pytest.mark.parametrize("layout", FIRSTS, ids=name_of)

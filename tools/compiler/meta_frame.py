@@ -7,7 +7,7 @@ from itertools import groupby
 
 from hopline.wire.layout import Entries, Field, Layout, Type
 from hopline.wire.layouts import V6
-from hopline.wire.shapes import cut_names, sections
+from hopline.wire.shapes import cut_names, is_reserved, sections
 from tools.compiler.emit import (
     ENTRY_CLASS,
     ENTRY_ORDER,
@@ -17,6 +17,7 @@ from tools.compiler.emit import (
     indented,
     local,
     message_arguments,
+    names_of,
     remembered,
     unused,
     word_value,
@@ -63,12 +64,12 @@ def used_structs() -> Iterator[str]:
     groups = [row for row in V6.meta if isinstance(row, Entries)]
     inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
     between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
-    everywhere = [run for _, run in meta_runs(V6.meta)]
     yield f"_cut_head = head_cutter(V6, {VIEW_ORDER!r}, {{}})"
     yield "_cut = cutter(V6, {})"
+    yield "_pack_head = Packers(sections(V6).head)"
+    yield "_pack_tail = Packers(sections(V6).tail)"
     for code in dict.fromkeys(["I", *(run.code for run in inside + between)]):
         yield f'{struct_name(code, pack=False)} = Struct("<{code}").unpack_from'
-    for code in dict.fromkeys(["I", *(run.code for run in inside + everywhere)]):
         yield f'{struct_name(code, pack=True)} = Struct("<{code}").pack'
 
 
@@ -228,27 +229,22 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     """Emit the encoder of the meta frame."""
     yield "def encode(message: Message, limits: Limits) -> list[bytes]:"
     yield f'    """Write a message of the usual shape as {layout.name}."""'
-    groups = [row for row in layout.meta if isinstance(row, Entries)]
+    parts = sections(layout)
+    groups = [row.name for row in parts.entries if isinstance(row, Entries)]
+    counts = [f"{name}_count" for name in groups]
     body = ["(body,) = message.bodies", "socket_identity = message.socket_identity"]
-    body += [f"{entries.name} = message.{entries.name}" for entries in groups]
-    body += [f"{entries.name}_count = len({entries.name})" for entries in groups]
-    counts = [f"{entries.name}_count" for entries in groups]
+    body += [f"{name} = message.{name}" for name in groups]
+    body += [f"{name}_count = len({name})" for name in groups]
     body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
-    body += [
-        f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}"
-        for row in layout.meta
-        if isinstance(row, Field) and not row.type.width
+    for row in (*parts.head, *parts.tail):
+        if not row.type.width:
+            body.append(f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}")
+            body.append(f"{row.name}_size = len({row.name})")
+    pieces = [
+        *pack_section("_pack_head", parts.head),
+        *(f"_{name}_bytes({name})," for name in groups),
+        *pack_section("_pack_tail", parts.tail),
     ]
-    pieces: list[str] = []
-    for follower, run in meta_runs(layout.meta):
-        numbers = ", ".join(meta_number(name) for name in run.names)
-        if not any(own_count(row, run) for row in follower):
-            pieces.append(f"{struct_name(run.code, pack=True)}({numbers}),")
-        for row in follower:
-            if isinstance(row, Field):
-                pieces.append(f"{row.name},")
-            else:
-                pieces.append(f"_{row.name}_bytes({row.name}),")
     body += ['meta = b"".join((', *indented(pieces), "))"]
     body += write_checks(
         "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
@@ -260,12 +256,21 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     yield from indented(body)
 
 
+def pack_section(packers: str, rows: Collection[Field]) -> Iterator[str]:
+    """Emit the packing of a head or tail, by the struct for its sizes."""
+    yield f"{packers}[{', '.join(f'{row.name}_size' for row in rows if not row.type.width)}]("
+    for row in rows:
+        if row.type.width:
+            yield from (f"    {meta_number(name)}," for name in names_of(row) if not is_reserved(name))
+        else:
+            yield f"    {row.name}_size, {row.name},"
+    yield "),"
+
+
 def meta_number(name: str) -> str:
     """Give the expression for one number of the meta frame."""
     if name == "version.wire_format":
         return str(int.from_bytes(V6.number, "little"))
-    if name.endswith(".size"):
-        return f"len({name.removesuffix('.size')})"
     if name == "body.offset":
         return str(len(V6.fixed) + 1)
     return word_value(name)

@@ -39,7 +39,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import cutter, head_cutter
+from hopline.wire.shapes import Packers, cutter, head_cutter, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     LARGEST_USUAL_URI,

@@ -1,8 +1,8 @@
-"""The meta frame of V6, cut up in one go.
+"""The meta frame of V6, cut up and put together in one go.
 
 All that varies in it has its size in front. Messages of one kind have the same sizes, so the struct that has cut up one
-cuts up the next: the sizes are compared, and measured again when they differ. The routing and callback entries, which
-have a reader of their own, stay in one piece.
+cuts up the next: the sizes are compared, and measured again when they differ. The same way the struct that has written
+one writes the next. The routing and callback entries, which have a reader and writers of their own, stay in one piece.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _size = Struct("<I").unpack_from
 _SIZE_WIDTH = 4
 
 Values = tuple[Any, ...]
+Sizes = tuple[int, ...]
 Cut = Callable[[bytes], Values]
-Shapes = dict[int, tuple[tuple[int, ...], Cut]]
+Shapes = dict[int, tuple[Sizes, Cut]]
 
 SIZE = ""  # stands for a size among the names of values
 
@@ -98,12 +99,33 @@ def _template(row: Field, wanted: Container[str] | None) -> str:
     return "I%ds" if is_wanted else "I%dx"
 
 
+class Packers(dict[Sizes, Callable[..., bytes]]):
+    """How to write some neighbouring rows, by the sizes of what varies in them. Reserved words are left zero."""
+
+    def __init__(self, rows: tuple[Field, ...]) -> None:
+        super().__init__()
+        written = {name for row in rows for name in _names(row) if not is_reserved(name)}
+        self.template = f"<{_Part(rows, written).template}"
+
+    def __missing__(self, sizes: Sizes) -> Callable[..., bytes]:
+        pack = Struct(self.template % sizes).pack
+        if len(self) >= MOST_SHAPES:
+            self.clear()
+        self[sizes] = pack
+        return pack
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether a word has no meaning yet."""
+    return name.startswith("reserved.")
+
+
 def head_cutter(layout: Layout, wanted: Container[str], shapes: Shapes) -> Cut:
     """Make the function that gives the wanted fields of the head, in the order of `cut_names`; it sees nothing else."""
     head = _Part(sections(layout).head, wanted)
     template = f"<{head.template}"
 
-    def measure(meta: bytes) -> tuple[int, ...]:
+    def measure(meta: bytes) -> Sizes:
         return tuple(head.measure(meta, 0)[0])
 
     return _cutter(template, head.names, measure, shapes)
@@ -116,7 +138,7 @@ def cutter(layout: Layout, shapes: Shapes) -> Cut:
     template = f"<{head.template}%ds{tail.template}"
     count_from_end = _count_from_end(rows)
 
-    def measure(meta: bytes) -> tuple[int, ...]:
+    def measure(meta: bytes) -> Sizes:
         head_sizes, start = head.measure(meta, 0)
         end = start
         (count,) = _u16(meta, start - count_from_end)
@@ -140,7 +162,7 @@ def _count_from_end(rows: Sections) -> int:
     return 2 * (len(words) - words.index(f"{counted}.count"))
 
 
-def _cutter(template: str, names: list[str], measure: Callable[[bytes], tuple[int, ...]], shapes: Shapes) -> Cut:
+def _cutter(template: str, names: list[str], measure: Callable[[bytes], Sizes], shapes: Shapes) -> Cut:
     sizes_of = itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
 
     def cut(meta: bytes) -> Values:

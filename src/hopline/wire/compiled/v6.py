@@ -16,7 +16,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import cutter, head_cutter
+from hopline.wire.shapes import Packers, cutter, head_cutter, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
@@ -32,16 +32,14 @@ _cut_head = head_cutter(
     V6, ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops"), {}
 )
 _cut = cutter(V6, {})
+_pack_head = Packers(sections(V6).head)
+_pack_tail = Packers(sections(V6).tail)
 _unpack_u32 = Struct("<I").unpack_from
-_unpack_u16_u32 = Struct("<HI").unpack_from
-_unpack_u16 = Struct("<H").unpack_from
 _pack_u32 = Struct("<I").pack
+_unpack_u16_u32 = Struct("<HI").unpack_from
 _pack_u16_u32 = Struct("<HI").pack
-_pack_words_u32 = Struct("<4HI").pack
-_pack_i64_u32 = Struct("<qI").pack
-_pack_words = Struct("<4H").pack
+_unpack_u16 = Struct("<H").unpack_from
 _pack_u16 = Struct("<H").pack
-_pack_i64_words = Struct("<q4H").pack
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -146,38 +144,67 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     if routing_count > MOST_USUAL_ENTRIES or callback_point_count > MOST_USUAL_ENTRIES:
         raise Unusual
     partition = message.partition
+    partition_size = len(partition)
     identity = message.identity
+    identity_size = len(identity)
     receiver_identity = message.receiver_identity
+    receiver_identity_size = len(receiver_identity)
     receiver_node_identity = message.receiver_node_identity
+    receiver_node_identity_size = len(receiver_node_identity)
     callback_receiver_node_identity = message.callback_receiver_node_identity
+    callback_receiver_node_identity_size = len(callback_receiver_node_identity)
     domain = message.domain.encode()
+    domain_size = len(domain)
     signature = message.signature
+    signature_size = len(signature)
     callback_receiver_identity = message.callback_receiver_identity
+    callback_receiver_identity_size = len(callback_receiver_identity)
     correlation_id = message.correlation_id
+    correlation_id_size = len(correlation_id)
     meta = b"".join(
         (
-            _pack_u16_u32(6, len(partition)),
-            partition,
-            _pack_u16_u32(message.version, len(identity)),
-            identity,
-            _pack_u32(len(receiver_identity)),
-            receiver_identity,
-            _pack_u32(len(receiver_node_identity)),
-            receiver_node_identity,
-            _pack_words_u32(message.trace_options, message.distribution, 0, 0, len(callback_receiver_node_identity)),
-            callback_receiver_node_identity,
-            _pack_i64_u32(message.callback_key, len(domain)),
-            domain,
-            _pack_u32(len(signature)),
-            signature,
-            _pack_words(routing_count, message.hops, 0, 0),
+            _pack_head[
+                partition_size,
+                identity_size,
+                receiver_identity_size,
+                receiver_node_identity_size,
+                callback_receiver_node_identity_size,
+                domain_size,
+                signature_size,
+            ](
+                6,
+                partition_size,
+                partition,
+                message.version,
+                identity_size,
+                identity,
+                receiver_identity_size,
+                receiver_identity,
+                receiver_node_identity_size,
+                receiver_node_identity,
+                message.trace_options,
+                message.distribution,
+                callback_receiver_node_identity_size,
+                callback_receiver_node_identity,
+                message.callback_key,
+                domain_size,
+                domain,
+                signature_size,
+                signature,
+                routing_count,
+                message.hops,
+            ),
             _routing_bytes(routing),
             _callback_point_bytes(callback_point),
-            _pack_u32(len(callback_receiver_identity)),
-            callback_receiver_identity,
-            _pack_u32(len(correlation_id)),
-            correlation_id,
-            _pack_i64_words(message.ttl_ticks, 2, 1, 0, 0),
+            _pack_tail[callback_receiver_identity_size, correlation_id_size](
+                callback_receiver_identity_size,
+                callback_receiver_identity,
+                correlation_id_size,
+                correlation_id,
+                message.ttl_ticks,
+                2,
+                1,
+            ),
         )
     )
     if (
