@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
+from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
 from hopline.wire.layouts import V6
-from hopline.wire.shapes import cut_names, is_reserved, sections
+from hopline.wire.shapes import SIZE, cut_names, is_reserved, kind_and_rest, sections
 from tools.compiler.emit import (
     ENTRY_CLASS,
     ENTRY_ORDER,
@@ -25,6 +26,7 @@ from tools.compiler.emit import (
 )
 
 LETTERS = {"H": "_u16", "I": "_u32", "q": "_i64"}
+SIZE_WIDTH = 4
 
 
 class Run:
@@ -64,7 +66,8 @@ def used_structs() -> Iterator[str]:
     groups = [row for row in V6.meta if isinstance(row, Entries)]
     inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
     between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
-    yield f"_cut_head = head_cutter(V6, {VIEW_ORDER!r}, {{}})"
+    yield "_heads: Heads = {}"
+    yield f"_read_head = head_reader(V6, {VIEW_ORDER!r}, _heads)"
     yield "_cut = cutter(V6, {})"
     yield "_pack_head = Packers(sections(V6).head)"
     yield "_pack_tail = Packers(sections(V6).tail)"
@@ -185,12 +188,12 @@ def decode_meta(layout: Layout) -> Iterator[str]:
     yield f'    """Read a message of the usual {layout.name} shape."""'
     parts = sections(layout)
     groups = [row.name for row in parts.entries if isinstance(row, Entries)]
-    wanted = {*MESSAGE_ORDER, f"{groups[0]}.count", "body.offset", "body.count"}
+    wanted = {*MESSAGE_ORDER, "version.wire_format", f"{groups[0]}.count", "body.offset", "body.count"}
     targets = [*cut_targets(parts.head, wanted), "section", *cut_targets(parts.tail, wanted)]
     body = [
         "total = len(frames)",
         f"({', '.join(targets)}) = _cut(frames[-1])",
-        "if body_count != 1 or not body_offset:",
+        f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
         "    raise Unusual",
         "body = frames[-body_offset]",
         f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
@@ -217,12 +220,39 @@ def decode_meta(layout: Layout) -> Iterator[str]:
 
 
 def view_meta(layout: Layout) -> Iterator[str]:
-    """Emit the routing view of the meta frame: all that it needs is in the head."""
+    """Emit the routing view of the meta frame: all that it needs is in the head, and the kind is remembered."""
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
-    body = [f"({', '.join(cut_targets(sections(layout).head, VIEW_ORDER, VIEW_ORDER))}) = _cut_head(frames[-1])"]
+    kind, rest = kind_and_rest(layout)
+    names = cut_names(rest, VIEW_ORDER)[1:]
+    sizes = [f"size_{nth}" for nth in range(1, names.count(SIZE) + 1)]
+    known_sizes = [f"known_{size}" for size in sizes]
+    next_size = iter(sizes)
+    targets = [next(next_size) if name == SIZE else name for name in names]
+    known = ["cut", *known_sizes, *MessageIdentifier.__struct_fields__]
+    unknown = "    return _view(RoutingView, (*_read_head(meta), _FORMAT, frames))"
+    body, start = kind_start(kind)
+    body += ["try:", f"    ({', '.join(known)}) = _heads[{start}]", f"    ({', '.join(targets)}) = cut(meta)"]
+    body += ["except (KeyError, struct.error):", unknown]
+    differences = [f"{size} != {known_size}" for size, known_size in zip(sizes, known_sizes, strict=True)]
+    body += [f"if {' or '.join(differences)}:", unknown]
     body.append(f"return _view(RoutingView, ({', '.join(VIEW_ORDER)}, _FORMAT, frames))")
     yield from indented(body)
+
+
+def kind_start(kind: tuple[Field, ...]) -> tuple[list[str], str]:
+    """Give the statements and the expression for the first bytes of a meta frame: the kind, and the size behind it."""
+    statements, at, end = ["meta = frames[-1]"], 0, ""
+    *_, last = (row for row in kind if not row.type.width)
+    for row in kind:
+        if not row.type.width:
+            size = f"meta[{at}{end}]"
+            if row is not last:  # which no other depends on
+                statements.append(f"{row.name}_size = {size}")
+                size = f"{row.name}_size"
+            end += f" + {size}"
+        at += row.type.width or SIZE_WIDTH
+    return statements, f"meta[: {at + SIZE_WIDTH}{end}]"
 
 
 def encode_meta(layout: Layout) -> Iterator[str]:

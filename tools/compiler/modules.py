@@ -25,6 +25,7 @@ NOTICE = """\
 IMPORTS = """
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
@@ -39,7 +40,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import Packers, cutter, head_cutter, sections
+from hopline.wire.shapes import Heads, Packers, cutter, head_reader, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     LARGEST_USUAL_URI,

@@ -45,8 +45,10 @@ def _guesser(paths: dict[str, _Path]) -> Callable[[Sequence[bytes], Layout], _Pa
             path = by_version_frame.get(last)
             if path is not None:
                 return path
-        elif last[0] == 6 and last[1] == 0:
-            return v6 if 1 < len(frames) < FIRST_FRAMES else None
+        elif frames[-2]:
+            return v6
+        elif last[0] == 6 and last[1] == 0:  # V6 with an empty body, or the first format with one that looks like V6
+            return v6 if len(frames) < FIRST_FRAMES else None
         return firsts.get(first)
 
     return guess

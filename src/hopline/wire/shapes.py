@@ -7,15 +7,18 @@ one writes the next. The routing and callback entries, which have a reader and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from struct import Struct
 from typing import Any, NamedTuple
 
+from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
+from hopline.wire.unusual import Unusual
 
 MOST_SHAPES = 1_024  # at so many, all are forgotten
+LARGEST_USUAL_SIZE = 255  # of a name or a partition, so that one byte tells it
 
 _CODES = {Type.U16: "H", Type.I64: "q", Type.WORDS: "4H"}
 _u16 = Struct("<H").unpack_from
@@ -26,6 +29,7 @@ Values = tuple[Any, ...]
 Sizes = tuple[int, ...]
 Cut = Callable[[bytes], Values]
 Shapes = dict[int, tuple[Sizes, Cut]]
+Heads = dict[bytes, Values]
 
 SIZE = ""  # stands for a size among the names of values
 
@@ -120,6 +124,13 @@ def is_reserved(name: str) -> bool:
     return name.startswith("reserved.")
 
 
+def kind_and_rest(layout: Layout) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Divide the head of a meta frame: the rows that say the kind of message, and the others."""
+    head = sections(layout).head
+    end = max(at for at, row in enumerate(head) if row.name in MessageIdentifier.__struct_fields__) + 1
+    return head[:end], head[end:]
+
+
 def head_cutter(layout: Layout, wanted: Container[str], shapes: Shapes) -> Cut:
     """Make the function that gives the wanted fields of the head, in the order of `cut_names`; it sees nothing else."""
     head = _Part(sections(layout).head, wanted)
@@ -129,6 +140,39 @@ def head_cutter(layout: Layout, wanted: Container[str], shapes: Shapes) -> Cut:
         return tuple(head.measure(meta, 0)[0])
 
     return _cutter(template, head.names, measure, shapes)
+
+
+def head_reader(layout: Layout, wanted: Sequence[str], heads: Heads) -> Cut:
+    """Make the function that gives the wanted fields of a head, and remembers how to cut up the next one of its kind.
+
+    What it remembers is found by the bytes that the head starts with, the kind and the first size behind it, which need
+    not be read again. It is the struct that cuts up the rest, the sizes that must come out of it, and the values of the
+    kind. Where a kind comes in several shapes, the others have to be read here every time.
+    """
+    kind_rows, rest_rows = kind_and_rest(layout)
+    kind, rest = _Part(kind_rows), _Part(rest_rows, wanted)
+    names = cut_names((*kind_rows, *rest_rows), wanted)
+    cut = head_cutter(layout, wanted, {})
+    wanted_of: Callable[[Values], Values] = itemgetter(*map(names.index, wanted))
+    kind_of = itemgetter(*map(names.index, MessageIdentifier.__struct_fields__))
+    sizes_of = _sizes_of(names)
+    least = sum(kind.gaps) + kind.rest + _SIZE_WIDTH * (len(kind.gaps) + 1)
+    template = f"<%dx{rest.template.removeprefix('I')}"  # the first size is known
+
+    def read(meta: bytes) -> Values:
+        if meta[:2] != layout.number:
+            raise Unusual
+        values = cut(meta)
+        sizes = sizes_of(values)
+        kind_sizes, rest_sizes = sizes[: len(kind.gaps)], sizes[len(kind.gaps) :]
+        end = least + sum(kind_sizes)
+        if max(kind_sizes) <= LARGEST_USUAL_SIZE and (start := meta[:end]) not in heads:
+            if len(heads) >= MOST_SHAPES:
+                heads.clear()
+            heads[start] = Struct(template % (end, *rest_sizes)).unpack_from, *rest_sizes[1:], *kind_of(values)
+        return wanted_of(values)
+
+    return read
 
 
 def cutter(layout: Layout, shapes: Shapes) -> Cut:
@@ -163,7 +207,7 @@ def _count_from_end(rows: Sections) -> int:
 
 
 def _cutter(template: str, names: list[str], measure: Callable[[bytes], Sizes], shapes: Shapes) -> Cut:
-    sizes_of = itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
+    sizes_of = _sizes_of(names)
 
     def cut(meta: bytes) -> Values:
         # The size of the identity, behind the partition, nearly always tells kinds apart that have the same length.
@@ -183,3 +227,7 @@ def _cutter(template: str, names: list[str], measure: Callable[[bytes], Sizes], 
         return values
 
     return cut
+
+
+def _sizes_of(names: list[str]) -> Callable[[Values], Sizes]:
+    return itemgetter(*(at for at, name in enumerate(names) if name == SIZE))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
@@ -16,7 +17,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import Packers, cutter, head_cutter, sections
+from hopline.wire.shapes import Heads, Packers, cutter, head_reader, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
@@ -28,8 +29,11 @@ from hopline.wire.view import RoutingView
 _view = tuple.__new__
 
 _FORMAT = WireFormat.V6
-_cut_head = head_cutter(
-    V6, ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops"), {}
+_heads: Heads = {}
+_read_head = head_reader(
+    V6,
+    ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops"),
+    _heads,
 )
 _cut = cutter(V6, {})
 _pack_head = Packers(sections(V6).head)
@@ -221,7 +225,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     """Read a message of the usual V6 shape."""
     total = len(frames)
     (
-        _,
+        version_wire_format,
         _,
         partition,
         version,
@@ -257,7 +261,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         _,
         _,
     ) = _cut(frames[-1])
-    if body_count != 1 or not body_offset:
+    if version_wire_format != 6 or body_count != 1 or not body_offset:
         raise Unusual
     body = frames[-body_offset]
     routing, callback_point = _entries(section, routing_count)
@@ -295,22 +299,17 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
 
 def view(frames: Sequence[bytes]) -> RoutingView:
     """Read what a router needs of a V6 message."""
-    (
-        _,
-        partition,
-        version,
-        _,
-        identity,
-        _,
-        receiver_identity,
-        _,
-        receiver_node_identity,
-        distribution,
-        _,
-        _,
-        _,
-        hops,
-    ) = _cut_head(frames[-1])
+    meta = frames[-1]
+    partition_size = meta[2]
+    try:
+        (cut, known_size_1, known_size_2, known_size_3, known_size_4, identity, version, partition) = _heads[
+            meta[: 16 + partition_size + meta[8 + partition_size]]
+        ]
+        (receiver_identity, size_1, receiver_node_identity, distribution, size_2, size_3, size_4, hops) = cut(meta)
+    except (KeyError, struct.error):
+        return _view(RoutingView, (*_read_head(meta), _FORMAT, frames))
+    if size_1 != known_size_1 or size_2 != known_size_2 or size_3 != known_size_3 or size_4 != known_size_4:
+        return _view(RoutingView, (*_read_head(meta), _FORMAT, frames))
     return _view(
         RoutingView,
         (identity, version, partition, receiver_identity, receiver_node_identity, distribution, hops, _FORMAT, frames),
