@@ -14,7 +14,7 @@ from hopline.wire import DEFAULT_LIMITS, Layout, layouts
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v6
 from hopline.wire.reader import Reader
 from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, cutter, head_reader
-from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES
+from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
 
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
 FIRSTS = [layouts.FIRST, layouts.FIRST_TICKS]
@@ -140,6 +140,13 @@ def test_unusual_uris_are_declined(layout: Layout, uri: str) -> None:
         frames = encode(TRACED, layout)
         frames[frames.index(b"tcp://1:2")] = odd
         declines_to_read(frames, layout)
+
+
+def test_the_memory_for_uris_is_bounded() -> None:
+    uris = Uris()
+    for port in range(REMEMBERED_LISTS + 100):
+        assert uris[b"tcp://1:%d" % port] == f"tcp://1:{port}"
+    assert len(uris) == 100
 
 
 @pytest.mark.parametrize("layout", MULTIPART, ids=name_of)

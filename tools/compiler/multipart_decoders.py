@@ -14,7 +14,6 @@ from tools.compiler.emit import (
     indented,
     local,
     message_arguments,
-    remembered,
     unused,
 )
 
@@ -73,7 +72,7 @@ def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
         elif row.type is Type.TEXT:
             values.append(f'{raws[attribute]}.decode("utf-8", "replace")')
         elif row.type is Type.URI:
-            values.append(f"_uri({raws[attribute]})")
+            values.append(f"_uris[{raws[attribute]}]")
         else:
             values.append(raws[attribute])
     yield f"{name}: tuple[{ENTRY_CLASS[name]}, ...] = ()"
@@ -199,12 +198,3 @@ def wanted_word(name: str) -> bool:
 def wanted_by_view(row: Field) -> bool:
     """Tell whether a router looks at a row."""
     return row.selector or row.name == "hops" or any(wanted_word(word.name) for word in row.words)
-
-
-def uri_reader() -> Iterator[str]:
-    """Emit the function that reads a router's URI."""
-    yield from remembered("_uri(raw: bytes) -> str")
-    yield '    """Read the URI of a router."""'
-    yield "    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):"
-    yield "        raise Unusual"
-    yield '    return raw.decode("utf-8", "replace")'

@@ -17,12 +17,11 @@ from hopline.message import (
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
-    LARGEST_USUAL_URI,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    USUAL_URI_STARTS,
     Unusual,
+    Uris,
 )
 from hopline.wire.view import RoutingView
 
@@ -39,6 +38,7 @@ _version = Struct("<H").unpack
 _distribution = Struct("<2xH4x").unpack
 _hops = Struct("<6xH").unpack
 _offset_and_count = Struct("<2H4x").unpack
+_uris = Uris()
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -68,14 +68,6 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...
     if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
         raise Unusual
     return (tuple(frames),)
-
-
-@lru_cache(maxsize=REMEMBERED_LISTS)
-def _uri(raw: bytes) -> str:
-    """Read the URI of a router."""
-    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):
-        raise Unusual
-    return raw.decode("utf-8", "replace")
 
 
 def encode(message: Message, limits: Limits) -> list[bytes]:
@@ -188,7 +180,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
             raise Unusual
         routing_list = []
         while at <= bottom:
-            routing_list.append(RoutingEntry(_uri(frames[at - 1]), frames[at]))
+            routing_list.append(RoutingEntry(_uris[frames[at - 1]], frames[at]))
             at += routing_divisor
         routing = tuple(routing_list)
     return Message(
