@@ -32,11 +32,11 @@ from struct import Struct
 
 from hopline.message import (
     COMMON_VERSION_TEXTS,
+    COMMON_VERSIONS,
     Message,
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
-    version_from_text,
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits

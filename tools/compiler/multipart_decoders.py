@@ -32,7 +32,7 @@ def read_value(row: Field, raw: str, unwanted: Collection[str] = ()) -> Iterator
     elif row.type is Type.TEXT:
         yield f'{name} = {raw}.decode("utf-8", "replace")'
     elif row.type is Type.VERSION_TEXT:
-        yield f"{name} = version_from_text({raw})"
+        yield f"{name} = COMMON_VERSIONS[{raw}]"
     elif row.values is not None:
         yield f"{name} = {table_name(row)}[{raw}]"
     elif row.empty is Empty.NO_ENTRIES:
@@ -68,7 +68,7 @@ def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
         elif row.type is Type.U16:
             values.append(f"_u16({raws[attribute]})[0]")
         elif row.type is Type.VERSION_TEXT:
-            values.append(f"version_from_text({raws[attribute]})")
+            values.append(f"COMMON_VERSIONS[{raws[attribute]}]")
         elif row.type is Type.TEXT:
             values.append(f'{raws[attribute]}.decode("utf-8", "replace")')
         elif row.type is Type.URI:

@@ -3,6 +3,7 @@
 from hopline.message.errors import HoplineError, LocalError, PayloadError
 from hopline.message.identifier import (
     COMMON_VERSION_TEXTS,
+    COMMON_VERSIONS,
     MAX_VERSION,
     MessageIdentifier,
     Version,
@@ -30,6 +31,7 @@ from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
+    "COMMON_VERSIONS",
     "COMMON_VERSION_TEXTS",
     "JSON",
     "MAX_VERSION",

@@ -10,11 +10,11 @@ from struct import Struct
 
 from hopline.message import (
     COMMON_VERSION_TEXTS,
+    COMMON_VERSIONS,
     Message,
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
-    version_from_text,
 )
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
@@ -161,7 +161,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     routing_count = _i32(raw_routing_count)[0] if raw_routing_count else 0
     routing_offset = _i32(raw_routing_offset)[0] if raw_routing_offset else 0
     trace_options = _TRACE_OPTIONS[raw_trace_options]
-    version = version_from_text(raw_version)
+    version = COMMON_VERSIONS[raw_version]
     distribution = _DISTRIBUTION[raw_distribution]
     callback_point_count = _i32(raw_callback_point_count)[0] if raw_callback_point_count else 0
     callback_point_offset = _i32(raw_callback_point_offset)[0] if raw_callback_point_offset else 0
@@ -182,7 +182,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
             raise Unusual
         callback_point_list = []
         while at <= bottom:
-            callback_point_list.append(MessageIdentifier(frames[at], version_from_text(frames[at - 1]), b""))
+            callback_point_list.append(MessageIdentifier(frames[at], COMMON_VERSIONS[frames[at - 1]], b""))
             at += 2
         callback_point = tuple(callback_point_list)
     routing: tuple[RoutingEntry, ...] = ()
@@ -228,7 +228,7 @@ def view(frames: Sequence[bytes]) -> RoutingView:
     (hops,) = _i32(raw_hops)
     if hops < 0:
         raise Unusual
-    version = version_from_text(raw_version)
+    version = COMMON_VERSIONS[raw_version]
     distribution = _DISTRIBUTION[raw_distribution]
     if delimiter:
         raise Unusual
