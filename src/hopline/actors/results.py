@@ -22,7 +22,7 @@ def result(incoming: Message, content: object) -> Message:
     if isinstance(content, Message):
         return _result_message(incoming, content)
     try:
-        kind = payload_type(type(content))
+        kind = payload_type(content.__class__)
     except LocalError:
         raise LocalError("result", "payloads, messages or nothing", content) from None
     return _plain_result(incoming, kind.identifier, kind.serializer.encode(content))

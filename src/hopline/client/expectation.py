@@ -35,10 +35,10 @@ class Expectation(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, callback: Callback | None) -> Expectation:
         """Read what the caller asked for; nothing means a receipt."""
-        if callback is None:
-            return _RECEIPT
         if isinstance(callback, type):
             return _of_type(callback)
+        if callback is None:
+            return _RECEIPT
         wanted = [callback] if isinstance(callback, MessageIdentifier) else list(callback)
         if not wanted:
             raise LocalError("callback", "at least one kind of message", callback)

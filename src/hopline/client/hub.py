@@ -63,6 +63,7 @@ class MessageHub:
         self._deadlines = deadlines
         self._loop = loop
         self._answer_time = answer_time
+        self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
         self._waiting: dict[int, Promise[Any] | Gathering] = {}
         self._is_open = True
@@ -200,13 +201,16 @@ class MessageHub:
             seconds = self._seconds(timeout, content.ttl_ticks)
             message = self._addressed(content, expectation, key)
         else:
-            seconds = self._answer_time if timeout is None else self._seconds(timeout, 0)
-            message = self._request(content, expectation, key, seconds)
+            seconds, ttl_ticks = self._answer_time, self._answer_ticks
+            if timeout is not None:
+                seconds = self._seconds(timeout, 0)
+                ttl_ticks = _ticks(seconds)
+            message = self._request(content, expectation, key, ttl_ticks)
         promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop.create_future(), self._forget)
         self._expect(promise, seconds)
         return promise
 
-    def _request(self, content: object, expectation: Expectation, key: int, seconds: float) -> Message:
+    def _request(self, content: object, expectation: Expectation, key: int, ttl_ticks: int) -> Message:
         """Make the message of a request in one go, which is what nearly everyone sends."""
         kind = payload_type(type(content))
         identifier = kind.identifier
@@ -216,7 +220,7 @@ class MessageHub:
             partition=identifier.partition,
             bodies=(kind.serializer.encode(content),),
             correlation_id=new_flow_id(),
-            ttl_ticks=_ticks(seconds),
+            ttl_ticks=ttl_ticks,
             callback_point=expectation.callback_point,
             callback_key=key,
             callback_receiver_identity=self.identity,

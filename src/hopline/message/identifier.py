@@ -37,7 +37,7 @@ def version_to_text(version: Version) -> bytes:
     return version if isinstance(version, bytes) else b"%d.0" % version
 
 
-class MessageIdentifier(msgspec.Struct, frozen=True, cache_hash=True):
+class MessageIdentifier(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The kind of a message. Two are equal only when all three parts are, byte for byte."""
 
     identity: bytes

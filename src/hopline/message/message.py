@@ -36,14 +36,14 @@ class TraceOptions(IntFlag):
     ROUTING = 1
 
 
-class RoutingEntry(msgspec.Struct, frozen=True):
+class RoutingEntry(msgspec.Struct, frozen=True, gc=False):
     """One router that the message passed: where it listens and who it is."""
 
     uri: str
     identity: bytes
 
 
-class Message(msgspec.Struct, frozen=True, eq=False):
+class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Everything that travels in one message. Empty bytes mean "not set".
 
     `distribution` and `trace_options` keep values that no enum names, because the wire may carry them.

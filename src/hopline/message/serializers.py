@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -26,14 +27,14 @@ class Serializer(Protocol):
 class _MsgspecSerializer:
     """A format of msgspec: structs, dataclasses, typed dicts and plain types, checked against the type in reading."""
 
-    def __init__(self, name: str, encoder: Any, decode: Any) -> None:
+    def __init__(self, name: str, encode: Callable[[Any], bytes], decode: Any) -> None:
         self.name = name
-        self._encode = encoder.encode
+        self._encode = encode
         self._decode = decode
 
     def encode(self, payload: Any) -> bytes:
         try:
-            return bytes(self._encode(payload))
+            return self._encode(payload)
         except (TypeError, ValueError, OverflowError) as error:
             raise LocalError("payload", f"something that {self.name} can hold ({error})", payload) from None
 
@@ -79,7 +80,7 @@ class _RawSerializer:
         return kind(body)  # type: ignore[call-arg]
 
 
-MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack.Encoder(), msgspec.msgpack.decode)
-JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json.Encoder(), msgspec.json.decode)
+MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.decode)
+JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json.Encoder().encode, msgspec.json.decode)
 PROTOBUF: Serializer = _ProtobufSerializer()
 RAW: Serializer = _RawSerializer()

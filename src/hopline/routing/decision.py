@@ -29,7 +29,7 @@ class Tables:
     hop_limit: int = DEFAULT_HOP_LIMIT
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Who gets the message: receivers on this node, other nodes, or nobody and why."""
 
     local: tuple[bytes, ...] = ()

@@ -13,7 +13,7 @@ NO_DEADLINE = float("inf")
 TICKS_PER_SECOND = 10_000_000
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A message on this node: since when, until when, and what its sender's telemetry noted of it."""
 
     message: Message
