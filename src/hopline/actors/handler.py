@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from hopline.actors.context import HandlerContext
-from hopline.message import LocalError, Message, MessageIdentifier, Serializer, payload_type
+from hopline.message import LocalError, Message, MessageIdentifier, PayloadType, Serializer, payload_type
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Handled = type | MessageIdentifier
@@ -50,8 +50,6 @@ class _Mark(msgspec.Struct, frozen=True):
 
 
 @overload
-def handler(handled: Method) -> Method: ...
-@overload
 def handler(
     handled: Handled | None = None,
     *,
@@ -59,6 +57,8 @@ def handler(
     keep_local: bool = False,
     blocking: bool = False,
 ) -> Callable[[Method], Method]: ...
+@overload
+def handler(handled: Method) -> Method: ...
 def handler(
     handled: Any = None, *, partition: bytes | None = None, keep_local: bool = False, blocking: bool = False
 ) -> Any:
@@ -101,17 +101,14 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
     handled = annotation if mark.handled is None else mark.handled
     if isinstance(handled, MessageIdentifier):
         identifier, content, serializer = handled, None, None
-    elif isinstance(handled, type) and handled is not Message:
-        kind = payload_type(handled)
-        identifier, content, serializer = kind.identifier, handled, kind.serializer
     else:
-        raise LocalError(
-            function.__qualname__, "a parameter annotated with a payload class, or @handler(Kind)", handled
-        )
+        kind = _payload_type(function, handled)
+        identifier, content, serializer = kind.identifier, kind.of, kind.serializer
     if annotation is Message:
         content = None
-    elif content is None and isinstance(annotation, type):
-        content, serializer = annotation, payload_type(annotation).serializer
+    elif content is None:
+        kind = _payload_type(function, annotation)
+        content, serializer = kind.of, kind.serializer
     if mark.blocking and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         raise LocalError(function.__qualname__, "a plain function for blocking=True", "async def")
     definition = HandlerDefinition(
@@ -124,6 +121,14 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
         blocking=mark.blocking,
     )
     return definition if mark.partition is None else definition.bound_to(mark.partition)
+
+
+def _payload_type(function: Callable[..., Any], cls: Any) -> PayloadType:
+    try:
+        return payload_type(cls)
+    except (LocalError, TypeError):
+        expected = "a parameter annotated with a payload class, or @handler(Kind)"
+        raise LocalError(function.__qualname__, expected, cls) from None
 
 
 def _parameters(function: Callable[..., Any]) -> list[Any]:
