@@ -187,7 +187,7 @@ class Node:
         for host in running.hosts.values():
             left = host.close()
             failed += len(left)
-            running.router.remove(host.identity, left)
+            running.router.close(host.identity, left)
         for host in running.hosts.values():
             cancelled += await host.stop(self.settings.stop_grace)
         failed += await running.router.stop()

@@ -113,15 +113,24 @@ class Router:
 
     def remove(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
-        self._ports.pop(receiver, None)
-        self._tables.internal.remove(receiver)
-        self._tables.balance.forget(receiver)
+        self._forget_receiver(receiver)
         for delivery in left:
             message = delivery.message
             if message.distribution == Distribution.BROADCAST or message.receiver_identity:
                 self.ended(delivery, Outcome.FAILED, "its actor was removed before it could handle it")
             else:
                 self._route_again(delivery)
+
+    def close(self, receiver: bytes, left: list[Delivery]) -> None:
+        """Forget a receiver because the node stops. What it left unhandled fails."""
+        self._forget_receiver(receiver)
+        for delivery in left:
+            self.ended(delivery, Outcome.FAILED, "its node stopped before it was handled")
+
+    def _forget_receiver(self, receiver: bytes) -> None:
+        self._ports.pop(receiver, None)
+        self._tables.internal.remove(receiver)
+        self._tables.balance.forget(receiver)
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         """Give the routes to this node that others may know: of some messages, or all."""

@@ -1,0 +1,148 @@
+"""Spans of what is sent and handled, by the messaging conventions."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from hopline import Actor, ActorError, Node, NoRoomError, Payload, handler
+from hopline.node.telemetry import telemetry_for
+
+
+class Ask(Payload):
+    number: int
+
+
+class Middle(Payload):
+    number: int
+
+
+class Told(Payload):
+    number: int
+
+
+class First(Actor):
+    @handler
+    def go_on(self, ask: Ask) -> Middle:
+        return Middle(ask.number)
+
+
+class Second(Actor):
+    @handler
+    async def answer(self, middle: Middle) -> Told:
+        await asyncio.sleep(0)
+        trace.get_current_span().set_attribute("seen.by", "the handler")
+        if middle.number < 0:
+            raise ValueError("negative")
+        return Told(middle.number)
+
+
+@pytest.fixture
+def exporter() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    yield exporter
+    exporter.shutdown()
+
+
+@pytest.fixture
+def provider(exporter: InMemorySpanExporter) -> TracerProvider:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider
+
+
+def by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def test_a_flow_is_one_trace_of_sendings_and_handlings(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    async def run() -> None:
+        async with Node(First(), Second(), tracer_provider=provider, identity=b"node-1") as node:
+            await node.hub.send(Ask(1), callback=Told)
+
+    asyncio.run(run())
+    spans = by_name(exporter)
+    assert set(spans) == {"send Ask", "process Ask", "send Middle", "process Middle", "send Told"}
+    order = ["send Ask", "process Ask", "send Middle", "process Middle", "send Told"]
+    for earlier, later in itertools.pairwise(order):
+        parent = spans[later].parent
+        assert parent is not None
+        assert parent.span_id == spans[earlier].context.span_id
+    for kind in ("Ask", "Middle"):
+        sent, handled = spans[f"send {kind}"], spans[f"process {kind}"]
+        assert (sent.kind, handled.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+        assert [link.context.span_id for link in handled.links] == [sent.context.span_id]
+    attributes = dict(spans["process Middle"].attributes or {})
+    assert attributes["messaging.system"] == "hopline"
+    assert attributes["messaging.operation.name"] == "process"
+    assert attributes["messaging.destination.name"] == "Middle"
+    assert attributes["messaging.client.id"] == "node-1"
+    assert attributes["code.function.name"] == "Second.answer"
+    assert attributes["seen.by"] == "the handler"
+    conversations = {(span.attributes or {})["messaging.message.conversation_id"] for span in spans.values()}
+    assert len(conversations) == 1
+
+
+def test_a_handler_that_fails_fails_its_span(
+    provider: TracerProvider, exporter: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with Node(First(), Second(), tracer_provider=provider) as node:
+            with pytest.raises(ActorError):
+                await node.hub.send(Ask(-1), callback=Told)
+
+    with caplog.at_level(logging.CRITICAL, logger="hopline"):
+        asyncio.run(run())
+    failed = by_name(exporter)["process Middle"]
+    assert failed.status.status_code is StatusCode.ERROR
+    assert failed.status.description == "negative"
+    assert (failed.attributes or {})["error.type"] == "ValueError"
+
+
+def test_the_sender_s_own_span_is_the_parent(provider: TracerProvider, exporter: InMemorySpanExporter) -> None:
+    async def run() -> None:
+        tracer = provider.get_tracer("test")
+        async with Node(First(), Second(), tracer_provider=provider) as node:
+            with tracer.start_as_current_span("checkout"):
+                await node.hub.send(Ask(1), callback=Told)
+
+    asyncio.run(run())
+    spans = by_name(exporter)
+    parent = spans["send Ask"].parent
+    assert parent is not None
+    assert parent.span_id == spans["checkout"].context.span_id
+    assert len({span.context.trace_id for span in spans.values()}) == 1
+
+
+def test_what_was_refused_was_never_sent(provider: TracerProvider, exporter: InMemorySpanExporter) -> None:
+    class Full(Actor):
+        mailbox_capacity = 1
+
+        @handler
+        def take(self, ask: Ask) -> None: ...
+
+    async def run() -> None:
+        async with Node(Full(), tracer_provider=provider) as node:
+            node.hub.try_send_one_way(Ask(1))
+            with pytest.raises(NoRoomError):
+                node.hub.try_send_one_way(Ask(2))
+            await asyncio.gather(*(node.hub.send_one_way(Ask(number)) for number in range(3)))
+
+    asyncio.run(run())
+    assert [span.name for span in exporter.get_finished_spans()].count("send Ask") == 4
+
+
+def test_nothing_is_traced_unless_somebody_set_a_provider() -> None:
+    assert telemetry_for(b"node", None) is None
+    assert telemetry_for(b"node", TracerProvider()) is not None
