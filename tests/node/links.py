@@ -50,6 +50,7 @@ class Network:
         self.links: list[MemoryLink] = []
         self.gone: set[bytes] = set()
         self.full: set[bytes] = set()
+        self.deaf: set[bytes] = set()  # takes what is sent, and never reads it
         self.travelled: list[tuple[bytes, Message]] = []
 
     @asynccontextmanager
@@ -78,7 +79,7 @@ class Network:
     def arrive(self, peer: bytes, frames: list[bytes]) -> None:
         """Read what was written, and hand it to the node that it was sent to."""
         node = self.nodes[peer]
-        if node.is_running:
+        if node.is_running and peer not in self.deaf:
             node.router.receive(decode(frames))
 
     def introduce(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, ParamSpec, TypeVar
 
-from hopline import Actor, Node
+from hopline import Actor, Message, Node
 
 P = ParamSpec("P")
 Got = TypeVar("Got")
@@ -64,3 +64,7 @@ async def started(*actors: Actor, **settings: Any) -> AsyncIterator[Node]:
         assert node.stats().is_balanced, node.stats()
     assert node.stats().is_balanced, node.stats()
     assert node.stats().waiting == 0
+
+
+def in_vain(message: Message) -> None:
+    """Look for a route, as `discover` of a node, and find none."""

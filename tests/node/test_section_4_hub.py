@@ -498,9 +498,7 @@ async def test_4_7_requests_of_one_flow_in_the_first_format_get_each_what_they_w
         assert [await soon(one), await soon(other)] == [Price(3), Invoice(7)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="client/hub.py _by_flow: takes whoever waits in the flow, not who waits for this"
-)
+@pytest.mark.xfail(strict=True, reason="client/hub.py _by_flow: takes anyone of the flow, not who waits for this")
 @on_loop
 async def test_4_7_a_later_request_of_one_flow_is_answered_first_in_the_first_format() -> None:
     class Billing(Actor):
