@@ -77,7 +77,7 @@ class ActorHost:
         self._concurrency = actor.concurrency or services.concurrency
         self._running = 0  # handlers that are under way in a task
         self._scheduled = False
-        self._tasks: set[asyncio.Task[None]] | None = None
+        self._tasks: dict[asyncio.Task[None], None] | None = None  # in the order of their start
         self._idle: asyncio.Future[None] | None = None
 
     @property
@@ -262,19 +262,19 @@ class ActorHost:
     def _go_on(self, rest: Coroutine[Any, Any, None]) -> None:
         """Do the rest in a task. It counts as running until it ends, which is how a full receiver slows its senders."""
         if self._tasks is None:
-            self._tasks = set()
+            self._tasks = {}
         self._running += 1
         task: asyncio.Task[None] = asyncio.Task(rest, loop=self._services.loop, **_EAGER)
         if task.done():
             self._ended(task)
         else:
-            self._tasks.add(task)
+            self._tasks[task] = None
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running -= 1
         if self._tasks is not None:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: a task of its host failed: %s", self.name, error, exc_info=error)
         if self._mailbox and not self._scheduled:

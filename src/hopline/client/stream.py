@@ -83,6 +83,11 @@ class Stream(Generic[Answer]):
         self._forget = forget
         self._left = -1 if limit is None else limit
 
+    @property
+    def key(self) -> int:
+        """The callback key that its answers carry."""
+        return self._gathering.key
+
     def __aiter__(self) -> Self:
         return self
 

@@ -81,6 +81,7 @@ class _Running:
             hub=self.hub,
         )
         self.hosts: dict[bytes, ActorHost] = {}
+        self.is_stopping = False
 
     def new_hub(self, node: Node) -> MessageHub:
         hub = MessageHub(
@@ -100,9 +101,9 @@ class _Running:
     async def idle(self) -> None:
         """Wait until nothing waits or runs anywhere; what one actor does may give work to another."""
         while not self.is_idle():
+            await self.router.nothing_waits()
             for host in list(self.hosts.values()):
                 await host.idle()
-            await asyncio.sleep(0)
 
 
 class Node:
@@ -152,15 +153,17 @@ class Node:
 
         Handlers may still send and ask meanwhile. Whoever waits for an answer that can no longer come is told.
         """
-        running, self._running = self._running, None
-        if running is None:
+        running = self._running
+        if running is None or running.is_stopping:
             return StopReport()
+        running.is_stopping = True
         try:
             seconds = self.settings.drain_time if drain_time is None else drain_time
             await self._drain(running, seconds)
             report = await self._end(running)
         finally:
             self._final_stats = self._count(running)
+            self._running = None
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
         if not report.is_clean:
@@ -226,6 +229,16 @@ class Node:
     def router(self) -> Router:
         """The router, for what plugs a network in."""
         return self._require_running().router
+
+    @property
+    def actors(self) -> tuple[Actor, ...]:
+        """The actors of this node."""
+        return tuple(self._actors.values())
+
+    @property
+    def hosts(self) -> tuple[ActorHost, ...]:
+        """The hosts of its actors, while it runs."""
+        return tuple(self._require_running().hosts.values())
 
     def add(self, actor: Actor) -> None:
         """Give the node an actor. From now on messages reach it, if the node runs."""

@@ -31,6 +31,7 @@ from hopline.routing import (
     NodeRemoval,
     Outcome,
     Port,
+    Route,
     Settled,
     Tables,
     decide,
@@ -82,6 +83,7 @@ class Router:
         self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_for_room: dict[asyncio.Task[None], Delivery] = {}
+        self._change: asyncio.Future[None] | None = None  # what waits has become less
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
@@ -120,6 +122,10 @@ class Router:
             else:
                 self._route_again(delivery)
 
+    def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
+        """Give the routes to this node that others may know: of some messages, or all."""
+        return list(self._tables.internal.advertised(identifiers or None))
+
     def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         """Note that a receiver lives on another node."""
         self._tables.external.add(node, uri, receiver, identifier)
@@ -145,6 +151,7 @@ class Router:
             for what in found:
                 for delivery in self._parking.release(what):
                     self._route_again(delivery)
+            self._tell_of_change()
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
@@ -288,6 +295,7 @@ class Router:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
         else:
             self.ended(delivery, *_without_route(delivery.message, frozenset()))
+        self._tell_of_change()
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
@@ -328,6 +336,17 @@ class Router:
         delivery = self._waiting_for_room.pop(task, None)
         if delivery is not None:  # cancelled, or worse
             self.ended(delivery, Outcome.FAILED, "its node stopped while it waited for room")
+        self._tell_of_change()
+
+    def _tell_of_change(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+    async def nothing_waits(self) -> None:
+        """Wait until nothing is parked or waits for room."""
+        while self.waiting:
+            self._change = asyncio.get_running_loop().create_future()
+            await self._change
 
     def _submit_now(self, message: Message) -> None:
         """Submit a message of our own, for which nobody can wait."""
