@@ -105,7 +105,7 @@ def uri_of(node: bytes) -> str:
 
 def advertised(node: Node) -> list[Route]:
     """Give what a node lets others know of itself."""
-    return list(node.router._tables.internal.advertised())
+    return node.router.advertised()
 
 
 def introduce(node: Node, *, to: Node) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ from hopline import (
     NoRoomError,
     NotRunningError,
     Outcome,
+    Promise,
     Settled,
     WireFormat,
     from_message,
@@ -525,9 +527,9 @@ async def test_4_8_a_local_delivery_is_confirmed_too() -> None:
     outcomes: list[Settled] = []
     listener = Listener()
     async with started(listener, on_outcome=outcomes.append) as node:
-        promise = node.hub.try_send(News())
+        promise: Promise[Any] = node.hub.try_send(News())
         assert promise.message.callback_point == (RECEIPT, EXCEPTION)
-        await soon(promise)
+        assert await soon(promise) is None
         await until(lambda: listener.heard)
     (receipt,) = replies(outcomes)
     assert receipt.identifier == MessageIdentifier(b"KINO.RCPTCONFIRM", 1, b"")

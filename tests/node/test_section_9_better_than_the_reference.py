@@ -616,7 +616,6 @@ async def test_9_29_a_handler_that_is_stopped_before_its_first_step_is_reported_
     assert stats.handled == stats.outcomes[Outcome.DELIVERED]
 
 
-@pytest.mark.xfail(strict=True, reason="node/node.py _Running.idle: spins while anything is parked or waits for room")
 @on_loop
 async def test_9_29_stopping_does_not_spin_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(discover=in_vain)
