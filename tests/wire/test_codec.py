@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tools.compiler.emit import VIEW_ORDER
 
 from hopline import (
     Limits,
@@ -25,7 +26,7 @@ from hopline import (
 )
 from hopline.wire import Layout, Reason, annotate, detect, layouts
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import MOST_SHAPES, Shapes, cutter, head_cutter
+from hopline.wire.shapes import MOST_SHAPES, Heads, Packers, Shapes, cutter, head_reader, sections
 from tests.wire.test_laws import assert_both_paths_agree
 
 HELLO = Message(b"HELLO", bodies=(b"world",))
@@ -278,13 +279,15 @@ def test_the_work_grows_with_the_frames_and_no_faster(divisor: int) -> None:
 
 def test_the_memory_for_shapes_is_bounded() -> None:
     shapes: Shapes = {}
-    heads: Shapes = {}
-    cut, cut_head = cutter(layouts.V6, shapes), head_cutter(layouts.V6, ("identity",), heads)
-    for length in range(MOST_SHAPES + 100):
-        meta = encode(Message(b"x" * length), WireFormat.V6)[-1]
-        assert b"x" * length in cut(meta)
-        assert b"x" * length in cut_head(meta)
-    assert len(shapes) == len(heads) == 100
+    heads: Heads = {}
+    cut, read_head = cutter(layouts.V6, shapes), head_reader(layouts.V6, VIEW_ORDER, heads)
+    packers = Packers(sections(layouts.V6).tail)
+    for number in range(MOST_SHAPES + 100):
+        meta = encode(Message(b"%d" % number, correlation_id=b"x" * number), WireFormat.V6)[-1]
+        assert b"x" * number in cut(meta)
+        assert read_head(meta)[0] == b"%d" % number
+        assert packers[0, number](0, b"", number, b"x" * number, 0, 2, 1) == meta[-24 - number :]
+    assert len(shapes) == len(heads) == len(packers) == 100
     for length in (3, 4, 3, 4):  # the same length of the frame, divided otherwise
         meta = encode(Message(b"X", domain="x" * length, signature=b"y" * (20 - length)), WireFormat.V6)[-1]
         assert b"x" * length in cut(meta)

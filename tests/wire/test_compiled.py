@@ -9,12 +9,12 @@ import tracemalloc
 import pytest
 from tools.compiler.emit import VIEW_ORDER
 
-from hopline import Limits, Message, MessageIdentifier, RoutingEntry, decode, encode, peek
+from hopline import Limits, LocalError, Message, MessageIdentifier, RemoteError, RoutingEntry, decode, encode, peek
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v6
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import cutter, head_cutter
-from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES
+from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, cutter, head_reader
+from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
 
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
 FIRSTS = [layouts.FIRST, layouts.FIRST_TICKS]
@@ -105,6 +105,14 @@ def test_odd_bodies_and_types_are_left_to_the_careful_writer(layout: Layout, cha
     declines_to_write(HELLO.clone(**changes), layout)
 
 
+def test_what_only_looks_like_bytes_is_no_field_of_a_meta_frame() -> None:
+    for name in ("partition", "identity", "signature", "correlation_id"):
+        message = HELLO.clone(**{name: memoryview(b"bytes")})
+        declines_to_write(message, layouts.V6)
+        with pytest.raises(LocalError, match=f"{name}: expected bytes"):
+            encode(message, layouts.V6)
+
+
 @pytest.mark.parametrize("layout", FIRSTS, ids=name_of)
 def test_numbers_that_the_first_format_refuses_are_declined(layout: Layout) -> None:
     declines_to_write(HELLO.clone(hops=-1), layout)
@@ -132,6 +140,13 @@ def test_unusual_uris_are_declined(layout: Layout, uri: str) -> None:
         frames = encode(TRACED, layout)
         frames[frames.index(b"tcp://1:2")] = odd
         declines_to_read(frames, layout)
+
+
+def test_the_memory_for_uris_is_bounded() -> None:
+    uris = Uris()
+    for port in range(REMEMBERED_LISTS + 100):
+        assert uris[b"tcp://1:%d" % port] == f"tcp://1:{port}"
+    assert len(uris) == 100
 
 
 @pytest.mark.parametrize("layout", MULTIPART, ids=name_of)
@@ -179,7 +194,9 @@ def test_a_body_descriptor_that_is_too_short_makes_the_view_decline() -> None:
 @pytest.fixture
 def fresh_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the shapes of whatever ran before."""
-    monkeypatch.setattr(v6, "_cut_head", head_cutter(layouts.V6, VIEW_ORDER, {}))
+    heads: Heads = {}
+    monkeypatch.setattr(v6, "_heads", heads)
+    monkeypatch.setattr(v6, "_read_head", head_reader(layouts.V6, VIEW_ORDER, heads))
     monkeypatch.setattr(v6, "_cut", cutter(layouts.V6, {}))
 
 
@@ -222,6 +239,51 @@ def test_a_frame_of_a_known_length_with_other_sizes_is_measured_again() -> None:
             frames = encode(message, layouts.V6)
             assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
             assert VIEWS["V6"](frames).identifier == message.identifier
+
+
+SHAPES_OF_ONE_KIND = (
+    HELLO,
+    HELLO.clone(callback_receiver_node_identity=b"node", signature=b"s" * 32),
+    HELLO.clone(receiver_node_identity=b"node", domain="d"),
+    HELLO.clone(domain="orders"),
+)
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+@pytest.mark.parametrize("known", SHAPES_OF_ONE_KIND, ids=range(4))
+def test_a_kind_may_come_in_several_shapes(known: Message) -> None:
+    assert VIEWS["V6"](encode(known, layouts.V6)).identifier == known.identifier
+    for hops, message in enumerate(2 * SHAPES_OF_ONE_KIND):
+        frames = encode(message.clone(hops=hops), layouts.V6)
+        view = VIEWS["V6"](frames)
+        assert view == Reader(frames, layouts.V6).view()
+        assert (view.receiver_node_identity, view.hops) == (message.receiver_node_identity, hops)
+    assert len(v6._heads) == 1  # the first shape of a kind stays the one that is remembered
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_a_kind_with_a_very_long_name_is_not_remembered() -> None:
+    for size in (LARGEST_USUAL_SIZE, LARGEST_USUAL_SIZE + 1, 2 * LARGEST_USUAL_SIZE):
+        for changes in ({"identity": b"x" * size}, {"partition": b"x" * size}):
+            frames = encode(HELLO.clone(**changes), layouts.V6)
+            for _ in range(2):
+                assert VIEWS["V6"](frames) == Reader(frames, layouts.V6).view()
+    assert len(v6._heads) == 2
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_another_number_than_six_is_declined() -> None:
+    usual = encode(HELLO, layouts.V6)
+    for _ in range(2):  # whether or not the usual one is known
+        for number in (b"\x06\x01", b"\x07\x00"):
+            frames = [*usual[:-1], number + usual[-1][2:]]
+            declines_to_read(frames, layouts.V6)
+            with pytest.raises(STUMBLES):
+                VIEWS["V6"](frames)
+            for read in (decode, peek):
+                with pytest.raises(RemoteError, match="unknown_format"):
+                    read(frames)
+        assert VIEWS["V6"](usual).identity == b"HELLO"
 
 
 @pytest.mark.usefixtures("fresh_shapes")

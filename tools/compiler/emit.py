@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from hopline.message import Message
 from hopline.wire.layout import Field, Type
 from hopline.wire.layouts import V5
+from hopline.wire.shapes import is_reserved
 from hopline.wire.view import RoutingView
 
 ENTRY_CLASS = {"callback_point": "MessageIdentifier", "routing": "RoutingEntry"}
@@ -35,12 +36,12 @@ def names_of(row: Field) -> list[str]:
 
 def unused(name: str) -> bool:
     """Tell whether nobody needs a number of the meta frame."""
-    return name.startswith("reserved.") or name == "version.wire_format"
+    return is_reserved(name) or name == "version.wire_format"
 
 
 def word_value(name: str) -> str:
     """Give the expression for one word of a packed frame."""
-    if name.startswith("reserved."):
+    if is_reserved(name):
         return "0"
     if name.endswith(".divisor"):
         return str(next(entries.divisor for entries in V5.entries if entries.name == name.split(".")[0]))
@@ -56,7 +57,10 @@ def remembered(signature: str) -> Iterator[str]:
 
 
 def write_checks(*odd: str) -> Iterator[str]:
-    """Emit the refusal of what is too large or of the wrong type; joining proves the headers to be bytes."""
+    """Emit the refusal of what is too large or of the wrong type. Joining or packing refuses headers that are no bytes.
+
+    It does not refuse a bytearray, nor joining a memoryview; to ask each for its class would cost eight percent.
+    """
     yield "if ("
     yield from indented([odd[0], *(f"or {condition}" for condition in odd[1:])])
     yield "):"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
+from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
 from hopline.wire.layouts import V6
-from hopline.wire.shapes import cut_names, sections
+from hopline.wire.shapes import SIZE, cut_names, is_reserved, kind_and_rest, sections
 from tools.compiler.emit import (
     ENTRY_CLASS,
     ENTRY_ORDER,
@@ -17,6 +18,7 @@ from tools.compiler.emit import (
     indented,
     local,
     message_arguments,
+    names_of,
     remembered,
     unused,
     word_value,
@@ -24,6 +26,7 @@ from tools.compiler.emit import (
 )
 
 LETTERS = {"H": "_u16", "I": "_u32", "q": "_i64"}
+SIZE_WIDTH = 4
 
 
 class Run:
@@ -63,12 +66,13 @@ def used_structs() -> Iterator[str]:
     groups = [row for row in V6.meta if isinstance(row, Entries)]
     inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
     between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
-    everywhere = [run for _, run in meta_runs(V6.meta)]
-    yield f"_cut_head = head_cutter(V6, {VIEW_ORDER!r}, {{}})"
+    yield "_heads: Heads = {}"
+    yield f"_read_head = head_reader(V6, {VIEW_ORDER!r}, _heads)"
     yield "_cut = cutter(V6, {})"
+    yield "_pack_head = Packers(sections(V6).head)"
+    yield "_pack_tail = Packers(sections(V6).tail)"
     for code in dict.fromkeys(["I", *(run.code for run in inside + between)]):
         yield f'{struct_name(code, pack=False)} = Struct("<{code}").unpack_from'
-    for code in dict.fromkeys(["I", *(run.code for run in inside + everywhere)]):
         yield f'{struct_name(code, pack=True)} = Struct("<{code}").pack'
 
 
@@ -184,12 +188,12 @@ def decode_meta(layout: Layout) -> Iterator[str]:
     yield f'    """Read a message of the usual {layout.name} shape."""'
     parts = sections(layout)
     groups = [row.name for row in parts.entries if isinstance(row, Entries)]
-    wanted = {*MESSAGE_ORDER, f"{groups[0]}.count", "body.offset", "body.count"}
+    wanted = {*MESSAGE_ORDER, "version.wire_format", f"{groups[0]}.count", "body.offset", "body.count"}
     targets = [*cut_targets(parts.head, wanted), "section", *cut_targets(parts.tail, wanted)]
     body = [
         "total = len(frames)",
         f"({', '.join(targets)}) = _cut(frames[-1])",
-        "if body_count != 1 or not body_offset:",
+        f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
         "    raise Unusual",
         "body = frames[-body_offset]",
         f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
@@ -216,39 +220,61 @@ def decode_meta(layout: Layout) -> Iterator[str]:
 
 
 def view_meta(layout: Layout) -> Iterator[str]:
-    """Emit the routing view of the meta frame: all that it needs is in the head."""
+    """Emit the routing view of the meta frame: all that it needs is in the head, and the kind is remembered."""
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
-    body = [f"({', '.join(cut_targets(sections(layout).head, VIEW_ORDER, VIEW_ORDER))}) = _cut_head(frames[-1])"]
+    kind, rest = kind_and_rest(layout)
+    names = cut_names(rest, VIEW_ORDER)[1:]
+    sizes = [f"size_{nth}" for nth in range(1, names.count(SIZE) + 1)]
+    known_sizes = [f"known_{size}" for size in sizes]
+    next_size = iter(sizes)
+    targets = [next(next_size) if name == SIZE else name for name in names]
+    known = ["cut", *known_sizes, *MessageIdentifier.__struct_fields__]
+    unknown = "    return _view(RoutingView, (*_read_head(meta), _FORMAT, frames))"
+    body, start = kind_start(kind)
+    body += ["try:", f"    ({', '.join(known)}) = _heads[{start}]", f"    ({', '.join(targets)}) = cut(meta)"]
+    body += ["except (KeyError, struct.error):", unknown]
+    differences = [f"{size} != {known_size}" for size, known_size in zip(sizes, known_sizes, strict=True)]
+    body += [f"if {' or '.join(differences)}:", unknown]
     body.append(f"return _view(RoutingView, ({', '.join(VIEW_ORDER)}, _FORMAT, frames))")
     yield from indented(body)
+
+
+def kind_start(kind: tuple[Field, ...]) -> tuple[list[str], str]:
+    """Give the statements and the expression for the first bytes of a meta frame: the kind, and the size behind it."""
+    statements, at, end = ["meta = frames[-1]"], 0, ""
+    *_, last = (row for row in kind if not row.type.width)
+    for row in kind:
+        if not row.type.width:
+            size = f"meta[{at}{end}]"
+            if row is not last:  # which no other depends on
+                statements.append(f"{row.name}_size = {size}")
+                size = f"{row.name}_size"
+            end += f" + {size}"
+        at += row.type.width or SIZE_WIDTH
+    return statements, f"meta[: {at + SIZE_WIDTH}{end}]"
 
 
 def encode_meta(layout: Layout) -> Iterator[str]:
     """Emit the encoder of the meta frame."""
     yield "def encode(message: Message, limits: Limits) -> list[bytes]:"
     yield f'    """Write a message of the usual shape as {layout.name}."""'
-    groups = [row for row in layout.meta if isinstance(row, Entries)]
+    parts = sections(layout)
+    groups = [row.name for row in parts.entries if isinstance(row, Entries)]
+    counts = [f"{name}_count" for name in groups]
     body = ["(body,) = message.bodies", "socket_identity = message.socket_identity"]
-    body += [f"{entries.name} = message.{entries.name}" for entries in groups]
-    body += [f"{entries.name}_count = len({entries.name})" for entries in groups]
-    counts = [f"{entries.name}_count" for entries in groups]
+    body += [f"{name} = message.{name}" for name in groups]
+    body += [f"{name}_count = len({name})" for name in groups]
     body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
-    body += [
-        f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}"
-        for row in layout.meta
-        if isinstance(row, Field) and not row.type.width
+    for row in (*parts.head, *parts.tail):
+        if not row.type.width:
+            body.append(f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}")
+            body.append(f"{row.name}_size = len({row.name})")
+    pieces = [
+        *pack_section("_pack_head", parts.head),
+        *(f"_{name}_bytes({name})," for name in groups),
+        *pack_section("_pack_tail", parts.tail),
     ]
-    pieces: list[str] = []
-    for follower, run in meta_runs(layout.meta):
-        numbers = ", ".join(meta_number(name) for name in run.names)
-        if not any(own_count(row, run) for row in follower):
-            pieces.append(f"{struct_name(run.code, pack=True)}({numbers}),")
-        for row in follower:
-            if isinstance(row, Field):
-                pieces.append(f"{row.name},")
-            else:
-                pieces.append(f"_{row.name}_bytes({row.name}),")
     body += ['meta = b"".join((', *indented(pieces), "))"]
     body += write_checks(
         "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
@@ -260,12 +286,21 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     yield from indented(body)
 
 
+def pack_section(packers: str, rows: Collection[Field]) -> Iterator[str]:
+    """Emit the packing of a head or tail, by the struct for its sizes."""
+    yield f"{packers}[{', '.join(f'{row.name}_size' for row in rows if not row.type.width)}]("
+    for row in rows:
+        if row.type.width:
+            yield from (f"    {meta_number(name)}," for name in names_of(row) if not is_reserved(name))
+        else:
+            yield f"    {row.name}_size, {row.name},"
+    yield "),"
+
+
 def meta_number(name: str) -> str:
     """Give the expression for one number of the meta frame."""
     if name == "version.wire_format":
         return str(int.from_bytes(V6.number, "little"))
-    if name.endswith(".size"):
-        return f"len({name.removesuffix('.size')})"
     if name == "body.offset":
         return str(len(V6.fixed) + 1)
     return word_value(name)

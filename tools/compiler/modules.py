@@ -11,7 +11,7 @@ from hopline.wire.layout import Entries, Layout, Type
 from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V6
 from tools.compiler.emit import READERS, STRUCT
 from tools.compiler.meta_frame import decode_meta, encode_meta, entries_reader, entries_writer, used_structs, view_meta
-from tools.compiler.multipart_decoders import decode_multipart, table_name, uri_reader, view_multipart
+from tools.compiler.multipart_decoders import decode_multipart, table_name, view_multipart, view_structs
 from tools.compiler.multipart_encoders import encode_multipart, list_writer
 
 TARGET = Path(__file__).parent.parent.parent / "src" / "hopline" / "wire" / "compiled"
@@ -25,29 +25,29 @@ NOTICE = """\
 IMPORTS = """
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 
 from hopline.message import (
     COMMON_VERSION_TEXTS,
+    COMMON_VERSIONS,
     Message,
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
-    version_from_text,
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import cutter, head_cutter
+from hopline.wire.shapes import Heads, Packers, cutter, head_reader, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
-    LARGEST_USUAL_URI,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    USUAL_URI_STARTS,
     Unusual,
+    Uris,
 )
 from hopline.wire.view import RoutingView
 
@@ -63,6 +63,11 @@ def multipart_structs(layout: Layout) -> Iterator[str]:
             name = READERS[kind]
             yield f'{name} = Struct("<{STRUCT[kind]}").unpack_from'
             yield f'_pack{name} = Struct("<{STRUCT[kind]}").pack'
+    if any(row.name == "version" and row.type is Type.U16 for row in layout.fixed):
+        yield '_version = Struct("<H").unpack'  # of no other width, which would be a text
+    yield from view_structs(layout)
+    if Type.URI in types:
+        yield "_uris = Uris()"
 
 
 def value_tables(layout: Layout) -> Iterator[str]:
@@ -85,8 +90,6 @@ def module(layout: Layout) -> str:
         lines += ["", "", *(entries_writer(entries) if layout.meta else list_writer(layout, entries))]
     if layout.meta:
         lines += ["", "", *entries_reader(layout)]
-    if any(row.type is Type.URI for entries in layout.entries for row in entries.fields):
-        lines += ["", "", *uri_reader()]
     emitters = (
         (encode_meta, decode_meta, view_meta) if layout.meta else (encode_multipart, decode_multipart, view_multipart)
     )

@@ -14,14 +14,13 @@ from tools.compiler.emit import (
     indented,
     local,
     message_arguments,
-    remembered,
     unused,
 )
 
 
 def reader_of(row: Field) -> str:
-    """Name the function that unpacks a number of this type."""
-    return READERS[row.type]
+    """Name the function that unpacks the number of a row."""
+    return "_version" if row.name == "version" else READERS[row.type]
 
 
 def read_value(row: Field, raw: str, unwanted: Collection[str] = ()) -> Iterator[str]:
@@ -33,7 +32,7 @@ def read_value(row: Field, raw: str, unwanted: Collection[str] = ()) -> Iterator
     elif row.type is Type.TEXT:
         yield f'{name} = {raw}.decode("utf-8", "replace")'
     elif row.type is Type.VERSION_TEXT:
-        yield f"{name} = version_from_text({raw})"
+        yield f"{name} = COMMON_VERSIONS[{raw}]"
     elif row.values is not None:
         yield f"{name} = {table_name(row)}[{raw}]"
     elif row.empty is Empty.NO_ENTRIES:
@@ -69,11 +68,11 @@ def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
         elif row.type is Type.U16:
             values.append(f"_u16({raws[attribute]})[0]")
         elif row.type is Type.VERSION_TEXT:
-            values.append(f"version_from_text({raws[attribute]})")
+            values.append(f"COMMON_VERSIONS[{raws[attribute]}]")
         elif row.type is Type.TEXT:
             values.append(f'{raws[attribute]}.decode("utf-8", "replace")')
         elif row.type is Type.URI:
-            values.append(f"_uri({raws[attribute]})")
+            values.append(f"_uris[{raws[attribute]}]")
         else:
             values.append(raws[attribute])
     yield f"{name}: tuple[{ENTRY_CLASS[name]}, ...] = ()"
@@ -87,16 +86,6 @@ def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
     yield f"        {name}_list.append({ENTRY_CLASS[name]}({', '.join(values)}))"
     yield f"        at += {divisor}"
     yield f"    {name} = tuple({name}_list)"
-
-
-def full_layout_check(layout: Layout, body_offset: str) -> Iterator[str]:
-    """Emit, for V4, the refusal of the early layouts that share its number."""
-    if layout is V4:
-        offset = body_offset
-        for name in ("routing", "callback_point"):
-            offset = f"{name}_offset if {name}_count else {offset}"
-        yield f"if len(raw_version) != 2 or ({offset}) != {len(layout.fixed) + 1}:"
-        yield "    raise Unusual"
 
 
 def decode_multipart(layout: Layout) -> Iterator[str]:
@@ -121,7 +110,9 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
         body += ["if delimiter:", "    raise Unusual"]
     if layout.has_body_offset:
         body += ["if body_count != 1 or not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
-    body += full_layout_check(layout, "body_offset")
+    if layout is V4:  # one of the early layouts that share its number; those with a text version stumble before
+        offset = "callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset"
+        body += [f"if ({offset}) != {len(layout.fixed) + 1}:", "    raise Unusual"]
     if layout.has_body_offset:
         body += ['size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))']
     else:
@@ -149,38 +140,54 @@ def view_multipart(layout: Layout) -> Iterator[str]:
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
     wanted = [row for row in layout.fixed if wanted_by_view(row)]
-    checked = {"body", "callbacks", "routers", "version"} if layout is V4 else {"body", "frame.delimiter"}
-    low = min(row.position for row in layout.fixed if row in wanted or row.name in checked)
-    high = max(row.position for row in layout.fixed if row in wanted or row.name in checked)
-    targets, conversions = [], []
+    checked = {"body", "frame.delimiter"} | ({"callbacks"} if layout is V4 else set())
+    seen = [row for row in layout.fixed if row in wanted or row.name in checked]
+    low, high = seen[0].position, seen[-1].position
+    targets = []
     for row in reversed(layout.fixed[low - 1 : high]):
-        if row not in wanted and row.name not in checked:
+        if row not in seen:
             targets.append("_")
         elif row.type is Type.BYTES:
             targets.append("delimiter" if row.name == "frame.delimiter" else row.name)
         else:
             targets.append(f"raw_{local(row.name)}")
-            conversions.append(row)
     body = [f"({', '.join(targets)}) = frames[-{high}:{f'-{low - 1}' if low > 1 else ''}]"]
-    for row in conversions:
-        raw = f"raw_{local(row.name)}"
-        if row.name == "body":
-            body += [f"if len({raw}) < 8:", "    raise Unusual"]
-        elif row.words and not (layout is V4 and row.name in checked):
-            at, word = next(
-                (at, word) for at, word in enumerate(row.words) if word.name in VIEW_ORDER and wanted_word(word.name)
-            )
-            body.append(f"{word.name} = _words({raw})[{at}]")
-        else:
-            body += read_value(row, raw, unwanted=("trace_options", "routing.divisor", "callback_point.divisor"))
-    if "delimiter" in targets:
-        body += ["if delimiter:", "    raise Unusual"]
-    one_body = 'b"\\x01\\x00"'
-    body += full_layout_check(layout, f"_u16(raw_body)[0] if raw_body[2:4] == {one_body} else 0")
+    for row in reversed(wanted):
+        if row.words:
+            body += [f"({word.name},) = _{word.name}(raw_{row.name})" for word in row.words if wanted_word(word.name)]
+        elif row.type is not Type.BYTES:
+            body += read_value(row, f"raw_{local(row.name)}")
+    # Below an empty frame stands a body of the first format, even if it looks like a version frame.
+    odd = "delimiter" if "delimiter" in targets else "not raw_body"
+    if layout is V4:
+        body += offset_above_fixed()
+        odd += f" or offset != {len(layout.fixed) + 1}"
+    body += [f"if {odd}:", "    raise Unusual"]
     present = set(layout.names())
     values = [name if name in present else 'b""' for name in VIEW_ORDER]
     body.append(f"return _view(RoutingView, ({', '.join(values)}, _FORMAT, frames))")
     yield from indented(body)
+
+
+def offset_above_fixed() -> Iterator[str]:
+    """Emit the offset of what stands right above the fixed frames, which tells V4 from the early layouts."""
+    yield "(offset, count) = _offset_and_count(raw_callbacks)"
+    yield "if not count:"
+    yield "    (offset, count) = _offset_and_count(raw_routers)"
+    yield "    if not count:"
+    yield "        (offset, _) = _offset_and_count(raw_body)"
+
+
+def view_structs(layout: Layout) -> Iterator[str]:
+    """Emit what a view unpacks with: of a packed frame it wants one word, or for V4 what a descriptor begins with."""
+    for row in layout.fixed:
+        for at, word in enumerate(row.words):
+            if wanted_word(word.name):
+                before, behind = 2 * at, 2 * (len(row.words) - at - 1)
+                code = f"{f'{before}x' if before else ''}H{f'{behind}x' if behind else ''}"
+                yield f'_{word.name} = Struct("<{code}").unpack'
+    if layout is V4:
+        yield '_offset_and_count = Struct("<2H4x").unpack'
 
 
 def wanted_word(name: str) -> bool:
@@ -191,12 +198,3 @@ def wanted_word(name: str) -> bool:
 def wanted_by_view(row: Field) -> bool:
     """Tell whether a router looks at a row."""
     return row.selector or row.name == "hops" or any(wanted_word(word.name) for word in row.words)
-
-
-def uri_reader() -> Iterator[str]:
-    """Emit the function that reads a router's URI."""
-    yield from remembered("_uri(raw: bytes) -> str")
-    yield '    """Read the URI of a router."""'
-    yield "    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):"
-    yield "        raise Unusual"
-    yield '    return raw.decode("utf-8", "replace")'

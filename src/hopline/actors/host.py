@@ -117,11 +117,12 @@ class ActorHost:
     def _take_turn(self) -> None:
         """Handle what waits, for a while; then the others."""
         self._scheduled = False
-        mailbox, clock = self._mailbox, self._services.exchange.clock
+        mailbox, clock, slow_handler = self._mailbox, self._services.exchange.clock, self._services.slow_handler
+        deliveries = mailbox.deliveries
         now = clock()
         turn_ends = now + TURN_SECONDS
         for _ in range(TURN_MESSAGES):
-            if not mailbox or self._running >= self._concurrency or now > turn_ends:
+            if not deliveries or self._running >= self._concurrency or now > turn_ends:
                 break
             delivery = mailbox.take()
             if delivery.deadline <= now:
@@ -129,9 +130,9 @@ class ActorHost:
             else:
                 self._handle(delivery, now)
                 since, now = now, clock()
-                if now - since > self._services.slow_handler:
+                if now - since > slow_handler:
                     self._warn_of_slow(delivery.message, now - since)
-        if mailbox and not self._scheduled:
+        if deliveries and not self._scheduled:
             self._schedule()
         elif self._idle is not None:
             self._tell_if_idle()

@@ -11,34 +11,34 @@ from hopline.routing import Delivery
 class Mailbox:
     """Deliveries in the order of their arrival, never more than `capacity`."""
 
-    __slots__ = ("_deliveries", "_waiting", "capacity")
+    __slots__ = ("_waiting", "capacity", "deliveries")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._deliveries: deque[Delivery] = deque()
+        self.deliveries: deque[Delivery] = deque()
         self._waiting: deque[asyncio.Future[None]] | None = None  # made when somebody has to wait
 
     def __len__(self) -> int:
-        return len(self._deliveries)
+        return len(self.deliveries)
 
     def offer(self, delivery: Delivery) -> bool:
         """Put a delivery last, unless the mailbox is full."""
-        if len(self._deliveries) >= self.capacity:
+        if len(self.deliveries) >= self.capacity:
             return False
-        self._deliveries.append(delivery)
+        self.deliveries.append(delivery)
         return True
 
     def take(self) -> Delivery:
         """Give the delivery that came first; whoever waits for room may go on."""
-        delivery = self._deliveries.popleft()
+        delivery = self.deliveries.popleft()
         if self._waiting:
             self._wake_one()
         return delivery
 
     def close(self) -> list[Delivery]:
         """Empty the mailbox for good; those who wait for room may go on and find that it is gone."""
-        left = list(self._deliveries)
-        self._deliveries.clear()
+        left = list(self.deliveries)
+        self.deliveries.clear()
         self.capacity = 0
         while self._waiting:
             self._wake_one()
@@ -46,7 +46,7 @@ class Mailbox:
 
     async def room(self) -> None:
         """Wait until something was taken out. There may be no room again by then: offer, and ask again."""
-        if len(self._deliveries) < self.capacity:
+        if len(self.deliveries) < self.capacity:
             return
         if self._waiting is None:
             self._waiting = deque()

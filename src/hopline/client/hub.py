@@ -200,7 +200,7 @@ class MessageHub:
             seconds = self._seconds(timeout, content.ttl_ticks)
             message = self._addressed(content, expectation, key)
         else:
-            seconds = self._seconds(timeout, 0)
+            seconds = self._answer_time if timeout is None else self._seconds(timeout, 0)
             message = self._request(content, expectation, key, seconds)
         promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop.create_future(), self._forget)
         self._expect(promise, seconds)

@@ -15,6 +15,7 @@ from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import (
     COMMON_VERSION_TEXTS,
+    COMMON_VERSIONS,
     MAX_VERSION,
     MessageIdentifier,
     Version,
@@ -42,6 +43,7 @@ from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
+    "COMMON_VERSIONS",
     "COMMON_VERSION_TEXTS",
     "EXCEPTION",
     "JSON",

@@ -14,15 +14,15 @@ Version: TypeAlias = int | bytes
 MAX_VERSION = 0xFFFF
 
 _CONVENTIONAL_TEXT = re.compile(rb"(0|[1-9][0-9]{0,4})\.0")
-_COMMON_VERSIONS = {b"%d.0" % number: number for number in range(256)}
 
 # What nearly every version is as text; the fast paths of the first format know no others.
-COMMON_VERSION_TEXTS: dict[Version, bytes] = {number: text for text, number in _COMMON_VERSIONS.items()}
+COMMON_VERSIONS = {b"%d.0" % number: number for number in range(256)}
+COMMON_VERSION_TEXTS: dict[Version, bytes] = {number: text for text, number in COMMON_VERSIONS.items()}
 
 
 def version_from_text(text: bytes) -> Version:
     """Read a version as the first format writes it: ``b"1.0"`` is 1, ``b"1.1"`` stays ``b"1.1"``."""
-    common = _COMMON_VERSIONS.get(text)
+    common = COMMON_VERSIONS.get(text)
     if common is not None:
         return common
     match = _CONVENTIONAL_TEXT.fullmatch(text)

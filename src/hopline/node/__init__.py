@@ -3,8 +3,9 @@
 from hopline.node.context import Context
 from hopline.node.links import Link
 from hopline.node.node import Node, StopReport
+from hopline.node.parking import Sought, sought
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 
-__all__ = ["Context", "Link", "Node", "NodeSettings", "Router", "Stats", "StopReport"]
+__all__ = ["Context", "Link", "Node", "NodeSettings", "Router", "Sought", "Stats", "StopReport", "sought"]

@@ -40,6 +40,7 @@ from hopline.routing import (
 
 log = flow_log("hopline.router")
 
+_NOBODY: frozenset[bytes] = frozenset()
 _OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
 
 
@@ -158,7 +159,9 @@ class Router:
     def try_submit(self, message: Message) -> bool:
         """Take a message from a hub or actor of this node, unless its receiver has no room now."""
         span = None if self._telemetry is None else self._telemetry.producing(message)
-        if self._route(self._delivery(message, None if span is None else span.origin)) is not None:
+        now, ttl_ticks = self.clock(), message.ttl_ticks
+        deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
+        if self._route(Delivery(message, now, deadline, None if span is None else span.origin)) is not None:
             return False
         if span is not None:
             span.end()
@@ -208,7 +211,7 @@ class Router:
 
     # -- routing them --------------------------------------------------------------------------------------------------
 
-    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = frozenset()) -> Obstacle | None:
+    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> Obstacle | None:
         """Hand a delivery to whoever gets it. Gives what stands in the way: then nothing happened yet."""
         decision = decide(delivery.message, self._tables, unreachable=unreachable)
         local = decision.local
@@ -241,26 +244,36 @@ class Router:
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
             return None
-        link = self._links.get(node)
-        if link is None:
-            if self._connect is None:
-                raise PeerGoneError(node)
-            link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
         leaving = message.clone(
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
             socket_identity=node,
             ttl_ticks=remaining_ticks(delivery, now),
         )
-        if not link.offer(leaving):
-            return link
+        try:
+            link = self._link(node)
+            if not link.offer(leaving):
+                return link
+        except PeerGoneError:
+            raise
+        except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
+            log.exception("the link to a node failed", flow=message)
+            raise PeerGoneError(node) from error
         self._settle(Delivery(leaving, delivery.since, delivery.deadline), Outcome.SENT, peer=node)
         return None
+
+    def _link(self, node: bytes) -> Link:
+        link = self._links.get(node)
+        if link is None:
+            if self._connect is None:
+                raise PeerGoneError(node)
+            link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
+        return link
 
     def _spread(self, delivery: Delivery, decision: Decision) -> None:
         """Give everyone a copy. It waits for nobody: who has no room now misses it, and that is counted."""
         if not (decision.local or decision.remote):
-            self._nobody(delivery, decision, frozenset())
+            self._nobody(delivery, decision, _NOBODY)
             return
         self.copied += len(decision.local) + len(decision.remote) - 1
         no_room = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
@@ -286,7 +299,10 @@ class Router:
         if self._discover is not None and is_worth_it:
             until = min(delivery.deadline, self.clock() + self._settings.parking_time)
             if self._parking.park(delivery, until):
-                self._discover(message)
+                try:
+                    self._discover(message)
+                except Exception:
+                    log.exception("looking for a route failed", flow=message)
                 return
         self.ended(delivery, *_without_route(message, unreachable))
 
@@ -294,13 +310,13 @@ class Router:
         if delivery.deadline <= self.clock():
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
         else:
-            self.ended(delivery, *_without_route(delivery.message, frozenset()))
+            self.ended(delivery, *_without_route(delivery.message, _NOBODY))
         self._tell_of_change()
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
     async def _wait_for_room(
-        self, delivery: Delivery, within: float, unreachable: frozenset[bytes] = frozenset()
+        self, delivery: Delivery, within: float, unreachable: frozenset[bytes] = _NOBODY
     ) -> tuple[Outcome, str] | None:
         """Route a delivery as soon as there is room; gives how it ended when there never was."""
         seconds = min(within, self._settings.room_time, delivery.deadline - self.clock())
@@ -314,7 +330,7 @@ class Router:
             return Outcome.OVERFLOW, f"no room for it within {seconds:g} s"
         return None
 
-    def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = frozenset()) -> None:
+    def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> None:
         """Route a delivery that is this node's already, and let it wait for room if it must."""
         if delivery.deadline <= self.clock():
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")

@@ -15,6 +15,8 @@ from hopline.routing.outcome import Outcome
 
 DEFAULT_HOP_LIMIT = 32
 
+_BROADCAST = int(Distribution.BROADCAST)  # looking up a member of an enum takes its time
+
 
 @dataclass(slots=True)
 class Tables:
@@ -45,14 +47,18 @@ def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = 
     `unreachable` are nodes that were tried in vain: asking again leaves them out, which is how a failed sending goes on
     to the next node.
     """
-    node = message.receiver_node_identity
+    node, receiver = message.receiver_node_identity, message.receiver_identity
     if node:
         if node == tables.node_identity:
             return _local(_local_unicast(message, tables))
         reachable = node in tables.external and node not in unreachable
         return _away(message, tables, (node,) if reachable else ())
-    if message.distribution == Distribution.BROADCAST and not message.receiver_identity:
-        return _broadcast(message, tables, unreachable)
+    if not receiver:
+        if message.distribution == _BROADCAST:
+            return _broadcast(message, tables, unreachable)
+        if tables.external.is_empty:  # a node by itself: the shortest way
+            ring = tables.internal.handlers(message.identifier)
+            return Decision((ring.rotate(),)) if ring is not None else _NO_ROUTE
     return _unicast(message, tables, unreachable)
 
 
@@ -69,8 +75,6 @@ def _broadcast(message: Message, tables: Tables, unreachable: Container[bytes]) 
 def _unicast(message: Message, tables: Tables, unreachable: Container[bytes]) -> Decision:
     """Deliver to one: the local one if the message comes from elsewhere, else whoever was used least recently."""
     local = _local_unicast(message, tables)
-    if tables.external.is_empty:
-        return _local(local)
     remote = _remote_unicast(message, tables, unreachable)
     if local and remote and not message.hops:
         is_local = tables.balance.pick(local[0], remote[0]) == local[0]

@@ -29,6 +29,7 @@ class ExternalTable:
     """Nodes, their receivers, and which of them handle a message. A node without receivers is forgotten."""
 
     def __init__(self) -> None:
+        self.is_empty = True  # no other node is known
         self._nodes: dict[bytes, _Node] = {}
         self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
         self._homes: dict[bytes, bytes] = {}  # the node of each receiver
@@ -45,6 +46,7 @@ class ExternalTable:
             self._move(node, uri)
         else:
             self._nodes[node] = _Node(uri)
+            self.is_empty = False
             self._at_uri.setdefault(uri, set()).add(node)
         known = self._nodes[node]
         self._homes[receiver] = node
@@ -69,6 +71,7 @@ class ExternalTable:
         known = self._nodes.pop(node, None)
         if known is None:
             return None
+        self.is_empty = not self._nodes
         for receiver in (*known.hubs, *known.actors):
             self._leave_home(receiver, node)
         for identifier in known.handled:
@@ -132,11 +135,6 @@ class ExternalTable:
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._nodes)
-
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether no other node is known."""
-        return not self._nodes
 
     def uri_of(self, node: bytes) -> str:
         """Give the address of a known node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
@@ -24,6 +24,8 @@ class InternalTable:
         self._hubs: dict[bytes, bool] = {}
         self._actors: dict[bytes, dict[MessageIdentifier, bool]] = {}
         self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
+        # Give the actors that handle a message, in the order of their turns.
+        self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get
 
     def add_hub(self, hub: bytes, *, keep_local: bool = False) -> None:
         """Register a hub; the first registration counts."""
@@ -60,10 +62,6 @@ class InternalTable:
     def handles(self, actor: bytes, identifier: MessageIdentifier) -> bool:
         """Tell whether an actor lives here and handles a message."""
         return identifier in self._actors.get(actor, ())
-
-    def handlers(self, identifier: MessageIdentifier) -> Ring[bytes] | None:
-        """Give the actors that handle a message, in the order of their turns."""
-        return self._handlers.get(identifier)
 
     def advertised(self, identifiers: Iterable[MessageIdentifier] | None = None) -> Iterator[Route]:
         """Give the routes that others may know: of some messages, or all of them and the hubs."""

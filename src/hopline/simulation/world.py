@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -21,8 +22,10 @@ from hopline.message import (
     Message,
     NoRoomError,
     NotRunningError,
+    payload_type,
     to_message,
 )
+from hopline.node import Sought, sought
 from hopline.routing import Route
 from hopline.simulation.actors import (
     TROUBLE,
@@ -43,7 +46,7 @@ from hopline.simulation.watch import Violation, Watch
 
 BUSY_SECONDS = 8.0  # virtual time with callers and faults
 QUIET_SECONDS = 40.0  # virtual time for everything to end
-HOP_LIMIT = 4
+SEARCH_PERIOD = 0.2  # the time in which the same search is not repeated
 
 Call = Callable[[Machine, int], Awaitable[str]]
 
@@ -73,10 +76,11 @@ class World:
         self._work = Random(f"{seed}/work")  # noqa: S311
         self._gossip = Random(f"{seed}/gossip")  # noqa: S311
         shape = Random(f"{seed}/shape")  # noqa: S311
-        self.watch = Watch(HOP_LIMIT)
+        hop_limit = shape.choice((1, 2, 4))
+        self.watch = Watch(hop_limit)
         self.network = Network(loop, Random(f"{seed}/network"), link_capacity=shape.choice((1, 5, 1000)))  # noqa: S311
         self.machines = [
-            Machine(f"m{number}", self.network, self.watch, shape, HOP_LIMIT, self._discover)
+            Machine(f"m{number}", self.network, self.watch, shape, hop_limit, self._discover)
             for number in range(shape.randint(1, 5))
         ]
         self._by_identity = {machine.identity: machine for machine in self.machines}
@@ -84,6 +88,7 @@ class World:
         self.calls: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
         self._uids = 0
+        self._searches: dict[tuple[bytes, Sought], float] = {}
         self._faults_over = False
 
     def note(self, what: str) -> None:
@@ -237,10 +242,12 @@ class World:
         if self._faults_over or self._gossip.random() > 0.1:
             self._loop.call_later(self._gossip.expovariate(50), action)
 
-    def _announce(self, machine: Machine, routes: list[Route]) -> None:
-        for other in self.machines:
+    def _announce(self, machine: Machine, to: Iterable[Machine] | None = None) -> None:
+        """Tell others, or everyone, what lives on a machine."""
+        routes = machine.node.router.advertised()
+        for other in self.machines if to is None else to:
             if other is not machine and not self.network.is_cut(machine.identity, other.identity):
-                self._later(lambda other=other: self._learn(other, machine, routes))  # type: ignore[misc]
+                self._later(functools.partial(self._learn, other, machine, routes))
 
     def _learn(self, other: Machine, machine: Machine, routes: list[Route]) -> None:
         if other.is_up:
@@ -248,11 +255,18 @@ class World:
                 other.node.router.learn(machine.identity, machine.node.uri, route.receiver, route.identifier)
 
     def _discover(self, machine: Machine, message: Message) -> None:
-        """Ask everyone who can be reached whether they handle a message, or are the node that it is for."""
+        """Ask everyone who can be reached whether they handle a message, or are the node that it is for.
+
+        Whoever does answers the one who asked. What was asked a moment ago is not asked again: so no storm arises.
+        """
+        search, now = (machine.identity, sought(message)), self._loop.time()
+        if now < self._searches.get(search, 0.0):
+            return
+        self._searches[search] = now + SEARCH_PERIOD
         for other in self.machines:
             is_sought = other.identity == message.receiver_node_identity
             if other.is_up and other is not machine and (is_sought or other.handles(message.identifier)):
-                self._announce(other, other.node.router.advertised())
+                self._announce(other, [machine])
 
     def _give_up(self, machine: Machine, gone: Machine) -> None:
         """Let a machine notice that another is gone, and take back what it could not send."""
@@ -266,7 +280,7 @@ class World:
     async def _start(self, machine: Machine) -> None:
         await machine.start()
         self.note(f"{machine.name} up")
-        self._announce(machine, machine.node.router.advertised())
+        self._announce(machine)
 
     async def _bad_times(self) -> None:
         faults = (
@@ -277,6 +291,7 @@ class World:
             self._jump,
             self._swap_actor,
             self._forget_someone,
+            self._spread_rumour,
         )
         while self._loop.time() < BUSY_SECONDS:
             await asyncio.sleep(self._faults.expovariate(3))
@@ -320,8 +335,8 @@ class World:
             self._give_up(machine, other)
             self._give_up(other, machine)
         self.network.mend()
-        self._announce(machine, machine.node.router.advertised())
-        self._announce(other, other.node.router.advertised())
+        self._announce(machine)
+        self._announce(other)
 
     async def _jump(self, machine: Machine) -> None:
         machine.jump(self._faults.choice((0.01, 1.0, 60.0)))
@@ -336,12 +351,12 @@ class World:
         await machine.node.remove(actor, self._faults.choice((0.0, 0.3)))
         for other in self.machines:
             if other is not machine:
-                self._later(lambda other=other: self._unlearn(other, machine, routes))  # type: ignore[misc]
+                self._later(functools.partial(self._unlearn, other, machine, routes))
         if self._faults.random() < 0.7:
             await asyncio.sleep(self._faults.choice((0.0, 0.5)))
             self.watch.added(actor.identity)
             machine.node.add(actor)
-            self._announce(machine, machine.node.router.advertised())
+            self._announce(machine)
 
     def _unlearn(self, other: Machine, machine: Machine, routes: list[Route]) -> None:
         if other.is_up:
@@ -351,6 +366,13 @@ class World:
     async def _forget_someone(self, machine: Machine) -> None:
         """Let a machine believe that another is gone, which is not."""
         self._give_up(machine, self._faults.choice([one for one in self.machines if one is not machine] or [machine]))
+
+    async def _spread_rumour(self, machine: Machine) -> None:
+        """Let a machine believe that another handles what it does not: its messages wander."""
+        other = self._faults.choice(self.machines)
+        if machine.is_up and other is not machine:
+            kind = payload_type(self._faults.choice((Ask, Start, Middle, Note, News, Poke))).identifier
+            machine.node.router.learn(other.identity, other.node.uri, b"\x01rumour", kind)
 
     async def _make_peace(self) -> None:
         self._faults_over = True
@@ -364,7 +386,7 @@ class World:
 def simulate(seed: int, trace: Callable[[str], None] | None = None) -> Report:
     """Live through the world of a seed. Raises `Violation` when something happened that must not."""
     loop = VirtualLoop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner, _quiet_logs():
+    with _quiet_logs(), asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
             return runner.run(World(seed, loop, trace).run())
         finally:

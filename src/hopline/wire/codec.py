@@ -31,7 +31,7 @@ def _guesser(paths: dict[str, _Path]) -> Callable[[Sequence[bytes], Layout], _Pa
     A wrong guess costs time only: the path stumbles.
     """
     v6 = paths[V6.name]
-    firsts = {layout: paths[layout.name] for layout in (FIRST, FIRST_TICKS)}
+    first_documented, first_ticks = paths[FIRST.name], paths[FIRST_TICKS.name]
     by_version_frame = {
         V5.number: paths[V5.name],
         V4.number: paths[V4.name],
@@ -45,9 +45,11 @@ def _guesser(paths: dict[str, _Path]) -> Callable[[Sequence[bytes], Layout], _Pa
             path = by_version_frame.get(last)
             if path is not None:
                 return path
-        elif last[0] == 6 and last[1] == 0:
-            return v6 if 1 < len(frames) < FIRST_FRAMES else None
-        return firsts.get(first)
+        elif frames[-2]:
+            return v6
+        elif last[0] == 6 and last[1] == 0:  # V6 with an empty body, or the first format with one that looks like V6
+            return v6 if len(frames) < FIRST_FRAMES else None
+        return first_documented if first is FIRST else first_ticks if first is FIRST_TICKS else None
 
     return guess
 

@@ -1,21 +1,24 @@
-"""The meta frame of V6, cut up in one go.
+"""The meta frame of V6, cut up and put together in one go.
 
 All that varies in it has its size in front. Messages of one kind have the same sizes, so the struct that has cut up one
-cuts up the next: the sizes are compared, and measured again when they differ. The routing and callback entries, which
-have a reader of their own, stay in one piece.
+cuts up the next: the sizes are compared, and measured again when they differ. The same way the struct that has written
+one writes the next. The routing and callback entries, which have a reader and writers of their own, stay in one piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from struct import Struct
 from typing import Any, NamedTuple
 
+from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
+from hopline.wire.unusual import Unusual
 
 MOST_SHAPES = 1_024  # at so many, all are forgotten
+LARGEST_USUAL_SIZE = 255  # of a name or a partition, so that one byte tells it
 
 _CODES = {Type.U16: "H", Type.I64: "q", Type.WORDS: "4H"}
 _u16 = Struct("<H").unpack_from
@@ -23,8 +26,10 @@ _size = Struct("<I").unpack_from
 _SIZE_WIDTH = 4
 
 Values = tuple[Any, ...]
+Sizes = tuple[int, ...]
 Cut = Callable[[bytes], Values]
-Shapes = dict[int, tuple[tuple[int, ...], Cut]]
+Shapes = dict[int, tuple[Sizes, Cut]]
+Heads = dict[bytes, Values]
 
 SIZE = ""  # stands for a size among the names of values
 
@@ -98,15 +103,76 @@ def _template(row: Field, wanted: Container[str] | None) -> str:
     return "I%ds" if is_wanted else "I%dx"
 
 
+class Packers(dict[Sizes, Callable[..., bytes]]):
+    """How to write some neighbouring rows, by the sizes of what varies in them. Reserved words are left zero."""
+
+    def __init__(self, rows: tuple[Field, ...]) -> None:
+        super().__init__()
+        written = {name for row in rows for name in _names(row) if not is_reserved(name)}
+        self.template = f"<{_Part(rows, written).template}"
+
+    def __missing__(self, sizes: Sizes) -> Callable[..., bytes]:
+        pack = Struct(self.template % sizes).pack
+        if len(self) >= MOST_SHAPES:
+            self.clear()
+        self[sizes] = pack
+        return pack
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether a word has no meaning yet."""
+    return name.startswith("reserved.")
+
+
+def kind_and_rest(layout: Layout) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    """Divide the head of a meta frame: the rows that say the kind of message, and the others."""
+    head = sections(layout).head
+    end = max(at for at, row in enumerate(head) if row.name in MessageIdentifier.__struct_fields__) + 1
+    return head[:end], head[end:]
+
+
 def head_cutter(layout: Layout, wanted: Container[str], shapes: Shapes) -> Cut:
     """Make the function that gives the wanted fields of the head, in the order of `cut_names`; it sees nothing else."""
     head = _Part(sections(layout).head, wanted)
     template = f"<{head.template}"
 
-    def measure(meta: bytes) -> tuple[int, ...]:
+    def measure(meta: bytes) -> Sizes:
         return tuple(head.measure(meta, 0)[0])
 
     return _cutter(template, head.names, measure, shapes)
+
+
+def head_reader(layout: Layout, wanted: Sequence[str], heads: Heads) -> Cut:
+    """Make the function that gives the wanted fields of a head, and remembers how to cut up the next one of its kind.
+
+    What it remembers is found by the bytes that the head starts with, the kind and the first size behind it, which need
+    not be read again. It is the struct that cuts up the rest, the sizes that must come out of it, and the values of the
+    kind. Where a kind comes in several shapes, the others have to be read here every time.
+    """
+    kind_rows, rest_rows = kind_and_rest(layout)
+    kind, rest = _Part(kind_rows), _Part(rest_rows, wanted)
+    names = cut_names((*kind_rows, *rest_rows), wanted)
+    cut = head_cutter(layout, wanted, {})
+    wanted_of: Callable[[Values], Values] = itemgetter(*map(names.index, wanted))
+    kind_of = itemgetter(*map(names.index, MessageIdentifier.__struct_fields__))
+    sizes_of = _sizes_of(names)
+    least = sum(kind.gaps) + kind.rest + _SIZE_WIDTH * (len(kind.gaps) + 1)
+    template = f"<%dx{rest.template.removeprefix('I')}"  # the first size is known
+
+    def read(meta: bytes) -> Values:
+        if meta[:2] != layout.number:
+            raise Unusual
+        values = cut(meta)
+        sizes = sizes_of(values)
+        kind_sizes, rest_sizes = sizes[: len(kind.gaps)], sizes[len(kind.gaps) :]
+        end = least + sum(kind_sizes)
+        if max(kind_sizes) <= LARGEST_USUAL_SIZE and (start := meta[:end]) not in heads:
+            if len(heads) >= MOST_SHAPES:
+                heads.clear()
+            heads[start] = Struct(template % (end, *rest_sizes)).unpack_from, *rest_sizes[1:], *kind_of(values)
+        return wanted_of(values)
+
+    return read
 
 
 def cutter(layout: Layout, shapes: Shapes) -> Cut:
@@ -116,7 +182,7 @@ def cutter(layout: Layout, shapes: Shapes) -> Cut:
     template = f"<{head.template}%ds{tail.template}"
     count_from_end = _count_from_end(rows)
 
-    def measure(meta: bytes) -> tuple[int, ...]:
+    def measure(meta: bytes) -> Sizes:
         head_sizes, start = head.measure(meta, 0)
         end = start
         (count,) = _u16(meta, start - count_from_end)
@@ -140,8 +206,8 @@ def _count_from_end(rows: Sections) -> int:
     return 2 * (len(words) - words.index(f"{counted}.count"))
 
 
-def _cutter(template: str, names: list[str], measure: Callable[[bytes], tuple[int, ...]], shapes: Shapes) -> Cut:
-    sizes_of = itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
+def _cutter(template: str, names: list[str], measure: Callable[[bytes], Sizes], shapes: Shapes) -> Cut:
+    sizes_of = _sizes_of(names)
 
     def cut(meta: bytes) -> Values:
         # The size of the identity, behind the partition, nearly always tells kinds apart that have the same length.
@@ -161,3 +227,7 @@ def _cutter(template: str, names: list[str], measure: Callable[[bytes], tuple[in
         return values
 
     return cut
+
+
+def _sizes_of(names: list[str]) -> Callable[[Values], Sizes]:
+    return itemgetter(*(at for at, name in enumerate(names) if name == SIZE))

@@ -20,5 +20,17 @@ class Unusual(Exception):  # noqa: N818  no error: it says nothing about whether
     """The fast path does not handle this message; the careful one must look at it."""
 
 
+class Uris(dict[bytes, str]):
+    """The URIs of routers, by their bytes; at so many as lists are remembered, all are forgotten."""
+
+    def __missing__(self, raw: bytes) -> str:
+        if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):
+            raise Unusual
+        if len(self) >= REMEMBERED_LISTS:
+            self.clear()
+        uri = self[raw] = raw.decode("utf-8", "replace")
+        return uri
+
+
 # Whatever a fast path stumbles over means the same as its saying so.
 STUMBLES = (Unusual, struct.error, LookupError, TypeError, ValueError, AttributeError)

@@ -10,21 +10,20 @@ from struct import Struct
 
 from hopline.message import (
     COMMON_VERSION_TEXTS,
+    COMMON_VERSIONS,
     Message,
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
-    version_from_text,
 )
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
-    LARGEST_USUAL_URI,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    USUAL_URI_STARTS,
     Unusual,
+    Uris,
 )
 from hopline.wire.view import RoutingView
 
@@ -35,6 +34,7 @@ _i32 = Struct("<i").unpack_from
 _pack_i32 = Struct("<i").pack
 _i64 = Struct("<q").unpack_from
 _pack_i64 = Struct("<q").pack
+_uris = Uris()
 _DISTRIBUTION = {b"\x00\x00\x00\x00": 0, b"\x01\x00\x00\x00": 1}
 _DISTRIBUTION_ON_WIRE = {0: b"\x00\x00\x00\x00", 1: b"\x01\x00\x00\x00"}
 _TRACE_OPTIONS = {b"\x00\x00\x00\x00\x00\x00\x00\x00": 0, b"\x02\x00\x00\x00\x00\x00\x00\x00": 1}
@@ -73,14 +73,6 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...
         tuple(frames),
         _pack_i32(routing_count) if routing_count else b"",
     )
-
-
-@lru_cache(maxsize=REMEMBERED_LISTS)
-def _uri(raw: bytes) -> str:
-    """Read the URI of a router."""
-    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):
-        raise Unusual
-    return raw.decode("utf-8", "replace")
 
 
 def encode(message: Message, limits: Limits) -> list[bytes]:
@@ -169,7 +161,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     routing_count = _i32(raw_routing_count)[0] if raw_routing_count else 0
     routing_offset = _i32(raw_routing_offset)[0] if raw_routing_offset else 0
     trace_options = _TRACE_OPTIONS[raw_trace_options]
-    version = version_from_text(raw_version)
+    version = COMMON_VERSIONS[raw_version]
     distribution = _DISTRIBUTION[raw_distribution]
     callback_point_count = _i32(raw_callback_point_count)[0] if raw_callback_point_count else 0
     callback_point_offset = _i32(raw_callback_point_offset)[0] if raw_callback_point_offset else 0
@@ -190,7 +182,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
             raise Unusual
         callback_point_list = []
         while at <= bottom:
-            callback_point_list.append(MessageIdentifier(frames[at], version_from_text(frames[at - 1]), b""))
+            callback_point_list.append(MessageIdentifier(frames[at], COMMON_VERSIONS[frames[at - 1]], b""))
             at += 2
         callback_point = tuple(callback_point_list)
     routing: tuple[RoutingEntry, ...] = ()
@@ -201,7 +193,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
             raise Unusual
         routing_list = []
         while at <= bottom:
-            routing_list.append(RoutingEntry(_uri(frames[at - 1]), frames[at]))
+            routing_list.append(RoutingEntry(_uris[frames[at - 1]], frames[at]))
             at += 2
         routing = tuple(routing_list)
     return Message(
@@ -236,7 +228,7 @@ def view(frames: Sequence[bytes]) -> RoutingView:
     (hops,) = _i32(raw_hops)
     if hops < 0:
         raise Unusual
-    version = version_from_text(raw_version)
+    version = COMMON_VERSIONS[raw_version]
     distribution = _DISTRIBUTION[raw_distribution]
     if delimiter:
         raise Unusual

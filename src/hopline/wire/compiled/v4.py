@@ -17,12 +17,11 @@ from hopline.message import (
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
-    LARGEST_USUAL_URI,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    USUAL_URI_STARTS,
     Unusual,
+    Uris,
 )
 from hopline.wire.view import RoutingView
 
@@ -35,6 +34,11 @@ _i64 = Struct("<q").unpack_from
 _pack_i64 = Struct("<q").pack
 _words = Struct("<4H").unpack_from
 _pack_words = Struct("<4H").pack
+_version = Struct("<H").unpack
+_distribution = Struct("<2xH4x").unpack
+_hops = Struct("<6xH").unpack
+_offset_and_count = Struct("<2H4x").unpack
+_uris = Uris()
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -64,14 +68,6 @@ def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...
     if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
         raise Unusual
     return (tuple(frames),)
-
-
-@lru_cache(maxsize=REMEMBERED_LISTS)
-def _uri(raw: bytes) -> str:
-    """Read the URI of a router."""
-    if len(raw) > LARGEST_USUAL_URI or not raw.startswith(USUAL_URI_STARTS):
-        raise Unusual
-    return raw.decode("utf-8", "replace")
 
 
 def encode(message: Message, limits: Limits) -> list[bytes]:
@@ -153,17 +149,14 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     domain = raw_domain.decode("utf-8", "replace")
     (routing_offset, routing_count, routing_divisor, hops) = _words(raw_routers)
     (callback_point_offset, callback_point_count, callback_point_divisor, _) = _words(raw_callbacks)
-    (version,) = _u16(raw_version)
+    (version,) = _version(raw_version)
     (trace_options, distribution, _, _) = _words(raw_options)
     (ttl_ticks,) = _i64(raw_ttl_ticks)
     (body_offset, body_count, _, _) = _words(raw_body)
     if body_count != 1 or not body_offset:
         raise Unusual
     body = frames[-body_offset]
-    if (
-        len(raw_version) != 2
-        or (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18
-    ):
+    if (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18:
         raise Unusual
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))
     if not 18 <= total <= limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
@@ -187,7 +180,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
             raise Unusual
         routing_list = []
         while at <= bottom:
-            routing_list.append(RoutingEntry(_uri(frames[at - 1]), frames[at]))
+            routing_list.append(RoutingEntry(_uris[frames[at - 1]], frames[at]))
             at += routing_divisor
         routing = tuple(routing_list)
     return Message(
@@ -230,25 +223,15 @@ def view(frames: Sequence[bytes]) -> RoutingView:
         _,
         raw_body,
     ) = frames[-13:-1]
-    (routing_offset, routing_count, _, hops) = _words(raw_routers)
-    (callback_point_offset, callback_point_count, _, _) = _words(raw_callbacks)
-    (version,) = _u16(raw_version)
-    distribution = _words(raw_options)[1]
-    if len(raw_body) < 8:
-        raise Unusual
-    if (
-        len(raw_version) != 2
-        or (
-            callback_point_offset
-            if callback_point_count
-            else routing_offset
-            if routing_count
-            else _u16(raw_body)[0]
-            if raw_body[2:4] == b"\x01\x00"
-            else 0
-        )
-        != 18
-    ):
+    (hops,) = _hops(raw_routers)
+    (version,) = _version(raw_version)
+    (distribution,) = _distribution(raw_options)
+    (offset, count) = _offset_and_count(raw_callbacks)
+    if not count:
+        (offset, count) = _offset_and_count(raw_routers)
+        if not count:
+            (offset, _) = _offset_and_count(raw_body)
+    if not raw_body or offset != 18:
         raise Unusual
     return _view(
         RoutingView,

@@ -32,6 +32,9 @@ _i64 = Struct("<q").unpack_from
 _pack_i64 = Struct("<q").pack
 _words = Struct("<4H").unpack_from
 _pack_words = Struct("<4H").pack
+_version = Struct("<H").unpack
+_distribution = Struct("<2xH4x").unpack
+_hops = Struct("<6xH").unpack
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -140,7 +143,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     domain = raw_domain.decode("utf-8", "replace")
     (routing_offset, routing_count, routing_divisor, hops) = _words(raw_routers)
     (callback_point_offset, callback_point_count, callback_point_divisor, _) = _words(raw_callbacks)
-    (version,) = _u16(raw_version)
+    (version,) = _version(raw_version)
     (trace_options, distribution, _, _) = _words(raw_options)
     (ttl_ticks,) = _i64(raw_ttl_ticks)
     (body_offset, body_count, _, _) = _words(raw_body)
@@ -212,10 +215,10 @@ def view(frames: Sequence[bytes]) -> RoutingView:
         _,
         raw_body,
     ) = frames[-13:-1]
-    hops = _words(raw_routers)[3]
-    (version,) = _u16(raw_version)
-    distribution = _words(raw_options)[1]
-    if len(raw_body) < 8:
+    (hops,) = _hops(raw_routers)
+    (version,) = _version(raw_version)
+    (distribution,) = _distribution(raw_options)
+    if not raw_body:
         raise Unusual
     return _view(
         RoutingView,

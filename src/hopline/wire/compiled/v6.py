@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
@@ -16,7 +17,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import cutter, head_cutter
+from hopline.wire.shapes import Heads, Packers, cutter, head_reader, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
@@ -28,20 +29,21 @@ from hopline.wire.view import RoutingView
 _view = tuple.__new__
 
 _FORMAT = WireFormat.V6
-_cut_head = head_cutter(
-    V6, ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops"), {}
+_heads: Heads = {}
+_read_head = head_reader(
+    V6,
+    ("identity", "version", "partition", "receiver_identity", "receiver_node_identity", "distribution", "hops"),
+    _heads,
 )
 _cut = cutter(V6, {})
+_pack_head = Packers(sections(V6).head)
+_pack_tail = Packers(sections(V6).tail)
 _unpack_u32 = Struct("<I").unpack_from
-_unpack_u16_u32 = Struct("<HI").unpack_from
-_unpack_u16 = Struct("<H").unpack_from
 _pack_u32 = Struct("<I").pack
+_unpack_u16_u32 = Struct("<HI").unpack_from
 _pack_u16_u32 = Struct("<HI").pack
-_pack_words_u32 = Struct("<4HI").pack
-_pack_i64_u32 = Struct("<qI").pack
-_pack_words = Struct("<4H").pack
+_unpack_u16 = Struct("<H").unpack_from
 _pack_u16 = Struct("<H").pack
-_pack_i64_words = Struct("<q4H").pack
 
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
@@ -146,38 +148,67 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     if routing_count > MOST_USUAL_ENTRIES or callback_point_count > MOST_USUAL_ENTRIES:
         raise Unusual
     partition = message.partition
+    partition_size = len(partition)
     identity = message.identity
+    identity_size = len(identity)
     receiver_identity = message.receiver_identity
+    receiver_identity_size = len(receiver_identity)
     receiver_node_identity = message.receiver_node_identity
+    receiver_node_identity_size = len(receiver_node_identity)
     callback_receiver_node_identity = message.callback_receiver_node_identity
+    callback_receiver_node_identity_size = len(callback_receiver_node_identity)
     domain = message.domain.encode()
+    domain_size = len(domain)
     signature = message.signature
+    signature_size = len(signature)
     callback_receiver_identity = message.callback_receiver_identity
+    callback_receiver_identity_size = len(callback_receiver_identity)
     correlation_id = message.correlation_id
+    correlation_id_size = len(correlation_id)
     meta = b"".join(
         (
-            _pack_u16_u32(6, len(partition)),
-            partition,
-            _pack_u16_u32(message.version, len(identity)),
-            identity,
-            _pack_u32(len(receiver_identity)),
-            receiver_identity,
-            _pack_u32(len(receiver_node_identity)),
-            receiver_node_identity,
-            _pack_words_u32(message.trace_options, message.distribution, 0, 0, len(callback_receiver_node_identity)),
-            callback_receiver_node_identity,
-            _pack_i64_u32(message.callback_key, len(domain)),
-            domain,
-            _pack_u32(len(signature)),
-            signature,
-            _pack_words(routing_count, message.hops, 0, 0),
+            _pack_head[
+                partition_size,
+                identity_size,
+                receiver_identity_size,
+                receiver_node_identity_size,
+                callback_receiver_node_identity_size,
+                domain_size,
+                signature_size,
+            ](
+                6,
+                partition_size,
+                partition,
+                message.version,
+                identity_size,
+                identity,
+                receiver_identity_size,
+                receiver_identity,
+                receiver_node_identity_size,
+                receiver_node_identity,
+                message.trace_options,
+                message.distribution,
+                callback_receiver_node_identity_size,
+                callback_receiver_node_identity,
+                message.callback_key,
+                domain_size,
+                domain,
+                signature_size,
+                signature,
+                routing_count,
+                message.hops,
+            ),
             _routing_bytes(routing),
             _callback_point_bytes(callback_point),
-            _pack_u32(len(callback_receiver_identity)),
-            callback_receiver_identity,
-            _pack_u32(len(correlation_id)),
-            correlation_id,
-            _pack_i64_words(message.ttl_ticks, 2, 1, 0, 0),
+            _pack_tail[callback_receiver_identity_size, correlation_id_size](
+                callback_receiver_identity_size,
+                callback_receiver_identity,
+                correlation_id_size,
+                correlation_id,
+                message.ttl_ticks,
+                2,
+                1,
+            ),
         )
     )
     if (
@@ -194,7 +225,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     """Read a message of the usual V6 shape."""
     total = len(frames)
     (
-        _,
+        version_wire_format,
         _,
         partition,
         version,
@@ -230,7 +261,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         _,
         _,
     ) = _cut(frames[-1])
-    if body_count != 1 or not body_offset:
+    if version_wire_format != 6 or body_count != 1 or not body_offset:
         raise Unusual
     body = frames[-body_offset]
     routing, callback_point = _entries(section, routing_count)
@@ -268,22 +299,17 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
 
 def view(frames: Sequence[bytes]) -> RoutingView:
     """Read what a router needs of a V6 message."""
-    (
-        _,
-        partition,
-        version,
-        _,
-        identity,
-        _,
-        receiver_identity,
-        _,
-        receiver_node_identity,
-        distribution,
-        _,
-        _,
-        _,
-        hops,
-    ) = _cut_head(frames[-1])
+    meta = frames[-1]
+    partition_size = meta[2]
+    try:
+        (cut, known_size_1, known_size_2, known_size_3, known_size_4, identity, version, partition) = _heads[
+            meta[: 16 + partition_size + meta[8 + partition_size]]
+        ]
+        (receiver_identity, size_1, receiver_node_identity, distribution, size_2, size_3, size_4, hops) = cut(meta)
+    except (KeyError, struct.error):
+        return _view(RoutingView, (*_read_head(meta), _FORMAT, frames))
+    if size_1 != known_size_1 or size_2 != known_size_2 or size_3 != known_size_3 or size_4 != known_size_4:
+        return _view(RoutingView, (*_read_head(meta), _FORMAT, frames))
     return _view(
         RoutingView,
         (identity, version, partition, receiver_identity, receiver_node_identity, distribution, hops, _FORMAT, frames),

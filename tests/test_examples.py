@@ -1,0 +1,41 @@
+"""The examples run, and show what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+SHOWN = {
+    "request_answer": [
+        "42 / 8 = 5.25",
+        "1 / 0 failed where it was calculated: ZeroDivisionError: division by zero",
+        "6 * 7 reached nobody: unroutable: Multiply/1: nobody handles it",
+        "every message accounted for: True",
+    ],
+    "pipeline": [
+        "2 x lamp: shipped for 5980 cents",
+        "1 x chair: shipped for 8900 cents",
+        "1 x sofa: no such thing as a sofa",
+        "1 x chair: only 0 of chair left",
+        "3 x lamp: shipped for 8970 cents",
+    ],
+    "broadcast": [
+        "Corner wants 3490 cents",
+        "Market wants 2990 cents",
+        "best in time: Market; failed: ['RuntimeError: Closed is closed']",
+        "stopped with 1 shop still thinking",
+    ],
+}
+
+
+@pytest.mark.parametrize("example", SHOWN)
+def test_an_example_shows_what_it_is_about(example: str) -> None:
+    command = [sys.executable, f"examples/{example}.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == SHOWN[example]
