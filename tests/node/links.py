@@ -12,6 +12,8 @@ from hopline.routing import Route
 
 from .running import started
 
+FLOOD = 5_000  # messages, more than any test has reason to send
+
 
 class MemoryLink:
     """The way to one other node. It is full or broken when the network says so."""
@@ -30,6 +32,7 @@ class MemoryLink:
         if self.peer in network.full:
             return False
         assert message.socket_identity == self.peer
+        assert len(network.travelled) < FLOOD, "a message goes round and round"
         frames = encode(message, network.wire_format)
         network.travelled.append((self.peer, message))
         asyncio.get_running_loop().call_soon(network.arrive, self.peer, frames)

@@ -336,7 +336,6 @@ async def test_5_2_a_route_may_be_learned_while_others_give_up_waiting() -> None
         assert (len(failed), listener.texts) == (1, ["1", "2"])
 
 
-@pytest.mark.xfail(strict=True, reason="node/router.py _nobody: the message is parked and refused when discover raises")
 @on_loop
 async def test_5_2_a_search_that_fails_leaves_every_message_with_one_outcome() -> None:
     def fail(message: Message) -> None:
@@ -434,7 +433,6 @@ async def test_5_2_a_message_that_waits_for_room_goes_elsewhere_when_its_node_go
         assert await soon(asking) == Price(3)
 
 
-@pytest.mark.xfail(strict=True, reason="node/router.py _send_away: what the link cannot write has no outcome")
 @on_loop
 async def test_5_2_a_message_that_the_format_of_its_peer_cannot_carry_fails_and_is_counted() -> None:
     # A version of text comes in the first format; the later ones have a number there.
