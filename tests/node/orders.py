@@ -1,7 +1,5 @@
 """A small trade that the tests share: what is ordered, what it costs, and the actors that say so."""
 
-# ruff: noqa: ARG002 - a handler takes what it handles
-
 from __future__ import annotations
 
 import asyncio

@@ -1,12 +1,9 @@
 """Section 3 of the protocol: what an actor is, which handler gets a message, what becomes of its results."""
 
-# ruff: noqa: ARG002 - a handler takes what it handles
-
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import timedelta
 
@@ -427,11 +424,6 @@ async def test_3_3_what_a_generator_yielded_before_it_failed_stays_sent() -> Non
         await until(lambda: listener.texts == ["sent", "sent"])
 
 
-@pytest.mark.xfail(
-    sys.version_info < (3, 12),
-    strict=True,
-    reason="actors/host.py _in_thread: asyncio drops a StopIteration, and nobody is told",
-)
 @on_loop
 async def test_3_3_a_blocking_handler_that_raises_what_no_future_can_hold_is_reported_too() -> None:
     class Exhausted(Actor):
@@ -450,9 +442,6 @@ async def test_3_3_a_blocking_handler_that_raises_what_no_future_can_hold_is_rep
             await soon(node.hub.send(Order(), callback=Price, timeout=0.3))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="actors/host.py _fail: what str(error) raises goes up to the loop, and the mailbox stalls"
-)
 @on_loop
 async def test_3_3_an_error_that_cannot_be_told_harms_only_its_own_flow(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="hopline.actors")  # the log has its own way with such errors
@@ -544,9 +533,6 @@ async def test_3_4_an_exception_that_nobody_handles_at_all_is_counted() -> None:
     ]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="actors/host.py _fail: the failure of an exception's handler is sent to that handler again"
-)
 @on_loop
 async def test_3_4_an_actor_that_fails_over_an_exception_is_not_given_its_own_failure_for_ever() -> None:
     class Hopeless(Actor):

@@ -1,7 +1,5 @@
 """Section 4 of the protocol: the message hub, its callbacks, keys, promises and receipts."""
 
-# ruff: noqa: ARG002 - a handler takes what it handles
-
 from __future__ import annotations
 
 import asyncio
@@ -148,7 +146,6 @@ async def test_4_2_a_stream_ends_when_its_time_is_over() -> None:
         assert node.hub.waiting == 0
 
 
-@pytest.mark.xfail(strict=True, reason="client/stream.py Gathering.take: takes answers when the stream is over")
 @on_loop
 async def test_4_2_what_comes_after_the_time_of_a_stream_is_no_part_of_it() -> None:
     slow = Gated()
@@ -500,7 +497,6 @@ async def test_4_7_requests_of_one_flow_in_the_first_format_get_each_what_they_w
         assert [await soon(one), await soon(other)] == [Price(3), Invoice(7)]
 
 
-@pytest.mark.xfail(strict=True, reason="client/hub.py _by_flow: takes anyone of the flow, not who waits for this")
 @on_loop
 async def test_4_7_a_later_request_of_one_flow_is_answered_first_in_the_first_format() -> None:
     class Billing(Actor):

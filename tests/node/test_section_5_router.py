@@ -1,7 +1,5 @@
 """Section 5 of the protocol: who gets a message, on this node and on others, and what becomes of what nobody gets."""
 
-# ruff: noqa: ARG002 - a handler takes what it handles
-
 from __future__ import annotations
 
 import asyncio
@@ -275,7 +273,6 @@ async def test_5_2_only_so_many_messages_are_parked() -> None:
         assert [await soon(promise) for promise in parked] == [Price(1), Price(1)]
 
 
-@pytest.mark.xfail(strict=True, reason="node/router.py add_actor: does not release what waits for this very node")
 @on_loop
 async def test_5_2_what_waits_for_this_node_is_released_by_a_new_actor_of_it() -> None:
     async with started(discover=in_vain, settings=NodeSettings(parking_time=0.3)) as node:
@@ -311,9 +308,6 @@ async def test_5_2_a_route_that_is_found_at_once_is_taken_at_once() -> None:
             network.gone |= {b"a", b"b"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="node/parking.py _expire: a message that was released meanwhile is given up again"
-)
 @on_loop
 async def test_5_2_a_route_may_be_learned_while_others_give_up_waiting() -> None:
     errors: list[object] = []
@@ -635,7 +629,6 @@ async def test_5_6_a_node_that_is_forgotten_gets_nothing_and_is_connected_to_ane
         assert [link.peer for link in network.links if link.peer == b"b"] == [b"b", b"b"]
 
 
-@pytest.mark.xfail(strict=True, reason="node/router.py learn: the link to the node's old address stays in use")
 @on_loop
 async def test_5_6_a_node_that_moved_is_connected_to_at_its_new_address() -> None:
     # The reference keeps the old address; our table has the new one.
@@ -687,7 +680,6 @@ async def test_5_7_a_full_actor_is_passed_over_for_its_sibling() -> None:
         busy.gate.set()
 
 
-@pytest.mark.xfail(strict=True, reason="node/router.py _route: waits for one full receiver while another has room")
 @on_loop
 async def test_5_7_a_message_goes_to_the_sibling_that_has_room_however_many_have_none() -> None:
     busy, free = [OneByOne(), OneByOne()], OneByOne()
@@ -747,9 +739,6 @@ async def test_5_8_what_arrives_for_a_full_actor_waits_for_room_and_only_so_much
         await until(lambda: actor.ended == 4)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="node/router.py _route_again: a later message overtakes those that wait for room"
-)
 @on_loop
 async def test_5_8_what_arrives_keeps_its_order_while_its_actor_is_full() -> None:
     class Small(Listener):

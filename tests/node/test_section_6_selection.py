@@ -1,7 +1,5 @@
 """Section 6 of the protocol: how the handler of a message is selected, in each generation."""
 
-# ruff: noqa: ARG002 - a handler takes what it handles
-
 from __future__ import annotations
 
 import pytest

@@ -1,11 +1,8 @@
 """Section 9 of the protocol: what is weak in the reference, and must not be here. By number."""
 
-# ruff: noqa: ARG002 - a handler takes what it handles
-
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -363,9 +360,6 @@ async def test_9_21_a_stream_that_nobody_reads_holds_only_so_many_answers() -> N
         stream.close()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="actors/mailbox.py room: a cancelled turn may have been taken off the list already"
-)
 @on_loop
 async def test_9_21_a_sender_that_gives_up_while_room_is_made_is_cancelled_and_nothing_else() -> None:
     mailbox = Mailbox(1)
@@ -566,9 +560,6 @@ async def test_9_29_what_is_not_done_in_time_is_failed_and_counted() -> None:
     assert node.stats().is_balanced
 
 
-@pytest.mark.xfail(
-    strict=True, reason="node/node.py _end: what goes from one closing actor to the next is counted again"
-)
 @on_loop
 async def test_9_29_a_message_that_failed_at_the_stop_is_counted_once_however_many_could_have_handled_it() -> None:
     class Slow(Gated):
@@ -585,11 +576,6 @@ async def test_9_29_a_message_that_failed_at_the_stop_is_counted_once_however_ma
     assert (report.failed_messages, report.cancelled_handlers) == (10, 2)
 
 
-@pytest.mark.xfail(
-    sys.version_info < (3, 12),
-    strict=True,
-    reason="actors/host.py _go_on: a task cancelled before its first step tells nobody",
-)
 @on_loop
 async def test_9_29_a_handler_that_is_stopped_before_its_first_step_is_reported_too() -> None:
     class Waiting(Actor):

@@ -23,7 +23,7 @@ from hopline.actors.log import flow_log
 from hopline.actors.mailbox import Mailbox
 from hopline.actors.results import exception_result, result
 from hopline.actors.services import HandlerSpan, Services
-from hopline.message import ExceptionReport, HoplineError, LocalError, Message, MessageIdentifier
+from hopline.message import EXCEPTION, ExceptionReport, HoplineError, LocalError, Message, MessageIdentifier
 from hopline.routing import NO_DEADLINE, Delivery, Outcome, remaining_ticks
 
 log = flow_log("hopline.actors")
@@ -181,7 +181,10 @@ class ActorHost:
 
     async def _in_thread(self, definition: HandlerDefinition, delivery: Delivery, now: float) -> Any:
         def call() -> Any:
-            returned = self._call(definition, delivery, now)
+            try:
+                returned = self._call(definition, delivery, now)
+            except StopIteration as error:  # which no future can hold
+                raise RuntimeError("the handler raised StopIteration") from error
             return list(returned) if inspect.isgenerator(returned) else returned
 
         return await self._services.loop.run_in_executor(self._services.threads, copy_context().run, call)
@@ -248,6 +251,9 @@ class ActorHost:
             error = HandlerCancelledError(f"the handler of {message.identifier} was stopped before it ended")
         log.error("the handler of %s in %s failed: %s", message.identifier, self.name, error, exc_info=error)
         stack = "".join(traceback.format_exception(error)) if self._services.tell_stacks else ""
+        if message.identifier == EXCEPTION and EXCEPTION not in message.callback_point:
+            self._handled(span, error)  # nobody but this handler would get the report
+            return
         report = exception_result(message, ExceptionReport.of(error, stack))
         if not self._services.exchange.try_submit(report):
             self._go_on(self._send(report))
@@ -304,6 +310,8 @@ class ActorHost:
 
     async def stop(self, grace: float) -> int:
         """Cancel what still runs, wait a little for it to end, and tell how many handlers were cancelled."""
+        if self._tasks:
+            await asyncio.sleep(0)  # one that was just made must begin, else it can tell nobody
         tasks = list(self._tasks or ())
         for task in tasks:
             task.cancel()

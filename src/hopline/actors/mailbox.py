@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 from hopline.routing import Delivery
 
@@ -56,7 +57,8 @@ class Mailbox:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._waiting.remove(turn)
+                with suppress(ValueError):  # it may have been passed over already
+                    self._waiting.remove(turn)
             else:  # the turn was given to one who is gone: pass it on
                 self._wake_one()
             raise

@@ -169,7 +169,7 @@ class MessageHub:
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
             message = message.clone(ttl_ticks=_ticks(seconds))
-        gathering = Gathering(next(self._keys), expectation, message)
+        gathering = Gathering(next(self._keys), expectation, message, self._forget)
 
         async def start(gathering: Gathering) -> None:
             self._require_open()
@@ -258,7 +258,7 @@ class MessageHub:
         reply = delivery.message
         waiting = self._waiting.get(reply.callback_key)
         if waiting is None and reply.wire_format is WireFormat.FIRST:
-            waiting = self._by_flow(reply.correlation_id)
+            waiting = self._by_flow(reply)
         if waiting is None or reply.identifier not in waiting.expectation.kinds:
             self.unexpected += 1
         elif not waiting.take(reply):
@@ -267,9 +267,16 @@ class MessageHub:
         self._exchange.delivered(delivery, self.identity)
         return True
 
-    def _by_flow(self, correlation_id: bytes) -> Promise[Any] | Gathering | None:
+    def _by_flow(self, reply: Message) -> Promise[Any] | Gathering | None:
         """Find who waits by the flow: messages of the first format carry no key."""
-        return next((one for one in self._waiting.values() if one.message.correlation_id == correlation_id), None)
+        return next(
+            (
+                one
+                for one in self._waiting.values()
+                if one.message.correlation_id == reply.correlation_id and reply.identifier in one.expectation.kinds
+            ),
+            None,
+        )
 
     async def room(self) -> None:
         """Wait for nothing: a hub always has room."""

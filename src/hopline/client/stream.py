@@ -20,9 +20,12 @@ ERRORS_KEPT = 100
 class Gathering:
     """What the hub knows of a stream. The stream itself may be dropped by its reader at any time."""
 
-    __slots__ = ("_wake", "arrived", "expectation", "is_over", "key", "message", "tick")
+    __slots__ = ("_forget", "_wake", "arrived", "expectation", "is_over", "key", "message", "tick")
 
-    def __init__(self, key: int, expectation: Expectation, message: Message) -> None:
+    def __init__(
+        self, key: int, expectation: Expectation, message: Message, forget: Callable[[Gathering], None]
+    ) -> None:
+        self._forget = forget
         self.key = key
         self.expectation = expectation
         self.message = message
@@ -47,6 +50,7 @@ class Gathering:
     def expire(self) -> None:
         """End the stream: its time is over."""
         self.is_over = True
+        self._forget(self)
         self._wake_reader()
 
     def _wake_reader(self) -> None:

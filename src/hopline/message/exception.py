@@ -44,7 +44,11 @@ class ExceptionReport(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, error: BaseException, stack: str = "") -> ExceptionReport:
         """Report an error of this process."""
-        return cls(str(error), _full_name(type(error)), stack)
+        try:
+            text = str(error)
+        except Exception as fault:
+            text = f"(its text cannot be told: {type(fault).__qualname__})"
+        return cls(text, _full_name(type(error)), stack)
 
 
 def _full_name(kind: type) -> str:

@@ -81,7 +81,7 @@ class _Running:
             hub=self.hub,
         )
         self.hosts: dict[bytes, ActorHost] = {}
-        self.is_stopping = False
+        self.stopping: asyncio.Future[StopReport] | None = None
 
     def new_hub(self, node: Node) -> MessageHub:
         hub = MessageHub(
@@ -154,9 +154,12 @@ class Node:
         Handlers may still send and ask meanwhile. Whoever waits for an answer that can no longer come is told.
         """
         running = self._running
-        if running is None or running.is_stopping:
+        if running is None:
             return StopReport()
-        running.is_stopping = True
+        if running.stopping is not None:  # somebody stops it already
+            return await asyncio.shield(running.stopping)
+        running.stopping = asyncio.get_running_loop().create_future()
+        report = StopReport()
         try:
             seconds = self.settings.drain_time if drain_time is None else drain_time
             await self._drain(running, seconds)
@@ -164,6 +167,7 @@ class Node:
         finally:
             self._final_stats = self._count(running)
             self._running = None
+            running.stopping.set_result(report)
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
         if not report.is_clean:

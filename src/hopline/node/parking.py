@@ -69,7 +69,9 @@ class Parking:
         return [delivery for what in list(self._parked) for delivery in self.release(what)]
 
     def _expire(self, parked: _Parked) -> None:
-        others = self._parked[parked.what]
+        others = self._parked.get(parked.what, {})
+        if parked not in others:  # released while others of the same tick gave up
+            return
         del others[parked]
         if not others:
             del self._parked[parked.what]

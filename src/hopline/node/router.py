@@ -23,6 +23,7 @@ from hopline.node.links import Connect, Link
 from hopline.node.parking import Parking
 from hopline.node.settings import NodeSettings
 from hopline.node.telemetry import Telemetry
+from hopline.node.waiting import WaitingRoom, destination
 from hopline.routing import (
     NO_DEADLINE,
     TICKS_PER_SECOND,
@@ -83,7 +84,9 @@ class Router:
         self._ports: dict[bytes, Port] = {}
         self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
-        self._waiting_for_room: dict[asyncio.Task[None], Delivery] = {}
+        self._waiting_room = WaitingRoom(
+            settings.waiting_for_room, self._wait_its_turn, self.ended, self._tell_of_change
+        )
         self._change: asyncio.Future[None] | None = None  # what waits has become less
 
     @property
@@ -94,7 +97,7 @@ class Router:
     @property
     def waiting(self) -> int:
         """How many messages are parked or wait for room, besides those in the mailboxes."""
-        return len(self._parking) + len(self._waiting_for_room)
+        return len(self._parking) + len(self._waiting_room)
 
     # -- what lives where ----------------------------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class Router:
         self._ports[port.identity] = port
         for identifier, keep_local in handled.items():
             self._tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
-        self._look_again(port.identity, *handled)
+        self._look_again(self._tables.node_identity, port.identity, *handled)
 
     def remove(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
@@ -138,7 +141,10 @@ class Router:
 
     def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         """Note that a receiver lives on another node."""
-        self._tables.external.add(node, uri, receiver, identifier)
+        external = self._tables.external
+        if node in external and external.uri_of(node) != uri:
+            self._links.pop(node, None)  # it moved
+        external.add(node, uri, receiver, identifier)
         self._look_again(node, receiver, *(() if identifier is None else (identifier,)))
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
@@ -225,7 +231,10 @@ class Router:
         decision = decide(delivery.message, self._tables, unreachable=unreachable)
         local = decision.local
         if len(local) == 1 and not decision.remote:
-            return self._hand_over(delivery, self._ports[local[0]])
+            obstacle = self._hand_over(delivery, self._ports[local[0]])
+            if obstacle is None or delivery.message.receiver_identity:
+                return obstacle
+            return None if self._taken_by_another(delivery, local[0]) else obstacle
         if local or len(decision.remote) > 1 or delivery.message.distribution == Distribution.BROADCAST:
             self._spread(delivery, decision)
             return None
@@ -237,6 +246,11 @@ class Router:
                 return self._route(delivery, unreachable | {node})
         self._nobody(delivery, decision, unreachable)
         return None
+
+    def _taken_by_another(self, delivery: Delivery, full: bytes) -> bool:
+        """Offer a delivery to the others here who handle it, when the one whose turn it is has no room."""
+        others = self._tables.internal.handlers(delivery.message.identifier) or ()
+        return any(one != full and self._hand_over(delivery, self._ports[one]) is None for one in others)
 
     def _hand_over(self, delivery: Delivery, port: Port) -> Obstacle | None:
         message = delivery.message
@@ -324,6 +338,10 @@ class Router:
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
+    async def _wait_its_turn(self, delivery: Delivery, unreachable: frozenset[bytes]) -> tuple[Outcome, str] | None:
+        until = delivery.since + self._settings.room_time  # it may have waited for those before it
+        return await self._wait_for_room(delivery, max(0.0, until - self.clock()), unreachable)
+
     async def _wait_for_room(
         self, delivery: Delivery, within: float, unreachable: frozenset[bytes] = _NOBODY
     ) -> tuple[Outcome, str] | None:
@@ -340,28 +358,14 @@ class Router:
         return None
 
     def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> None:
-        """Route a delivery that is this node's already, and let it wait for room if it must."""
+        """Route a delivery that is this node's already. If it must wait for room, it keeps its place in the order."""
         if delivery.deadline <= self.clock():
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
-        elif self._route(delivery, unreachable) is not None:
-            if len(self._waiting_for_room) >= self._settings.waiting_for_room:
-                self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
-                return
-            task = asyncio.get_running_loop().create_task(self._route_later(delivery, unreachable))
-            self._waiting_for_room[task] = delivery
-            task.add_done_callback(self._no_longer_waiting)
-
-    async def _route_later(self, delivery: Delivery, unreachable: frozenset[bytes]) -> None:
-        ended = await self._wait_for_room(delivery, NO_DEADLINE, unreachable)
-        self._waiting_for_room.pop(_this_task(), None)
-        if ended is not None:
-            self.ended(delivery, *ended)
-
-    def _no_longer_waiting(self, task: asyncio.Task[None]) -> None:
-        delivery = self._waiting_for_room.pop(task, None)
-        if delivery is not None:  # cancelled, or worse
-            self.ended(delivery, Outcome.FAILED, "its node stopped while it waited for room")
-        self._tell_of_change()
+            return
+        where = destination(delivery)
+        must_wait = where in self._waiting_room or self._route(delivery, unreachable) is not None
+        if must_wait and not self._waiting_room.add(where, delivery, unreachable):
+            self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
 
     def _tell_of_change(self) -> None:
         if self._change is not None and not self._change.done():
@@ -428,12 +432,7 @@ class Router:
         parked = self._parking.release_all()
         for delivery in parked:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
-        tasks = list(self._waiting_for_room)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        return len(parked) + len(tasks)
+        return len(parked) + await self._waiting_room.close("its node stopped while it waited for room")
 
 
 def _receipt_for(message: Message) -> Message:
@@ -456,9 +455,3 @@ def _without_route(message: Message, unreachable: frozenset[bytes]) -> tuple[Out
     if message.receiver_node_identity:
         return Outcome.UNROUTABLE, "its receiver is not known"
     return Outcome.UNROUTABLE, "nobody handles it"
-
-
-def _this_task() -> asyncio.Task[None]:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - a coroutine runs in a task
-    return task
