@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := $(VENV)/.ready-peers
 MINUTES ?= 5
+SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format generate bench-wire bench-runtime fuzz clean
+.PHONY: help setup demo test lint format generate bench-wire bench-runtime fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -23,6 +24,8 @@ setup: $(READY) ## Make the virtual environment with the pinned dependencies
 
 demo: $(READY) ## Show what Hopline does, end to end
 	@$(BIN)/python examples/wire_tour.py
+	@for example in request_answer pipeline broadcast; do \
+		printf '\n== examples/%s.py\n\n' $$example; $(BIN)/python examples/$$example.py || exit 1; done
 
 test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%; ARGS='-k word' runs some, without
 ifdef ARGS
@@ -63,6 +66,9 @@ bench-runtime: $(PEERS) ## Time request and answer beside Pykka, xoscar and bare
 
 fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
 	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)
+
+simulate: $(READY) ## Live through SEEDS (default 10,000) simulated networks with faults
+	@$(BIN)/python -m hopline.simulation --seeds $(SEEDS)
 
 clean: ## Remove the environment and every cache
 	@rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from hopline import Actor, ActorError, DeliveryError, Node, Payload, handler
 
@@ -52,4 +53,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("hopline").setLevel(logging.CRITICAL)  # what fails here is meant to, and the caller is told
     asyncio.run(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hopline import NodeSettings
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,10 +26,36 @@ def test_there_are_only_blocks_that_can_be_run() -> None:
 
 
 def test_the_python_blocks_run_one_after_the_other() -> None:
-    variables: dict[str, Any] = {}
+    variables: dict[str, Any] = {"__name__": "readme"}
     for language, block in BLOCKS:
         if language == "python":
             exec(compile(block, "README.md", "exec"), variables)  # noqa: S102
+
+
+def test_the_python_blocks_of_the_page_on_actors_run_too() -> None:
+    page = (ROOT / "docs/actors.md").read_text(encoding="utf-8")
+    variables: dict[str, Any] = {"__name__": "actors_page"}
+    before = list(logging.getLogger().handlers)
+    try:
+        for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
+            exec(compile(block, "docs/actors.md", "exec"), variables)  # noqa: S102
+    finally:
+        logging.getLogger().handlers[:] = before
+
+
+def test_the_page_on_actors_names_every_setting_and_its_default() -> None:
+    page = (ROOT / "docs/actors.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(\w+)` \| ([\w.,]+) \|", page, flags=re.MULTILINE))
+    settings = NodeSettings()
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        assert told[name] == ("no" if value is False else f"{value:,g}")
+
+
+def test_the_first_program_is_under_fifteen_lines() -> None:
+    program = next(block for language, block in BLOCKS if language == "python")
+    assert "asyncio.run(main())" in program
+    assert len([line for line in program.splitlines() if line.strip()]) < 15
 
 
 @pytest.mark.parametrize("command", COMMANDS)
