@@ -128,7 +128,8 @@ class ActorHost:
             if delivery.deadline <= now:
                 self._services.exchange.ended(delivery, Outcome.EXPIRED, "its lifetime was over in the mailbox")
             else:
-                self._handle(delivery, now)
+                # In a context of its own: what one handler sets, others do not see.
+                self._services.base_context.copy().run(self._handle, delivery, now)
                 since, now = now, clock()
                 if now - since > slow_handler:
                     self._warn_of_slow(delivery.message, now - since)
@@ -143,7 +144,7 @@ class ActorHost:
         """Call the handler, and send what it returned if that can be done at once."""
         services, message = self._services, delivery.message
         services.exchange.delivered(delivery, self.identity)
-        token = current_message.set(message)
+        current_message.set(message)
         definition = self._handlers.get(message.identifier)
         span = None
         if services.telemetry is not None:
@@ -162,7 +163,6 @@ class ActorHost:
         except _HANDLER_ERRORS as error:
             self._fail(delivery, span, error)
         finally:
-            current_message.reset(token)
             if span is not None:
                 span.detach()
 

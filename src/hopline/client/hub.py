@@ -206,7 +206,7 @@ class MessageHub:
                 seconds = self._seconds(timeout, 0)
                 ttl_ticks = _ticks(seconds)
             message = self._request(content, expectation, key, ttl_ticks)
-        promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop.create_future(), self._forget)
+        promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop, self._forget)
         self._expect(promise, seconds)
         return promise
 
