@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hopline.message import (
     EXCEPTION,
+    RECEIPT,
     Distribution,
     ExceptionReport,
     LocalError,
@@ -31,6 +32,23 @@ def result(incoming: Message, content: object) -> Message:
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:
     """Make the message that says what went wrong. It goes where the callback point says, as any result."""
     return _plain_result(incoming, EXCEPTION, report.to_body())
+
+
+def receipt(incoming: Message) -> Message:
+    """Make the confirmation that a sender waits for: a message that is its own callback."""
+    confirmation = Message(
+        identity=RECEIPT.identity,
+        correlation_id=incoming.correlation_id,
+        trace_options=incoming.trace_options,
+        routing=incoming.routing,
+        wire_format=incoming.wire_format,
+    )
+    return confirmation.register_callback_point(
+        incoming.callback_receiver_node_identity,
+        incoming.callback_receiver_identity,
+        (RECEIPT,),
+        incoming.callback_key,
+    )
 
 
 def _plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:

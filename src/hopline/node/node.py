@@ -16,6 +16,7 @@ from hopline.actors import Actor, ActorHost, flow_log, handler_map
 from hopline.client import Deadlines, MessageHub
 from hopline.message import LocalError, Message, NotRunningError, new_node_identity
 from hopline.node.context import Context, NodeServices
+from hopline.node.ledger import Ledger
 from hopline.node.links import Connect
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
@@ -56,12 +57,12 @@ class _Running:
         self.router = Router(
             self.tables,
             settings,
+            Ledger(clock, node.on_outcome),
             self.deadlines,
             clock,
             uri=node.uri,
             connect=node.connect,
             discover=node.discover,
-            on_outcome=node.on_outcome,
             telemetry=telemetry,
         )
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
@@ -291,16 +292,16 @@ class Node:
         return self._count(self._require_running())
 
     def _count(self, running: _Running) -> Stats:
-        router = running.router
+        ledger = running.router.ledger
         return Stats(
-            submitted=router.submitted,
-            received=router.received,
-            copied=router.copied,
-            returned=router.returned,
-            outcomes=router.outcomes,
-            waiting=router.waiting + sum(host.waiting for host in running.hosts.values()),
-            handled=router.handled_count,
-            handler_errors=router.handler_errors,
+            submitted=ledger.submitted,
+            received=ledger.received,
+            copied=ledger.copied,
+            returned=ledger.returned,
+            outcomes=ledger.outcomes,
+            waiting=running.router.waiting + sum(host.waiting for host in running.hosts.values()),
+            handled=ledger.handled_count,
+            handler_errors=ledger.handler_errors,
             unexpected=sum(hub.unexpected for hub in running.hubs),
             promised=sum(hub.waiting for hub in running.hubs),
         )

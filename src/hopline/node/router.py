@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from hopline.actors import exception_result, flow_log
+from hopline.actors import exception_result, flow_log, receipt
 from hopline.client import Deadlines
 from hopline.message import (
     EXCEPTION,
@@ -19,6 +19,7 @@ from hopline.message import (
     PeerGoneError,
     RoutingEntry,
 )
+from hopline.node.ledger import Ledger
 from hopline.node.links import Connect, Link
 from hopline.node.parking import Parking
 from hopline.node.settings import NodeSettings
@@ -33,7 +34,6 @@ from hopline.routing import (
     Outcome,
     Port,
     Route,
-    Settled,
     Tables,
     decide,
     remaining_ticks,
@@ -60,26 +60,24 @@ class Router:
         self,
         tables: Tables,
         settings: NodeSettings,
+        ledger: Ledger,
         deadlines: Deadlines,
         clock: Callable[[], float],
         *,
         uri: str,
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
-        on_outcome: Callable[[Settled], None] | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self.clock = clock
-        self.submitted = self.received = self.copied = self.returned = 0
-        self._delivered = 0
-        self._outcomes: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
-        self.handled_count = self.handler_errors = 0
+        self.ledger = ledger
+        self.delivered = ledger.delivered
+        self.handled = ledger.handled
         self._tables = tables
         self._settings = settings
         self._address = RoutingEntry(uri, tables.node_identity)
         self._connect = connect
         self._discover = discover
-        self._on_outcome = on_outcome
         self._telemetry = telemetry
         self._ports: dict[bytes, Port] = {}
         self._links: dict[bytes, Link] = {}
@@ -88,11 +86,6 @@ class Router:
             settings.waiting_for_room, self._wait_its_turn, self.ended, self._tell_of_change
         )
         self._change: asyncio.Future[None] | None = None  # what waits has become less
-
-    @property
-    def outcomes(self) -> dict[Outcome, int]:
-        """How many messages ended in which way."""
-        return self._outcomes | {Outcome.DELIVERED: self._delivered}
 
     @property
     def waiting(self) -> int:
@@ -180,7 +173,7 @@ class Router:
             return False
         if span is not None:
             span.end()
-        self.submitted += 1
+        self.ledger.submitted += 1
         return True
 
     async def submit(self, message: Message, within: float = NO_DEADLINE) -> None:
@@ -188,7 +181,7 @@ class Router:
         span = None if self._telemetry is None else self._telemetry.producing(message)
         delivery = self._delivery(message, None if span is None else span.origin)
         ended = await self._wait_for_room(delivery, within)
-        self.submitted += 1
+        self.ledger.submitted += 1
         if span is not None:
             span.end()
         if ended is not None:
@@ -196,7 +189,7 @@ class Router:
 
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
-        self.received += 1
+        self.ledger.received += 1
         delivery = self._delivery(message, None)
         if delivery.deadline <= delivery.since:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
@@ -205,7 +198,7 @@ class Router:
 
     def take_back(self, message: Message, peer: bytes, waited: float) -> None:
         """Take back a message that a link to a peer could not deliver, and try others."""
-        self.returned += 1
+        self.ledger.returned += 1
         undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
         delivery = self._delivery(undone, None)
         delivery = Delivery(undone, delivery.since - waited, delivery.deadline - waited)
@@ -216,7 +209,7 @@ class Router:
 
     def abandoned(self, message: Message, reason: str) -> None:
         """Count a message that was made here and never routed."""
-        self.submitted += 1
+        self.ledger.submitted += 1
         self.ended(self._delivery(message, None), Outcome.FAILED, reason)
 
     def _delivery(self, message: Message, origin: object) -> Delivery:
@@ -258,7 +251,7 @@ class Router:
             confirmed = Delivery(message.without_callback(RECEIPT), delivery.since, delivery.deadline, delivery.origin)
             if not port.offer(confirmed):
                 return port
-            self._submit_now(_receipt_for(message))
+            self._submit_now(receipt(message))
             return None
         return None if port.offer(delivery) else port
 
@@ -282,7 +275,7 @@ class Router:
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
-        self._settle(Delivery(leaving, delivery.since, delivery.deadline), Outcome.SENT, peer=node)
+        self.ledger.sent(Delivery(leaving, delivery.since, delivery.deadline), node)
         return None
 
     def _link(self, node: bytes) -> Link:
@@ -298,7 +291,7 @@ class Router:
         if not (decision.local or decision.remote):
             self._nobody(delivery, decision, _NOBODY)
             return
-        self.copied += len(decision.local) + len(decision.remote) - 1
+        self.ledger.copied += len(decision.local) + len(decision.remote) - 1
         no_room = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
         missed = [no_room for receiver in decision.local if not self._ports[receiver].offer(delivery)]
         for node in decision.remote:
@@ -380,22 +373,10 @@ class Router:
     def _submit_now(self, message: Message) -> None:
         """Submit a message of our own, for which nobody can wait."""
         if not self.try_submit(message):
-            self.submitted += 1
+            self.ledger.submitted += 1
             self.ended(self._delivery(message, None), Outcome.OVERFLOW, "no room for it")
 
     # -- outcomes ------------------------------------------------------------------------------------------------------
-
-    def delivered(self, delivery: Delivery, receiver: bytes) -> None:
-        """Note that a delivery was put before its receiver."""
-        self._delivered += 1
-        if self._on_outcome is not None:
-            self._tell_hook(delivery, Outcome.DELIVERED, receiver=receiver)
-
-    def handled(self, error: BaseException | None) -> None:
-        """Note that a handler is done, and how it went."""
-        self.handled_count += 1
-        if error is not None:
-            self.handler_errors += 1
 
     def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:
         """Note how a delivery ended that reached nobody, and tell its sender if it waits for an answer."""
@@ -403,27 +384,11 @@ class Router:
 
     def _end(self, delivery: Delivery, outcome: Outcome, reason: str, *, tell: bool) -> None:
         message = delivery.message
-        self._settle(delivery, outcome, reason=reason)
-        is_own = message.identity in _OWN_KINDS
-        log.log(10 if is_own else 30, "%s ended as %s: %s", message.identifier, outcome, reason, flow=message)
+        is_own = message.identity in _OWN_KINDS  # nobody is told that he could not be told
+        self.ledger.ended(delivery, outcome, reason, quietly=is_own)
         if tell and not is_own and EXCEPTION in message.callback_point:
             report = ExceptionReport(f"{message.identifier}: {reason}", DeliveryError.REPORTED_AS + outcome)
             self._submit_now(exception_result(message, report))
-
-    def _settle(self, delivery: Delivery, outcome: Outcome, *, peer: bytes = b"", reason: str = "") -> None:
-        self._outcomes[outcome] += 1
-        if self._on_outcome is not None:
-            self._tell_hook(delivery, outcome, peer=peer, reason=reason)
-
-    def _tell_hook(
-        self, delivery: Delivery, outcome: Outcome, *, receiver: bytes = b"", peer: bytes = b"", reason: str = ""
-    ) -> None:
-        settled = Settled(outcome, delivery.message, receiver, peer, reason, self.clock() - delivery.since)
-        try:
-            if self._on_outcome is not None:
-                self._on_outcome(settled)
-        except Exception:
-            log.exception("on_outcome failed", flow=delivery.message)
 
     # -- stopping ------------------------------------------------------------------------------------------------------
 
@@ -433,20 +398,6 @@ class Router:
         for delivery in parked:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
         return len(parked) + await self._waiting_room.close("its node stopped while it waited for room")
-
-
-def _receipt_for(message: Message) -> Message:
-    """Make the confirmation that a sender waits for: a message that is its own callback."""
-    receipt = Message(
-        identity=RECEIPT.identity,
-        correlation_id=message.correlation_id,
-        trace_options=message.trace_options,
-        routing=message.routing,
-        wire_format=message.wire_format,
-    )
-    return receipt.register_callback_point(
-        message.callback_receiver_node_identity, message.callback_receiver_identity, (RECEIPT,), message.callback_key
-    )
 
 
 def _without_route(message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
