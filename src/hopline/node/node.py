@@ -188,14 +188,14 @@ class Node:
             pass
 
     async def _end(self, running: _Running) -> StopReport:
-        failed = cancelled = 0
+        failed, cancelled = await running.router.fail_what_waits(), 0
         for host in running.hosts.values():
             left = host.close()
             failed += len(left)
             running.router.close(host.identity, left)
         for host in running.hosts.values():
             cancelled += await host.stop(self.settings.stop_grace)
-        failed += await running.router.stop()
+        failed += await running.router.fail_what_waits()  # what the last handlers sent
         error = NotRunningError("the node stopped before the answer came")
         return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
 

@@ -392,8 +392,8 @@ class Router:
 
     # -- stopping ------------------------------------------------------------------------------------------------------
 
-    async def stop(self) -> int:
-        """Fail whatever still waits, and tell how much that was."""
+    async def fail_what_waits(self) -> int:
+        """Fail whatever is parked or waits for room, because the node stops, and tell how much that was."""
         parked = self._parking.release_all()
         for delivery in parked:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
