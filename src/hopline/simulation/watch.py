@@ -53,13 +53,25 @@ class Watch:
         self.violation: Violation | None = None
 
     def check(self, nodes: Iterable[Node]) -> None:
-        """Check the balance of every node that runs, and whatever was noted since."""
+        """Check the balance of every node, and whatever was noted since."""
         self.steps += 1
         if self.violation is not None:
             raise self.violation
         for node in nodes:
-            if node.is_running and not (stats := node.stats()).is_balanced:
+            if not (stats := node.stats()).is_balanced:
                 raise Violation(f"the outcomes of {node.identity.decode()} do not balance: {stats}")
+            if not node.is_running and (stats.waiting or stats.promised):
+                raise Violation(f"{node.identity.decode()} stopped and left something behind: {stats}")
+
+    def expect_nothing_left(self, nodes: Iterable[Node]) -> None:
+        """Check that nothing waits when all is quiet."""
+        for node in nodes:
+            stats = node.stats()
+            hanging = sum(host.running for host in node.hosts)
+            if stats.waiting and not hanging:  # behind a handler that hangs, messages without a lifetime wait forever
+                raise Violation(f"{node.identity.decode()} still holds messages when all is quiet: {stats}")
+            if stats.promised:
+                raise Violation(f"{node.identity.decode()} still waits for answers that nobody wants: {stats}")
 
     def removed(self, actor: bytes) -> None:
         """Note that an actor is removed: from now on it gets nothing."""
