@@ -87,7 +87,7 @@ class Machine:
         await self.node.start()
         self.is_up = True
         self.life += 1
-        self.hub_port = WatchedHub(self.node.hub)
+        self.hub_port = WatchedHub(self.node.hub, self._watch.note)
         self.node.router.add_hub(self.hub_port)
         self._network.receivers[self.identity] = self._receive
 
