@@ -121,3 +121,17 @@ async def test_a_message_that_waits_for_room_too_long_fails_at_its_caller() -> N
             await soon(node.hub.send(Order(2), callback=Price))
         actor.gate.set()
         assert [await first, await second] == [Price(0), Price(1)]
+
+
+@on_loop
+async def test_a_broadcast_waits_for_nobody_not_even_for_the_only_one() -> None:
+    actor = Narrow()
+    async with started(actor, settings=NodeSettings(drain_time=0.01)) as node:
+        await node.hub.send_one_way(Order(0))
+        await until(lambda: actor.seen)
+        await node.hub.broadcast(Order(1))
+        await soon(node.hub.broadcast(Order(2)))
+        assert node.stats().outcomes[Outcome.OVERFLOW] == 1
+        with pytest.raises(DeliveryError, match="a receiver of the broadcast has no room"):
+            await anext(node.hub.stream(Order(3), callback=Price, timeout=1))
+        actor.gate.set()

@@ -42,6 +42,7 @@ from hopline.routing import (
 log = flow_log("hopline.router")
 
 _NOBODY: frozenset[bytes] = frozenset()
+_NO_ROOM_FOR_COPY = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
 _OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
 
 
@@ -225,9 +226,7 @@ class Router:
         local = decision.local
         if len(local) == 1 and not decision.remote:
             obstacle = self._hand_over(delivery, self._ports[local[0]])
-            if obstacle is None or delivery.message.receiver_identity:
-                return obstacle
-            return None if self._taken_by_another(delivery, local[0]) else obstacle
+            return None if obstacle is None else self._has_no_room(delivery, local[0], obstacle)
         if local or len(decision.remote) > 1 or delivery.message.distribution == Distribution.BROADCAST:
             self._spread(delivery, decision)
             return None
@@ -240,10 +239,17 @@ class Router:
         self._nobody(delivery, decision, unreachable)
         return None
 
-    def _taken_by_another(self, delivery: Delivery, full: bytes) -> bool:
+    def _has_no_room(self, delivery: Delivery, full: bytes, obstacle: Obstacle) -> Obstacle | None:
         """Offer a delivery to the others here who handle it, when the one whose turn it is has no room."""
-        others = self._tables.internal.handlers(delivery.message.identifier) or ()
-        return any(one != full and self._hand_over(delivery, self._ports[one]) is None for one in others)
+        message = delivery.message
+        if message.receiver_identity:
+            return obstacle
+        if message.distribution == Distribution.BROADCAST:
+            self.ended(delivery, *_NO_ROOM_FOR_COPY)
+            return None
+        others = self._tables.internal.handlers(message.identifier) or ()
+        taken = any(one != full and self._hand_over(delivery, self._ports[one]) is None for one in others)
+        return None if taken else obstacle
 
     def _hand_over(self, delivery: Delivery, port: Port) -> Obstacle | None:
         message = delivery.message
@@ -292,12 +298,11 @@ class Router:
             self._nobody(delivery, decision, _NOBODY)
             return
         self.ledger.copied += len(decision.local) + len(decision.remote) - 1
-        no_room = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
-        missed = [no_room for receiver in decision.local if not self._ports[receiver].offer(delivery)]
+        missed = [_NO_ROOM_FOR_COPY for receiver in decision.local if not self._ports[receiver].offer(delivery)]
         for node in decision.remote:
             try:
                 if self._send_away(delivery, node) is not None:
-                    missed.append(no_room)
+                    missed.append(_NO_ROOM_FOR_COPY)
             except PeerGoneError:
                 missed.append((Outcome.FAILED, "a node is gone"))
         reached_nobody = len(missed) == len(decision.local) + len(decision.remote)
