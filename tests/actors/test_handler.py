@@ -134,19 +134,27 @@ def wrong_context(self: Any, ask: Ask, context: int) -> None: ...
 async def awaits(self: Any, ask: Ask) -> None: ...
 def unknown_name(self: Any, ask: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def message_only(self: Any, message: Message) -> None: ...
+def either(self: Any, content: Ask | Told) -> None: ...
+def another(self: Any, told: Told) -> None: ...
+def any_number(self: Any, *asks: Ask) -> None: ...
+def by_name(self: Any, *, ask: Ask) -> None: ...
 
 
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        (handler(no_annotation), "a parameter annotated with a payload class, or @handler(Kind)"),
-        (handler(not_a_payload), "a parameter annotated with a payload class, or @handler(Kind)"),
+        (handler(no_annotation), "a parameter annotated with one payload class, or @handler(Kind) for each kind"),
+        (handler(not_a_payload), "a parameter annotated with one payload class, or @handler(Kind) for each kind"),
         (handler(too_many), "parameters (self, content) or (self, content, context)"),
         (handler(too_few), "parameters (self, content) or (self, content, context)"),
         (handler(wrong_context), "a second parameter annotated with Context"),
         (handler(blocking=True)(awaits), "a plain function for blocking=True"),
         (handler(unknown_name), "annotations that can be read from the module"),
-        (handler(message_only), "a parameter annotated with a payload class, or @handler(Kind)"),
+        (handler(either), "@handler(Kind) for each kind"),
+        (handler(Ask)(another), "a parameter annotated with Ask or Message"),
+        (handler(any_number), "parameters (self, content) or (self, content, context)"),
+        (handler(by_name), "parameters (self, content) or (self, content, context)"),
+        (handler(message_only), "a parameter annotated with one payload class, or @handler(Kind) for each kind"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -181,3 +189,21 @@ def test_a_name_that_only_the_decorator_knows_is_enough() -> None:
         def hidden(self, hidden: Hidden) -> None: ...
 
     assert handled_by(Uses()) == ["Hidden/1"]
+
+
+@pytest.mark.parametrize("wrong", [staticmethod(no_annotation), "Ask", 42])
+def test_what_cannot_be_a_handler_is_refused_where_it_is_decorated(wrong: Any) -> None:
+    with pytest.raises(LocalError, match="a method, a payload class or a MessageIdentifier"):
+        handler(wrong)
+
+
+def test_a_partition_is_bytes() -> None:
+    with pytest.raises(LocalError, match="handler partition: expected bytes"):
+        handler(Ask, partition="eu")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("name", ["concurrency", "mailbox_capacity"])
+@pytest.mark.parametrize("value", [0, -1, 1.5])
+def test_limits_of_a_class_that_make_no_sense_are_named(name: str, value: Any) -> None:
+    with pytest.raises(LocalError, match=f"Wrong.{name}: expected at least 1"):
+        handler_map(made(**{name: value}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -124,6 +125,28 @@ def test_what_a_serializer_cannot_hold_is_the_callers_mistake() -> None:
 
 
 def test_a_class_that_says_nothing_of_itself_is_no_payload() -> None:
-    with pytest.raises(LocalError, match="a class with the decorator @payload"):
+    with pytest.raises(LocalError, match="or with the decorator @payload"):
         to_message(object())
     assert payload_type(PriceOrder).identifier.identity == b"ORDER.PRICE"
+
+
+def test_bare_the_decorator_takes_the_name_of_the_class() -> None:
+    @payload
+    class Plain(msgspec.Struct):
+        number: int
+
+    assert to_message(Plain(1)).identifier == MessageIdentifier(b"Plain")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"identity": 3}, "payload identity: expected text or bytes"),
+        ({"identity": "X", "version": "1"}, "payload version: expected a number"),
+        ({"identity": "X", "partition": "eu"}, "payload partition: expected bytes"),
+        ({"identity": "X", "serializer": "json"}, "payload serializer: expected an object with encode and decode"),
+    ],
+)
+def test_a_decorator_that_makes_no_sense_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(LocalError, match=says):
+        payload(**wrong)

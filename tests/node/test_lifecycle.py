@@ -10,6 +10,7 @@ import pytest
 
 from hopline import (
     Actor,
+    ActorError,
     AnswerTimeoutError,
     DeliveryError,
     LocalError,
@@ -23,6 +24,8 @@ from hopline import (
     handler,
     to_message,
 )
+
+from .running import on_loop, soon, started, until
 
 
 class Ask(Payload):
@@ -265,7 +268,7 @@ def test_every_outcome_is_told_to_the_hook() -> None:
             (Outcome.UNROUTABLE, "Told/1", b""),
             (Outcome.DELIVERED, "KINO.EXCEPTION/1", hub),
         ]
-        assert told[2].reason == "nobody handles it"
+        assert told[2].reason == "nobody handles it; its flow waits for Ask/1"
 
     asyncio.run(run())
 
@@ -327,3 +330,97 @@ def test_a_setting_that_makes_no_sense_is_named(name: str) -> None:
     wrong: dict[str, Any] = {name: -1}
     with pytest.raises(LocalError, match=name):
         NodeSettings(**wrong)
+
+
+@on_loop
+async def test_a_stop_that_its_caller_gives_up_goes_through() -> None:
+    node = Node(Gated(), settings=NodeSettings(drain_time=60, stop_grace=0.1))
+    await node.start()
+    promise = node.hub.try_send(Ask(1), callback=Told)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(node.stop(), 0.02)
+    report = await soon(node.stop())
+    assert (report.cancelled_handlers, node.is_running) == (1, False)
+    with pytest.raises(ActorError, match="was stopped before it ended"):
+        await soon(promise)
+    await node.start()
+    await node.stop()
+
+
+@on_loop
+async def test_a_handler_that_stops_its_node_is_told_how() -> None:
+    class Quitter(Actor):
+        @handler
+        async def quit(self, ask: Ask) -> Told:
+            if ask.number:
+                await (node.stop() if ask.number == 1 else node.remove(self))
+            self.stopping = asyncio.create_task(node.stop())
+            return Told(0)
+
+    quitter = Quitter()
+    node = Node(quitter)
+    await node.start()
+    with pytest.raises(ActorError, match=r"asyncio\.create_task\(node\.stop\(\)\)"):
+        await node.hub.send(Ask(1), callback=Told)
+    with pytest.raises(ActorError, match=r"asyncio\.create_task\(node\.remove\(actor\)\)"):
+        await node.hub.send(Ask(2), callback=Told)
+    assert await node.hub.send(Ask(0), callback=Told) == Told(0)
+    assert (await soon(quitter.stopping)).is_clean
+    assert not node.is_running
+
+
+@on_loop
+async def test_starting_a_node_that_stops_waits_and_starts_it_again() -> None:
+    node = Node(Good())
+    await node.start()
+    stopping = asyncio.create_task(node.stop())
+    await asyncio.sleep(0)
+    await node.start()
+    assert stopping.done()
+    assert (await node.hub.send(Ask(1), callback=Told)).number == 2
+    await node.stop()
+
+
+@on_loop
+async def test_what_has_its_receipt_is_handled_however_late() -> None:
+    gated = Gated()
+    async with started(gated, settings=NodeSettings(answer_time=0.02)) as node:
+        for number in range(3):
+            await node.hub.send(Ask(number))
+        await asyncio.sleep(0.05)
+        gated.gate.set()
+        await until(lambda: node.stats().handled == 3)
+        assert node.stats().outcomes[Outcome.EXPIRED] == 0
+
+
+@on_loop
+async def test_a_request_that_would_answer_itself_is_refused() -> None:
+    async with started(Good()) as node:
+        with pytest.raises(LocalError, match="another kind of message than the one that is sent"):
+            await node.hub.send(Ask(1), callback=Ask)
+        with pytest.raises(LocalError, match="an instance of a payload class"):
+            await node.hub.send(Ask, callback=Told)
+        with pytest.raises(LocalError, match="a payload class, a message identifier, or several"):
+            await node.hub.send(Ask(1), callback=Told(1))  # type: ignore[call-overload]
+        with pytest.raises(LocalError, match="at least 1"):
+            node.hub.stream(Ask(1), callback=Told, limit=0)
+        assert node.stats().promised == 0
+
+
+@on_loop
+async def test_a_hub_used_from_a_thread_or_another_loop_says_so() -> None:
+    async with started(Good()) as node:
+        hub = node.hub
+        with pytest.raises(LocalError, match="the node's own event loop"):
+            await asyncio.to_thread(hub.try_send_one_way, Ask(1))
+        with pytest.raises(LocalError, match="the node's own event loop"):
+            await asyncio.to_thread(asyncio.run, hub.send(Ask(1), callback=Told))
+
+
+@on_loop
+async def test_a_closed_stream_sends_nothing() -> None:
+    async with started(Good()) as node:
+        stream = node.hub.stream(Ask(1), callback=Told)
+        stream.close()
+        assert [told async for told in stream] == []
+        assert node.stats().submitted == 0

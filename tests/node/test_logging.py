@@ -53,10 +53,13 @@ def test_records_of_handlers_and_of_hopline_carry_the_correlation_id(caplog: pyt
     assert flows["outside"] == "-"
     assert flows["asked for 1"] == flows["answering 1"] == asks[0].correlation_id.decode()
     assert flows["asked for 2"] == flows["answering 2"] == asks[1].correlation_id.decode()
-    failed = "the handler of Ask/1 in Talkative failed: negative"
+    failed = "the handler of Ask/1 in Talkative failed: ValueError: negative"
     assert flows["asked for -1"] == flows[failed] == asks[2].correlation_id.decode()
     assert flows["blocking"] == blocked.correlation_id.decode()
-    assert flows["Ask/1/nowhere ended as unroutable: nobody handles it"] == unknown.correlation_id.decode()
+    assert (
+        flows["Ask/1/nowhere ended as unroutable: nobody handles it; its flow waits for Told/1"]
+        == unknown.correlation_id.decode()
+    )
 
 
 def test_every_record_of_hopline_says_its_flow_without_a_filter(caplog: pytest.LogCaptureFixture) -> None:

@@ -234,7 +234,7 @@ async def test_4_3_registering_replaces_the_callback_point_that_a_message_had() 
 async def test_4_3_a_message_that_is_its_own_callback_goes_straight_back_to_its_hub() -> None:
     pricer = Pricer()
     async with started(pricer) as node:
-        assert await soon(node.hub.send(Order(5), callback=Order)) == Order(5)
+        assert await soon(node.hub.send(to_message(Order(5)), callback=Order)) == Order(5)
         elsewhere = to_message(Order(6)).with_receiver_node(b"elsewhere")
         assert await soon(node.hub.send(elsewhere, callback=Order)) == Order(6)
     assert pricer.seen == []

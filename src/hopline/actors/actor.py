@@ -37,6 +37,10 @@ class Actor:
 def handler_map(actor: Actor) -> dict[MessageIdentifier, HandlerDefinition]:
     """Give the handlers of an actor by what they handle. Actors of one class share one map."""
     cls, definitions = type(actor), actor.definitions()
+    for name in ("concurrency", "mailbox_capacity"):
+        value = getattr(actor, name)
+        if not (value is None or (isinstance(value, int) and value >= 1)):
+            raise LocalError(f"{cls.__qualname__}.{name}", "at least 1, or None", value)
     is_common = definitions is definitions_of(cls)
     if is_common and (known := cls.__dict__.get("__hopline_handler_map__")) is not None:
         return cast("dict[MessageIdentifier, HandlerDefinition]", known)

@@ -69,6 +69,10 @@ def handler(
     second parameter, when there is one, gets the handler's context. Used several times it handles several messages.
     """
     is_bare = inspect.isfunction(handled)
+    if not (is_bare or handled is None or isinstance(handled, (type, MessageIdentifier))):
+        raise LocalError("handler", "a method, a payload class or a MessageIdentifier", handled)
+    if not (partition is None or isinstance(partition, bytes)):
+        raise LocalError("handler partition", "bytes", partition)
     mark = _Mark(None if is_bare else handled, partition, keep_local, blocking)
 
     def decorate(method: Method) -> Method:
@@ -109,6 +113,8 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
     elif content is None:
         kind = _payload_type(function, annotation)
         content, serializer = kind.of, kind.serializer
+    elif annotation not in (None, Any, content):
+        raise LocalError(function.__qualname__, f"a parameter annotated with {content.__name__} or Message", annotation)
     if mark.blocking and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         raise LocalError(function.__qualname__, "a plain function for blocking=True", "async def")
     definition = HandlerDefinition(
@@ -127,14 +133,15 @@ def _payload_type(function: Callable[..., Any], cls: Any) -> PayloadType:
     try:
         return payload_type(cls)
     except (LocalError, TypeError):
-        expected = "a parameter annotated with a payload class, or @handler(Kind)"
+        expected = "a parameter annotated with one payload class, or @handler(Kind) for each kind"
         raise LocalError(function.__qualname__, expected, cls) from None
 
 
 def _parameters(function: Callable[..., Any]) -> list[Any]:
     """Give the annotations of a method's parameters after self: the content, and the context if there are two."""
-    names = list(inspect.signature(function).parameters)[1:]
-    if not 1 <= len(names) <= 2:
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if not 1 <= len(names) <= 2 or len(names) < len(parameters):
         raise LocalError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
     try:
         hints = typing.get_type_hints(function)

@@ -185,7 +185,12 @@ class ActorHost:
                 returned = self._call(definition, delivery, now)
             except StopIteration as error:  # which no future can hold
                 raise RuntimeError("the handler raised StopIteration") from error
-            return list(returned) if inspect.isgenerator(returned) else returned
+            if not inspect.isgenerator(returned):
+                return returned
+            for one in returned:  # each is sent as it comes, and waits for room here
+                sending = self._send(result(delivery.message, one))
+                asyncio.run_coroutine_threadsafe(sending, self._services.loop).result()
+            return None
 
         return await self._services.loop.run_in_executor(self._services.threads, copy_context().run, call)
 
@@ -249,12 +254,16 @@ class ActorHost:
         message = delivery.message
         if isinstance(error, asyncio.CancelledError):
             error = HandlerCancelledError(f"the handler of {message.identifier} was stopped before it ended")
-        log.error("the handler of %s in %s failed: %s", message.identifier, self.name, error, exc_info=error)
+            log.warning("%s: %s", self.name, error)
         stack = "".join(traceback.format_exception(error)) if self._services.tell_stacks else ""
+        told = ExceptionReport.of(error, stack)
+        if not isinstance(error, HandlerCancelledError):
+            what = f"{told.type_name}: {told.text}"
+            log.error("the handler of %s in %s failed: %s", message.identifier, self.name, what, exc_info=error)
         if message.identifier == EXCEPTION and EXCEPTION not in message.callback_point:
             self._handled(span, error)  # nobody but this handler would get the report
             return
-        report = exception_result(message, ExceptionReport.of(error, stack))
+        report = exception_result(message, told)
         if not self._services.exchange.try_submit(report):
             self._go_on(self._send(report))
         self._handled(span, error)
@@ -307,6 +316,10 @@ class ActorHost:
     def close(self) -> list[Delivery]:
         """Take no more messages, and give those that nobody will handle here."""
         return self._mailbox.close()
+
+    def runs(self, task: asyncio.Task[Any] | None) -> bool:
+        """Tell whether a task is one of this actor's handlers."""
+        return task is not None and task in (self._tasks or ())
 
     async def stop(self, grace: float) -> int:
         """Cancel what still runs, wait a little for it to end, and tell how many handlers were cancelled."""

@@ -39,9 +39,9 @@ class Expectation(msgspec.Struct, frozen=True):
             return _of_type(callback)
         if callback is None:
             return _RECEIPT
-        wanted = [callback] if isinstance(callback, MessageIdentifier) else list(callback)
-        if not wanted:
-            raise LocalError("callback", "at least one kind of message", callback)
+        wanted: object = [callback] if isinstance(callback, MessageIdentifier) else callback
+        if not (isinstance(wanted, Sequence) and wanted):
+            raise LocalError("callback", "a payload class, a message identifier, or several of these", callback)
         return _expectation(wanted)
 
     def read(self, reply: Message | HoplineError) -> Any:

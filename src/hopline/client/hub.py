@@ -114,6 +114,10 @@ class MessageHub:
     ) -> Promise[Message]: ...
     @overload
     def try_send(
+        self, content: object, *, callback: tuple[type[First], type[Second]], timeout: Timeout = None
+    ) -> Promise[First | Second]: ...
+    @overload
+    def try_send(
         self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
     ) -> Promise[Any]: ...
     def try_send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Promise[Any]:
@@ -156,6 +160,15 @@ class MessageHub:
         self,
         content: object,
         *,
+        callback: tuple[type[First], type[Second]],
+        timeout: Timeout = None,
+        limit: int | None = None,
+    ) -> Stream[First | Second]: ...
+    @overload
+    def stream(
+        self,
+        content: object,
+        *,
         callback: Sequence[type | MessageIdentifier],
         timeout: Timeout = None,
         limit: int | None = None,
@@ -165,6 +178,8 @@ class MessageHub:
     ) -> Stream[Any]:
         """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
         expectation = Expectation.of(callback)
+        if not (limit is None or limit >= 1):
+            raise LocalError("limit", "at least 1", limit)
         message = self._message(content, Distribution.BROADCAST)
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
@@ -205,6 +220,8 @@ class MessageHub:
             if timeout is not None:
                 seconds = self._seconds(timeout, 0)
                 ttl_ticks = _ticks(seconds)
+            if callback is None:  # who has the receipt waits no longer, but the message is to be handled
+                ttl_ticks = 0
             message = self._request(content, expectation, key, ttl_ticks)
         promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop, self._forget)
         self._expect(promise, seconds)
@@ -214,7 +231,9 @@ class MessageHub:
         """Make the message of a request in one go, which is what nearly everyone sends."""
         kind = payload_type(type(content))
         identifier = kind.identifier
-        message = Message(
+        if identifier in expectation.kinds:  # by the protocol's rule it would come straight back, unseen by any actor
+            raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
+        return Message(
             identity=identifier.identity,
             version=identifier.version,
             partition=identifier.partition,
@@ -226,9 +245,6 @@ class MessageHub:
             callback_receiver_identity=self.identity,
             callback_receiver_node_identity=self._node_identity,
         )
-        if identifier in expectation.kinds:
-            return self._addressed(message, expectation, key)
-        return message
 
     def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
         return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
@@ -237,10 +253,10 @@ class MessageHub:
         """Tell how long to wait: as asked, else as long as the message lives, else as the node is set."""
         if timeout is None:
             return ttl_ticks / TICKS_PER_SECOND if ttl_ticks else self._answer_time
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        if not seconds >= 0:
+        seconds: Any = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        if not (isinstance(seconds, (int, float)) and seconds >= 0):
             raise LocalError("timeout", "seconds, not below zero", timeout)
-        return seconds
+        return float(seconds)
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -286,6 +302,13 @@ class MessageHub:
     def _require_open(self) -> None:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
+        try:
+            loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        if loop is not self._loop:
+            advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
+            raise LocalError("hub", f"a call on {advice}", loop)
 
     def close(self, error: HoplineError) -> int:
         """Fail whatever is still waited for, and tell how much that was."""

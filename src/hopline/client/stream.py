@@ -96,7 +96,7 @@ class Stream(Generic[Answer]):
         return self
 
     async def __anext__(self) -> Answer:
-        if self._start is not None:
+        if self._start is not None and self._left:
             start, self._start = self._start, None
             await start(self._gathering)
         while self._left:
@@ -109,7 +109,7 @@ class Stream(Generic[Answer]):
                 return answer
             except (ActorError, PayloadError) as error:
                 if len(self.errors) < ERRORS_KEPT:
-                    self.errors.append(error)
+                    self.errors.append(error.with_traceback(None))  # which would hold on to this very stream
             except HoplineError:
                 self.close()
                 raise

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -37,15 +37,39 @@ class PayloadType(msgspec.Struct, frozen=True):
     of: type  # the class that says it, for what is derived from it does not
 
 
+@overload
+def payload(identity: Kind) -> Kind: ...
+@overload
 def payload(
     identity: str | bytes,
     *,
     version: Version = 1,
     partition: bytes = b"",
     serializer: Serializer = MSGPACK,
-) -> Callable[[Kind], Kind]:
-    """Make a class a payload: any class that the serializer can write, of any library."""
+) -> Callable[[Kind], Kind]: ...
+def payload(
+    identity: Any,
+    *,
+    version: Version = 1,
+    partition: bytes = b"",
+    serializer: Serializer = MSGPACK,
+) -> Any:
+    """Make a class a payload: any class that the serializer can write, of any library.
+
+    Bare, ``@payload`` takes the name of the class for its identity.
+    """
+    if isinstance(identity, type):
+        return payload(identity.__name__)(identity)
     name = identity.encode() if isinstance(identity, str) else identity
+    for field, value, kinds, expected in (
+        ("identity", name, bytes, "text or bytes"),
+        ("version", version, (int, bytes), "a number"),
+        ("partition", partition, bytes, "bytes"),
+    ):
+        if not isinstance(value, kinds):
+            raise LocalError(f"payload {field}", expected, value)
+    if not (hasattr(serializer, "encode") and hasattr(serializer, "decode")) or isinstance(serializer, str):
+        raise LocalError("payload serializer", "an object with encode and decode", serializer)
     identifier = MessageIdentifier(name, version, partition)
 
     def mark(cls: Kind) -> Kind:
@@ -56,7 +80,10 @@ def payload(
 
 
 class Payload(msgspec.Struct):
-    """A payload that needs no decorator: its identity is the name of its class, its version 1."""
+    """A payload that needs no decorator: its identity is the name of its class, its version 1.
+
+    Two classes of one name are one message: give one of them another name with the decorator.
+    """
 
 
 def payload_type(cls: type) -> PayloadType:
@@ -67,8 +94,10 @@ def payload_type(cls: type) -> PayloadType:
     found: PayloadType | None = getattr(cls, _MARK, None)
     if found is not None and found.of is cls:
         return found
+    if issubclass(cls, type):
+        raise LocalError("payload", "an instance of a payload class, not the class itself", cls)
     if cls is Payload or not issubclass(cls, Payload):
-        raise LocalError("payload", "a class with the decorator @payload", cls)
+        raise LocalError("payload", "a class derived from Payload, or with the decorator @payload", cls)
     return payload_type(payload(cls.__name__)(cls))
 
 

@@ -83,6 +83,7 @@ class _Running:
         )
         self.hosts: dict[bytes, ActorHost] = {}
         self.stopping: asyncio.Future[StopReport] | None = None
+        self.ending: asyncio.Future[None] | None = None
 
     def new_hub(self, node: Node) -> MessageHub:
         hub = MessageHub(
@@ -126,6 +127,9 @@ class Node:
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
     ) -> None:
+        for name, value, kind in (("identity", identity, bytes), ("settings", settings, NodeSettings)):
+            if not (value is None or isinstance(value, kind)):
+                raise LocalError(f"node {name}", f"{kind.__name__}, or nothing", value)
         self.identity = new_node_identity() if identity is None else identity
         self.uri = uri
         self.settings = settings or NodeSettings()
@@ -144,6 +148,8 @@ class Node:
 
     async def start(self) -> None:
         """Start the node, and with it its actors; one that runs stays as it is."""
+        if self._running is not None and self._running.stopping is not None:
+            await asyncio.shield(self._running.stopping)
         if self._running is None:
             self._running = _Running(self)
             for actor in self._actors.values():
@@ -157,28 +163,17 @@ class Node:
         running = self._running
         if running is None:
             return StopReport()
-        if running.stopping is not None:  # somebody stops it already
-            return await asyncio.shield(running.stopping)
-        running.stopping = asyncio.get_running_loop().create_future()
-        report = StopReport()
-        try:
-            seconds = self.settings.drain_time if drain_time is None else drain_time
-            await self._drain(running, seconds)
-            report = await self._end(running)
-        finally:
-            self._final_stats = self._count(running)
-            self._running = None
-            running.stopping.set_result(report)
-            running.deadlines.close()
-            running.threads.shutdown(wait=False, cancel_futures=True)
-        if not report.is_clean:
-            log.warning(
-                "the node stopped with %d messages failed, %d handlers cancelled, %d answers missing",
-                report.failed_messages,
-                report.cancelled_handlers,
-                report.failed_promises,
-            )
-        return report
+        if any(host.runs(asyncio.current_task()) for host in running.hosts.values()):
+            advice = "a call from outside its handlers, which it would wait for: asyncio.create_task(node.stop())"
+            raise LocalError("stop", advice, "a call from a handler")
+        if running.stopping is None:
+            running.stopping = asyncio.get_running_loop().create_future()
+            try:
+                await self._drain(running, self.settings.drain_time if drain_time is None else drain_time)
+            finally:
+                # Whoever waits for this may give up, but a node does not stop half-way.
+                running.ending = asyncio.ensure_future(self._end(running, running.stopping))
+        return await asyncio.shield(running.stopping)
 
     async def _drain(self, running: _Running, seconds: float) -> None:
         try:
@@ -187,7 +182,25 @@ class Node:
         except TimeoutError:
             pass
 
-    async def _end(self, running: _Running) -> StopReport:
+    async def _end(self, running: _Running, stopped: asyncio.Future[StopReport]) -> None:
+        report = StopReport()
+        try:
+            report = await self._fail_the_rest(running)
+        finally:
+            running.deadlines.close()
+            running.threads.shutdown(wait=False, cancel_futures=True)
+            self._final_stats = self._count(running)
+            self._running = None
+            stopped.set_result(report)
+        if not report.is_clean:
+            log.warning(
+                "the node stopped with %d messages failed, %d handlers cancelled, %d answers missing",
+                report.failed_messages,
+                report.cancelled_handlers,
+                report.failed_promises,
+            )
+
+    async def _fail_the_rest(self, running: _Running) -> StopReport:
         failed, cancelled = await running.router.fail_what_waits(), 0
         for host in running.hosts.values():
             left = host.close()
@@ -270,11 +283,16 @@ class Node:
 
         Handlers that are under way may end, for so many seconds.
         """
-        if self._actors.pop(actor.identity, None) is None:
+        if actor.identity not in self._actors:
             raise LocalError("actor", "an actor of this node", actor)
         running = self._running
         if running is None:
+            del self._actors[actor.identity]
             return
+        if running.hosts[actor.identity].runs(asyncio.current_task()):
+            advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
+            raise LocalError("remove", advice, "a call from a handler")
+        del self._actors[actor.identity]
         host = running.hosts.pop(actor.identity)
         running.router.remove(host.identity, host.close())
         try:

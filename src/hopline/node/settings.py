@@ -29,8 +29,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             at_least = 0 if name.endswith(("_time", "_grace")) or name in _MAY_BE_ZERO else 1
-            if not value >= at_least and not isinstance(value, bool):
-                raise LocalError(name, f"at least {at_least}", value)
+            if not (isinstance(value, (int, float)) and (isinstance(value, bool) or value >= at_least)):
+                raise LocalError(name, f"a number, at least {at_least}", value)
 
 
 _MAY_BE_ZERO = frozenset({"parked_messages", "waiting_for_room", "slow_handler", "hop_limit"})
