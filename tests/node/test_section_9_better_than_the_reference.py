@@ -27,9 +27,8 @@ from hopline import (
     handler,
     to_message,
 )
-from hopline.actors import Mailbox
 from hopline.message import EXCEPTION
-from hopline.routing import Delivery, ExternalTable
+from hopline.routing import ExternalTable
 
 from .links import Network, advertised, introduce, uri_of
 from .orders import Failing, Gated, Invoice, Listener, News, OneByOne, Order, Price, Pricer, Saying
@@ -362,14 +361,19 @@ async def test_9_21_a_stream_that_nobody_reads_holds_only_so_many_answers() -> N
 
 @on_loop
 async def test_9_21_a_sender_that_gives_up_while_room_is_made_is_cancelled_and_nothing_else() -> None:
-    mailbox = Mailbox(1)
-    mailbox.offer(Delivery(Message(b"News"), 0.0))
-    waiting = asyncio.create_task(mailbox.room())
-    await turns(2)
-    waiting.cancel()
-    mailbox.take()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
+    actor = OneByOne()
+    async with started(actor) as node:
+        await node.hub.send_one_way(Order(0))
+        await until(lambda: actor.started)
+        await node.hub.send_one_way(Order(1))
+        waiting = [asyncio.create_task(node.hub.send_one_way(Order(sku))) for sku in (2, 3)]
+        await turns(2)
+        actor.gate.set()
+        waiting[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting[0]
+        await soon(waiting[1])
+        await until(lambda: actor.ended == 3)
 
 
 # -- 24, 25, 26 promises and threads -----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from hopline.actors.flow import current_message
 from hopline.actors.handler import HandlerDefinition, handler
 from hopline.actors.host import ActorHost, HandlerCancelledError
 from hopline.actors.log import CorrelationFilter, flow_log
-from hopline.actors.mailbox import Mailbox
 from hopline.actors.results import exception_result, receipt, result
 from hopline.actors.services import HandlerSpan, Services, Telemetry
 
@@ -18,7 +17,6 @@ __all__ = [
     "HandlerContext",
     "HandlerDefinition",
     "HandlerSpan",
-    "Mailbox",
     "Services",
     "Telemetry",
     "current_message",

@@ -32,7 +32,9 @@ class HandlerContext:
 
     async def send(self, content: object) -> None:
         """Send a payload or message as a result of this one, now; wait for room."""
-        await self._services.exchange.submit(result(self.message, content))
+        place = self._services.exchange.submit(result(self.message, content))
+        if place is not None:
+            await place.wait()
 
     def try_send(self, content: object) -> None:
         """Send as `send` does, but raise `NoRoomError` instead of waiting; for plain functions."""

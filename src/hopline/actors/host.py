@@ -11,6 +11,7 @@ import functools
 import inspect
 import sys
 import traceback
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Hashable, Iterator
 from contextlib import aclosing, nullcontext
 from contextvars import copy_context
@@ -20,11 +21,10 @@ from hopline.actors.actor import Actor
 from hopline.actors.flow import current_message
 from hopline.actors.handler import HandlerDefinition
 from hopline.actors.log import flow_log
-from hopline.actors.mailbox import Mailbox
 from hopline.actors.results import exception_result, result
-from hopline.actors.services import HandlerSpan, Services
+from hopline.actors.services import HandlerSpan, Services, Telemetry
 from hopline.message import EXCEPTION, ExceptionReport, HoplineError, LocalError, Message, MessageIdentifier
-from hopline.routing import NO_DEADLINE, Delivery, Outcome, remaining_ticks
+from hopline.routing import NO_DEADLINE, Delivery, Outcome, Place, remaining_ticks
 
 log = flow_log("hopline.actors")
 
@@ -34,7 +34,6 @@ TURN_MESSAGES = 256
 # After how many results of a flooding handler the others get their turn.
 RESULTS_AT_ONCE = 64
 
-_HANDLER_ERRORS = (Exception, asyncio.CancelledError)
 _EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
@@ -52,10 +51,11 @@ class ActorHost:
     """Where one actor lives on a node."""
 
     __slots__ = (
+        "_capacity",
         "_concurrency",
+        "_deliveries",
         "_handlers",
         "_idle",
-        "_mailbox",
         "_running",
         "_scheduled",
         "_services",
@@ -73,7 +73,8 @@ class ActorHost:
         self.identity = actor.identity
         self._services = services
         self._handlers = definitions
-        self._mailbox = Mailbox(actor.mailbox_capacity or services.mailbox_capacity)
+        self._capacity = actor.mailbox_capacity or services.mailbox_capacity
+        self._deliveries: deque[Delivery] = deque()  # the mailbox
         self._concurrency = actor.concurrency or services.concurrency
         self._running = 0  # handlers that are under way in a task
         self._scheduled = False
@@ -88,7 +89,7 @@ class ActorHost:
     @property
     def waiting(self) -> int:
         """How many messages wait in the mailbox."""
-        return len(self._mailbox)
+        return len(self._deliveries)
 
     @property
     def running(self) -> int:
@@ -99,15 +100,12 @@ class ActorHost:
 
     def offer(self, delivery: Delivery) -> bool:
         """Put a delivery into the mailbox, unless it is full."""
-        if not self._mailbox.offer(delivery):
+        if len(self._deliveries) >= self._capacity:
             return False
+        self._deliveries.append(delivery)
         if not self._scheduled:
             self._schedule()
         return True
-
-    async def room(self) -> None:
-        """Wait until there may be room in the mailbox."""
-        await self._mailbox.room()
 
     def _schedule(self) -> None:
         if self._running < self._concurrency:
@@ -117,26 +115,31 @@ class ActorHost:
     def _take_turn(self) -> None:
         """Handle what waits, for a while; then the others."""
         self._scheduled = False
-        mailbox, clock, slow_handler = self._mailbox, self._services.exchange.clock, self._services.slow_handler
-        deliveries = mailbox.deliveries
+        exchange, deliveries = self._services.exchange, self._deliveries
+        clock, slow_handler, full = exchange.clock, self._services.slow_handler, self._capacity
         now = clock()
         turn_ends = now + TURN_SECONDS
-        for _ in range(TURN_MESSAGES):
-            if not deliveries or self._running >= self._concurrency or now > turn_ends:
-                break
-            delivery = mailbox.take()
-            if delivery.deadline <= now:
-                self._services.exchange.ended(delivery, Outcome.EXPIRED, "its lifetime was over in the mailbox")
-            else:
-                # In a context of its own: what one handler sets, others do not see.
-                self._services.base_context.copy().run(self._handle, delivery, now)
-                since, now = now, clock()
-                if now - since > slow_handler:
-                    self._warn_of_slow(delivery.message, now - since)
-        if deliveries and not self._scheduled:
-            self._schedule()
-        elif self._idle is not None:
-            self._tell_if_idle()
+        try:
+            for _ in range(TURN_MESSAGES):
+                if not deliveries or self._running >= self._concurrency or now > turn_ends:
+                    break
+                waited = len(deliveries)
+                delivery = deliveries.popleft()
+                if waited >= full:
+                    exchange.room_made(self.identity, self._handlers)
+                if delivery.deadline <= now:
+                    exchange.ended(delivery, Outcome.EXPIRED, "its lifetime was over in the mailbox")
+                else:
+                    # In a context of its own: what one handler sets, others do not see.
+                    self._services.base_context.copy().run(self._handle, delivery, now)
+                    since, now = now, clock()
+                    if now - since > slow_handler:
+                        self._warn_of_slow(delivery.message, now - since)
+        finally:  # whatever happened, the others in the mailbox are not to wait for ever
+            if deliveries and not self._scheduled:
+                self._schedule()
+            elif self._idle is not None:
+                self._tell_if_idle()
 
     # -- running handlers --------------------------------------------------------------------------------------------
 
@@ -146,9 +149,7 @@ class ActorHost:
         services.exchange.delivered(delivery, self.identity)
         current_message.set(message)
         definition = self._handlers.get(message.identifier)
-        span = None
-        if services.telemetry is not None:
-            span = services.telemetry.begin(delivery, self.name if definition is None else definition.name)
+        span = None if services.telemetry is None else self._begin_span(services.telemetry, delivery, definition)
         try:
             if definition is None:
                 raise LocalError(self.name, "a message that it handles", str(message.identifier))
@@ -160,11 +161,23 @@ class ActorHost:
                 self._handled(span, None)
             else:
                 self._go_on(self._finish(delivery, span, returned))
-        except _HANDLER_ERRORS as error:
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._fail(delivery, span, error)
+            raise
+        except BaseException as error:  # an extension's panic is no Exception, and no reason to leave a caller waiting
             self._fail(delivery, span, error)
         finally:
             if span is not None:
                 span.detach()
+
+    def _begin_span(
+        self, telemetry: Telemetry, delivery: Delivery, definition: HandlerDefinition | None
+    ) -> HandlerSpan | None:
+        try:
+            return telemetry.begin(delivery, self.name if definition is None else definition.name)
+        except Exception:
+            log.exception("telemetry failed", flow=delivery.message)
+            return None
 
     def _call(self, definition: HandlerDefinition, delivery: Delivery, now: float) -> Any:
         message = delivery.message
@@ -207,10 +220,7 @@ class ActorHost:
             return True
         if _takes_time(returned.__class__):
             return False
-        answer = result(message, returned)
-        if self._services.exchange.try_submit(answer):
-            return True
-        self._go_on(self._send(answer))
+        self._send_soon(result(message, returned))
         return True
 
     async def _finish(self, delivery: Delivery, span: HandlerSpan | None, returned: Any) -> None:
@@ -219,7 +229,12 @@ class ActorHost:
             while isinstance(returned, Awaitable):
                 returned = await returned
             await self._send_all(delivery.message, returned)
-        except _HANDLER_ERRORS as error:
+        except GeneratorExit:  # nobody runs this any more
+            raise
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._fail(delivery, span, error)
+            raise
+        except BaseException as error:
             self._fail(delivery, span, error)
         else:
             self._handled(span, None)
@@ -227,27 +242,42 @@ class ActorHost:
     async def _send_all(self, message: Message, returned: Any) -> None:
         if isinstance(returned, AsyncIterator):
             async with aclosing(returned) if isinstance(returned, AsyncGenerator) else nullcontext():
+                count = 0
                 async for one in returned:
-                    await self._send(result(message, one))
+                    count += 1
+                    await self._send_in_turn(result(message, one), count)
         elif isinstance(returned, Iterator):
             for count, one in enumerate(returned, 1):
-                await self._send(result(message, one))
-                if not count % RESULTS_AT_ONCE:
-                    await asyncio.sleep(0)
+                await self._send_in_turn(result(message, one), count)
         elif type(returned) in (list, tuple):
-            for answer in [result(message, one) for one in returned]:  # all of them make sense, or none is sent
-                await self._send(answer)
+            answers = [result(message, one) for one in returned]  # all of them make sense, or none is sent
+            for count, answer in enumerate(answers, 1):
+                await self._send_in_turn(answer, count)
         elif returned is not None:
             await self._send(result(message, returned))
 
+    async def _send_in_turn(self, message: Message, count: int) -> None:
+        await self._send(message)
+        if not count % RESULTS_AT_ONCE:
+            await asyncio.sleep(0)
+
+    def _send_soon(self, message: Message) -> None:
+        """Send now, or wait for room in a task. The place in the queue is taken now in any case."""
+        place = self._services.exchange.submit(message)
+        if place is not None:
+            self._go_on(self._wait_for_room(message, place))
+
     async def _send(self, message: Message) -> None:
-        exchange = self._services.exchange
-        if not exchange.try_submit(message):
-            try:
-                await exchange.submit(message)
-            except asyncio.CancelledError:
-                exchange.abandoned(message, "its sender was stopped while it waited for room")
-                raise
+        place = self._services.exchange.submit(message)
+        if place is not None:
+            await self._wait_for_room(message, place)
+
+    async def _wait_for_room(self, message: Message, place: Place) -> None:
+        try:
+            await place.wait()
+        finally:
+            if place.is_withdrawn:
+                self._services.exchange.abandoned(message, "its sender was stopped while it waited for room")
 
     def _fail(self, delivery: Delivery, span: HandlerSpan | None, error: BaseException) -> None:
         """Tell the caller, or whoever handles exceptions, that the handler failed."""
@@ -263,15 +293,16 @@ class ActorHost:
         if message.identifier == EXCEPTION and EXCEPTION not in message.callback_point:
             self._handled(span, error)  # nobody but this handler would get the report
             return
-        report = exception_result(message, told)
-        if not self._services.exchange.try_submit(report):
-            self._go_on(self._send(report))
+        self._send_soon(exception_result(message, told))
         self._handled(span, error)
 
     def _handled(self, span: HandlerSpan | None, error: BaseException | None) -> None:
         self._services.exchange.handled(error)
         if span is not None:
-            span.end(error)
+            try:
+                span.end(error)
+            except Exception:
+                log.exception("telemetry failed")
 
     # -- tasks, and their end ----------------------------------------------------------------------------------------
 
@@ -293,14 +324,14 @@ class ActorHost:
             self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: a task of its host failed: %s", self.name, error, exc_info=error)
-        if self._mailbox and not self._scheduled:
+        if self._deliveries and not self._scheduled:
             self._schedule()
         elif self._idle is not None:
             self._tell_if_idle()
 
     def is_idle(self) -> bool:
         """Tell whether nothing waits and nothing runs."""
-        return not (self._mailbox or self._running or self._scheduled)
+        return not (self._deliveries or self._running or self._scheduled)
 
     def _tell_if_idle(self) -> None:
         if self._idle is not None and not self._idle.done() and self.is_idle():
@@ -315,7 +346,10 @@ class ActorHost:
 
     def close(self) -> list[Delivery]:
         """Take no more messages, and give those that nobody will handle here."""
-        return self._mailbox.close()
+        left = list(self._deliveries)
+        self._deliveries.clear()
+        self._capacity = 0
+        return left
 
     def runs(self, task: asyncio.Task[Any] | None) -> bool:
         """Tell whether a task is one of this actor's handlers."""
@@ -325,11 +359,15 @@ class ActorHost:
         """Cancel what still runs, wait a little for it to end, and tell how many handlers were cancelled."""
         if self._tasks:
             await asyncio.sleep(0)  # one that was just made must begin, else it can tell nobody
-        tasks = list(self._tasks or ())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, stubborn = await asyncio.wait(tasks, timeout=grace)
-            if stubborn:
-                log.warning("%s: %d handlers do not stop", self.name, len(stubborn))
-        return len(tasks)
+        cancelled: dict[asyncio.Task[None], None] = {}
+        ends = self._services.loop.time() + grace
+        # What is cancelled may still have to tell its caller, in a task that waits for room: that is cancelled too.
+        while tasks := [task for task in self._tasks or () if task not in cancelled]:
+            cancelled |= dict.fromkeys(tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=max(0.0, ends - self._services.loop.time()))
+            await asyncio.sleep(0)  # what they made begins
+        if stubborn := [task for task in cancelled if not task.done()]:
+            log.warning("%s: %d handlers do not stop", self.name, len(stubborn))
+        return len(cancelled)

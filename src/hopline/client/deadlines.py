@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 TICK = 1 / 128  # seconds; what a deadline may be late by
+FAR = 60.0  # seconds; a tick that is nearer keeps its timer even when nobody needs it, for more may come
 
 
 class Expiring(Protocol):
@@ -34,7 +35,7 @@ class Deadlines:
         """Set a deadline, and give its tick, by which it can be taken back."""
         tick = math.ceil(when / TICK)
         due = self._ticks.get(tick)
-        if due is None:  # its timer stays until then even if all are taken back: more may come
+        if due is None:
             due = self._ticks[tick] = {}
             self._timers[tick] = self._loop.call_later(max(0.0, tick * TICK - self._clock()), self._expire, tick)
         due[expiring] = None
@@ -45,11 +46,17 @@ class Deadlines:
         due = self._ticks.get(tick)
         if due is not None:
             due.pop(expiring, None)
+            if not due and tick * TICK - self._clock() > FAR:  # else long waits that ended early would pile up
+                del self._ticks[tick]
+                self._timers.pop(tick).cancel()
 
     def _expire(self, tick: int) -> None:
         del self._timers[tick]
         for expiring in self._ticks.pop(tick):
-            expiring.expire()
+            try:
+                expiring.expire()
+            except Exception as error:  # the others of this tick have a right to theirs
+                self._loop.call_exception_handler({"message": "a deadline could not be kept", "exception": error})
 
     def close(self) -> None:
         """Drop every deadline."""

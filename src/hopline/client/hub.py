@@ -34,6 +34,7 @@ Second = TypeVar("Second")
 Timeout = float | timedelta | None
 
 _LONGEST_LIFETIME = (1 << 63) - 1
+_LONGEST_WAIT = 1e9  # seconds; who says more means for ever
 
 
 class MessageHub:
@@ -98,8 +99,9 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            if not self._exchange.try_submit(promise.message):
-                await self._exchange.submit(promise.message, promise.seconds)
+            place = self._exchange.submit(promise.message, promise.seconds)
+            if place is not None:
+                await place.wait()
             return await promise
         finally:
             self._forget(promise)
@@ -133,9 +135,9 @@ class MessageHub:
 
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
-        message = self._message(content)
-        if not self._exchange.try_submit(message):
-            await self._exchange.submit(message)
+        place = self._exchange.submit(self._message(content))
+        if place is not None:
+            await place.wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
@@ -146,6 +148,7 @@ class MessageHub:
     async def broadcast(self, content: object) -> None:
         """Send to every actor that handles it, on every node, and want no answer."""
         await self.send_one_way(self._message(content, Distribution.BROADCAST))
+        await asyncio.sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
 
     @overload
     def stream(
@@ -190,7 +193,7 @@ class MessageHub:
             self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
             self._expect(gathering, seconds)
-            await self._exchange.submit(addressed, seconds)
+            self._exchange.submit(addressed, seconds)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -256,7 +259,7 @@ class MessageHub:
         seconds: Any = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not (isinstance(seconds, (int, float)) and seconds >= 0):
             raise LocalError("timeout", "seconds, not below zero", timeout)
-        return float(seconds)
+        return float(seconds) if seconds <= _LONGEST_WAIT else NO_DEADLINE
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -294,9 +297,6 @@ class MessageHub:
             None,
         )
 
-    async def room(self) -> None:
-        """Wait for nothing: a hub always has room."""
-
     # -- ending ------------------------------------------------------------------------------------------------------
 
     def _require_open(self) -> None:
@@ -316,7 +316,7 @@ class MessageHub:
         left = list(self._waiting.values())
         for waiting in left:
             self._forget(waiting)
-            waiting.fail(error)
+            waiting.fail(type(error)(*error.args))  # each raises its own: a traceback grows with every raise
         return len(left)
 
 

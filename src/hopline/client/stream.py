@@ -62,8 +62,9 @@ class Gathering:
         while not self.arrived:
             if self.is_over:
                 return None
-            self._wake = asyncio.get_running_loop().create_future()
-            await self._wake
+            if self._wake is None or self._wake.done():
+                self._wake = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._wake)  # several may read
         return self.arrived.popleft()
 
 
@@ -98,7 +99,11 @@ class Stream(Generic[Answer]):
     async def __anext__(self) -> Answer:
         if self._start is not None and self._left:
             start, self._start = self._start, None
-            await start(self._gathering)
+            try:
+                await start(self._gathering)
+            except BaseException:
+                self.close()
+                raise
         while self._left:
             reply = await self._gathering.next()
             if reply is None:

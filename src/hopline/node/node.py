@@ -82,6 +82,7 @@ class _Running:
             hub=self.hub,
         )
         self.hosts: dict[bytes, ActorHost] = {}
+        self.leaving: list[ActorHost] = []  # of actors that were removed and still do something
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
 
@@ -201,14 +202,14 @@ class Node:
             )
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
-        failed, cancelled = await running.router.fail_what_waits(), 0
-        for host in running.hosts.values():
+        failed = running.router.fail_what_waits()
+        hosts = [*running.hosts.values(), *running.leaving]
+        for host in hosts:
             left = host.close()
             failed += len(left)
             running.router.close(host.identity, left)
-        for host in running.hosts.values():
-            cancelled += await host.stop(self.settings.stop_grace)
-        failed += await running.router.fail_what_waits()  # what the last handlers sent
+        cancelled = sum(await asyncio.gather(*(host.stop(self.settings.stop_grace) for host in hosts)))
+        failed += running.router.fail_what_waits()  # what the last handlers sent
         error = NotRunningError("the node stopped before the answer came")
         return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
 
@@ -295,11 +296,14 @@ class Node:
         del self._actors[actor.identity]
         host = running.hosts.pop(actor.identity)
         running.router.remove(host.identity, host.close())
+        running.leaving.append(host)
         try:
             async with asyncio.timeout(self.settings.drain_time if drain_time is None else drain_time):
                 await host.idle()
         except TimeoutError:
             await host.stop(self.settings.stop_grace)
+        finally:
+            running.leaving.remove(host)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 

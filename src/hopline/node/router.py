@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from hopline.actors import exception_result, flow_log, receipt
 from hopline.client import Deadlines
@@ -23,8 +22,8 @@ from hopline.node.ledger import Ledger
 from hopline.node.links import Connect, Link
 from hopline.node.parking import Parking
 from hopline.node.settings import NodeSettings
-from hopline.node.telemetry import Telemetry
-from hopline.node.waiting import WaitingRoom, destination
+from hopline.node.telemetry import ProducerSpan, Telemetry
+from hopline.node.waiting import Place, WaitingRoom, destination
 from hopline.routing import (
     NO_DEADLINE,
     TICKS_PER_SECOND,
@@ -44,14 +43,6 @@ log = flow_log("hopline.router")
 _NOBODY: frozenset[bytes] = frozenset()
 _NO_ROOM_FOR_COPY = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
 _OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
-
-
-class Obstacle(Protocol):
-    """A receiver without room."""
-
-    def room(self) -> Awaitable[None]:
-        """Wait until there may be room."""
-        ...
 
 
 class Router:
@@ -83,15 +74,15 @@ class Router:
         self._ports: dict[bytes, Port] = {}
         self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
-        self._waiting_room = WaitingRoom(
-            settings.waiting_for_room, self._wait_its_turn, self.ended, self._tell_of_change
-        )
+        self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
+        self._watched_links: dict[bytes, asyncio.Task[None]] = {}
+        self._is_looking = False
         self._change: asyncio.Future[None] | None = None  # what waits has become less
 
     @property
     def waiting(self) -> int:
         """How many messages are parked or wait for room, besides those in the mailboxes."""
-        return len(self._parking) + len(self._waiting_room)
+        return len(self._parking) + self._waiting_room.owned
 
     # -- what lives where ----------------------------------------------------------------------------------------------
 
@@ -107,6 +98,7 @@ class Router:
         for identifier, keep_local in handled.items():
             self._tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
         self._look_again(self._tables.node_identity, port.identity, *handled)
+        self.room_made(port.identity, handled)
 
     def remove(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
@@ -140,6 +132,7 @@ class Router:
             self._links.pop(node, None)  # it moved
         external.add(node, uri, receiver, identifier)
         self._look_again(node, receiver, *(() if identifier is None else (identifier,)))
+        self._waiting_room.serve_all()
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         """Note that a receiver on another node is gone, or handles a message no longer."""
@@ -155,6 +148,10 @@ class Router:
     def _disconnect(self, node: bytes) -> None:
         self._links.pop(node, None)
         self._tables.balance.forget(node)
+        watch = self._watched_links.pop(node, None)
+        if watch is not None:
+            watch.cancel()
+        self._waiting_room.serve_all()
 
     def _look_again(self, *found: bytes | MessageIdentifier) -> None:
         if self._parking:
@@ -170,23 +167,34 @@ class Router:
         span = None if self._telemetry is None else self._telemetry.producing(message)
         now, ttl_ticks = self.clock(), message.ttl_ticks
         deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-        if self._route(Delivery(message, now, deadline, None if span is None else span.origin)) is not None:
+        delivery = Delivery(message, now, deadline, None if span is None else span.origin)
+        if self._waiting_room.queues and self._must_wait(message):
             return False
-        if span is not None:
-            span.end()
-        self.ledger.submitted += 1
+        if not self._route(delivery):
+            return False
+        self._submitted(span)
         return True
 
-    async def submit(self, message: Message, within: float = NO_DEADLINE) -> None:
-        """Take a message from a hub or actor of this node; wait for room, for a bounded time."""
+    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
+        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
         span = None if self._telemetry is None else self._telemetry.producing(message)
         delivery = self._delivery(message, None if span is None else span.origin)
-        ended = await self._wait_for_room(delivery, within)
+        if not self._must_wait(message) and self._route(delivery):
+            self._submitted(span)
+            return None
+        if span is not None:
+            span.end()
+        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
+        return self._waiting_room.add(destination(message), delivery, until, _NOBODY, submitted=True)
+
+    def _submitted(self, span: ProducerSpan | None) -> None:
         self.ledger.submitted += 1
         if span is not None:
             span.end()
-        if ended is not None:
-            self.ended(delivery, *ended)
+
+    def _must_wait(self, message: Message) -> bool:
+        """Tell whether others came before: nobody is overtaken by a message for the same destination."""
+        return destination(message) in self._waiting_room.queues and message.distribution != Distribution.BROADCAST
 
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
@@ -220,52 +228,52 @@ class Router:
 
     # -- routing them --------------------------------------------------------------------------------------------------
 
-    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> Obstacle | None:
-        """Hand a delivery to whoever gets it. Gives what stands in the way: then nothing happened yet."""
-        decision = decide(delivery.message, self._tables, unreachable=unreachable)
-        local = decision.local
-        if len(local) == 1 and not decision.remote:
-            obstacle = self._hand_over(delivery, self._ports[local[0]])
-            return None if obstacle is None else self._has_no_room(delivery, local[0], obstacle)
-        if local or len(decision.remote) > 1 or delivery.message.distribution == Distribution.BROADCAST:
-            self._spread(delivery, decision)
-            return None
-        if decision.remote:
+    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> bool:
+        """Hand a delivery to whoever gets it, or say that there is no room: then nothing happened yet."""
+        message = delivery.message
+        while True:
+            decision = decide(message, self._tables, unreachable=unreachable)
+            local = decision.local
+            if len(local) == 1 and not decision.remote:
+                return self._hand_over(delivery, self._ports[local[0]]) or self._has_no_room(delivery)
+            if local or len(decision.remote) > 1 or message.distribution == Distribution.BROADCAST:
+                self._spread(delivery, decision)
+                return True
+            if not decision.remote:
+                self._nobody(delivery, decision, unreachable)
+                return True
             (node,) = decision.remote
             try:
-                return self._send_away(delivery, node)
+                return self._send_away(delivery, node) or self._has_no_room(delivery)
             except PeerGoneError:
-                return self._route(delivery, unreachable | {node})
-        self._nobody(delivery, decision, unreachable)
-        return None
+                unreachable |= {node}
 
-    def _has_no_room(self, delivery: Delivery, full: bytes, obstacle: Obstacle) -> Obstacle | None:
-        """Offer a delivery to the others here who handle it, when the one whose turn it is has no room."""
+    def _has_no_room(self, delivery: Delivery) -> bool:
+        """Offer a delivery to all here who handle it, when the one whose turn it is has no room."""
         message = delivery.message
-        if message.receiver_identity:
-            return obstacle
+        if message.receiver_identity or message.receiver_node_identity not in (b"", self._tables.node_identity):
+            return False
         if message.distribution == Distribution.BROADCAST:
             self.ended(delivery, *_NO_ROOM_FOR_COPY)
-            return None
+            return True
         others = self._tables.internal.handlers(message.identifier) or ()
-        taken = any(one != full and self._hand_over(delivery, self._ports[one]) is None for one in others)
-        return None if taken else obstacle
+        return any(self._hand_over(delivery, self._ports[one]) for one in others)
 
-    def _hand_over(self, delivery: Delivery, port: Port) -> Obstacle | None:
+    def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
         if port.confirms_receipts and RECEIPT in message.callback_point:
             confirmed = Delivery(message.without_callback(RECEIPT), delivery.since, delivery.deadline, delivery.origin)
             if not port.offer(confirmed):
-                return port
-            self._submit_now(receipt(message))
-            return None
-        return None if port.offer(delivery) else port
+                return False
+            self._submit_own(receipt(message))
+            return True
+        return port.offer(delivery)
 
-    def _send_away(self, delivery: Delivery, node: bytes) -> Obstacle | None:
+    def _send_away(self, delivery: Delivery, node: bytes) -> bool:
         message, now = delivery.message, self.clock()
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
-            return None
+            return True
         leaving = message.clone(
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
@@ -275,14 +283,15 @@ class Router:
         try:
             link = self._link(node)
             if not link.offer(leaving):
-                return link
+                self._watch_link(node, link)
+                return False
         except PeerGoneError:
             raise
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
         self.ledger.sent(Delivery(leaving, delivery.since, delivery.deadline), node)
-        return None
+        return True
 
     def _link(self, node: bytes) -> Link:
         link = self._links.get(node)
@@ -301,7 +310,7 @@ class Router:
         missed = [_NO_ROOM_FOR_COPY for receiver in decision.local if not self._ports[receiver].offer(delivery)]
         for node in decision.remote:
             try:
-                if self._send_away(delivery, node) is not None:
+                if not self._send_away(delivery, node):
                     missed.append(_NO_ROOM_FOR_COPY)
             except PeerGoneError:
                 missed.append((Outcome.FAILED, "a node is gone"))
@@ -317,15 +326,23 @@ class Router:
             return
         # Reports that nobody handles are not worth a search; one that is on its way home is.
         is_worth_it = message.identity not in _OWN_KINDS or message.receiver_identity
-        if self._discover is not None and is_worth_it:
-            until = min(delivery.deadline, self.clock() + self._settings.parking_time)
-            if self._parking.park(delivery, until):
-                try:
-                    self._discover(message)
-                except Exception:
-                    log.exception("looking for a route failed", flow=message)
-                return
-        self.ended(delivery, *_without_route(message, unreachable))
+        # However often a route comes and turns out to be none, the time to look for one is over at some time.
+        until = min(delivery.deadline, delivery.since + self._settings.parking_time)
+        if self._discover is not None and is_worth_it and until > self.clock() and self._parking.park(delivery, until):
+            self._look_for(message)
+        else:
+            self.ended(delivery, *_without_route(message, unreachable))
+
+    def _look_for(self, message: Message) -> None:
+        if self._discover is None or self._is_looking:  # a route that was found at once, and turned out to be none
+            return
+        self._is_looking = True
+        try:
+            self._discover(message)
+        except Exception:
+            log.exception("looking for a route failed", flow=message)
+        finally:
+            self._is_looking = False
 
     def _no_route_came(self, delivery: Delivery) -> None:
         if delivery.deadline <= self.clock():
@@ -336,34 +353,61 @@ class Router:
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
-    async def _wait_its_turn(self, delivery: Delivery, unreachable: frozenset[bytes]) -> tuple[Outcome, str] | None:
-        until = delivery.since + self._settings.room_time  # it may have waited for those before it
-        return await self._wait_for_room(delivery, max(0.0, until - self.clock()), unreachable)
+    def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:
+        """Note that a receiver of this node has room, and hand over what waited for it."""
+        if self._waiting_room.queues:
+            self._waiting_room.serve((receiver, *handled))
 
-    async def _wait_for_room(
-        self, delivery: Delivery, within: float, unreachable: frozenset[bytes] = _NOBODY
-    ) -> tuple[Outcome, str] | None:
-        """Route a delivery as soon as there is room; gives how it ended when there never was."""
-        seconds = min(within, self._settings.room_time, delivery.deadline - self.clock())
-        try:
-            async with asyncio.timeout(seconds):
-                while (obstacle := self._route(delivery, unreachable)) is not None:
-                    await obstacle.room()
-        except TimeoutError:
-            if delivery.deadline <= self.clock():
-                return Outcome.EXPIRED, "its lifetime was over before there was room for it"
-            return Outcome.OVERFLOW, f"no room for it within {seconds:g} s"
-        return None
+    def _route_from_room(self, place: Place) -> bool:
+        return self._route(place.delivery, place.unreachable)
+
+    def _left_the_room(self, place: Place) -> None:
+        if place.is_submitted:
+            self.ledger.submitted += 1
+        self._tell_of_change()
+
+    def _room_never_came(self, place: Place) -> None:
+        delivery = place.delivery
+        self._left_the_room(place)
+        if delivery.deadline <= self.clock():
+            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before there was room for it")
+        else:
+            self.ended(
+                delivery, Outcome.OVERFLOW, f"no room for it within {round(place.until - delivery.since, 3):g} s"
+            )
 
     def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> None:
         """Route a delivery that is this node's already. If it must wait for room, it keeps its place in the order."""
-        if delivery.deadline <= self.clock():
+        now, message = self.clock(), delivery.message
+        if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
-            return
-        where = destination(delivery)
-        must_wait = where in self._waiting_room or self._route(delivery, unreachable) is not None
-        if must_wait and not self._waiting_room.add(where, delivery, unreachable):
-            self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
+        elif self._must_wait(message) or not self._route(delivery, unreachable):
+            if self._waiting_room.owned >= self._settings.waiting_for_room:
+                self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
+                return
+            until = min(delivery.deadline, now + self._settings.room_time)
+            self._waiting_room.add(destination(message), delivery, until, unreachable, submitted=False)
+
+    def _submit_own(self, message: Message) -> None:
+        """Submit a message of the router's own: a receipt, or a report."""
+        self.ledger.submitted += 1
+        self._route_again(self._delivery(message, None))
+
+    def _watch_link(self, node: bytes, link: Link) -> None:
+        if node not in self._watched_links:
+            self._watched_links[node] = asyncio.get_running_loop().create_task(self._wait_for_link(node, link))
+
+    async def _wait_for_link(self, node: bytes, link: Link) -> None:
+        """Wait for room in a link, and hand over what waited for it. One that cannot be waited for is gone."""
+        try:
+            await link.room()
+        except Exception as error:
+            if not isinstance(error, PeerGoneError):
+                log.exception("the link to a node failed")
+            for place in self._waiting_room.places():
+                place.unreachable |= {node}
+        self._watched_links.pop(node, None)
+        self._waiting_room.serve_all()
 
     def _tell_of_change(self) -> None:
         if self._change is not None and not self._change.done():
@@ -374,12 +418,6 @@ class Router:
         while self.waiting:
             self._change = asyncio.get_running_loop().create_future()
             await self._change
-
-    def _submit_now(self, message: Message) -> None:
-        """Submit a message of our own, for which nobody can wait."""
-        if not self.try_submit(message):
-            self.ledger.submitted += 1
-            self.ended(self._delivery(message, None), Outcome.OVERFLOW, "no room for it")
 
     # -- outcomes ------------------------------------------------------------------------------------------------------
 
@@ -393,16 +431,24 @@ class Router:
         self.ledger.ended(delivery, outcome, reason, quietly=is_own)
         if tell and not is_own and EXCEPTION in message.callback_point:
             report = ExceptionReport(f"{message.identifier}: {reason}", DeliveryError.REPORTED_AS + outcome)
-            self._submit_now(exception_result(message, report))
+            self._submit_own(exception_result(message, report))
 
     # -- stopping ------------------------------------------------------------------------------------------------------
 
-    async def fail_what_waits(self) -> int:
+    def fail_what_waits(self) -> int:
         """Fail whatever is parked or waits for room, because the node stops, and tell how much that was."""
-        parked = self._parking.release_all()
+        self._discover = None  # nothing is parked any more
+        for watch in self._watched_links.values():
+            watch.cancel()
+        self._watched_links.clear()
+        parked, waiting = self._parking.release_all(), self._waiting_room.clear()
         for delivery in parked:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
-        return len(parked) + await self._waiting_room.close("its node stopped while it waited for room")
+        for place in waiting:
+            self._left_the_room(place)
+            self.ended(place.delivery, Outcome.FAILED, "its node stopped while it waited for room")
+            place.leave()
+        return len(parked) + len(waiting)
 
 
 def _without_route(message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hopline.actors.log import correlation_text
-from hopline.message import Distribution, Message
+from hopline.message import Distribution, ExceptionReport, Message
 from hopline.routing import Delivery
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Handling:
     def end(self, error: BaseException | None) -> None:
         if error is not None:
             self._span.set_attribute("error.type", type(error).__qualname__)
-            self._span.set_status(self._api.trace.StatusCode.ERROR, str(error))
+            self._span.set_status(self._api.trace.StatusCode.ERROR, ExceptionReport.of(error).text)
         self._span.end()
 
 

@@ -1,86 +1,140 @@
-"""Where messages of this node wait for room at their receivers, each kind in the order of its coming."""
+"""Where messages wait for room at their receivers, those for one destination in the order of their coming."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from hopline.message import MessageIdentifier
-from hopline.routing import Delivery, Outcome
+from hopline.client import Deadlines
+from hopline.message import Message, MessageIdentifier
+from hopline.routing import Delivery
 
 Destination: TypeAlias = bytes | MessageIdentifier
-Ended: TypeAlias = tuple[Outcome, str]
-Nodes: TypeAlias = frozenset[bytes]
 
 
-def destination(delivery: Delivery) -> Destination:
+def destination(message: Message) -> Destination:
     """Tell what a message waits for: its receiver, or anyone who handles it."""
-    return delivery.message.receiver_identity or delivery.message.identifier
+    return message.receiver_identity or message.identifier
+
+
+class Place:
+    """A place in the queue for one destination."""
+
+    __slots__ = ("_left", "_room", "delivery", "is_submitted", "is_withdrawn", "tick", "unreachable", "until", "where")
+
+    def __init__(
+        self, room: WaitingRoom, where: Destination, delivery: Delivery, unreachable: frozenset[bytes], submitted: bool
+    ) -> None:
+        self.where = where
+        self.delivery = delivery
+        self.unreachable = unreachable
+        self.is_submitted = submitted  # by one who waits for it, and not the node's own yet
+        self.is_withdrawn = False
+        self.until = 0.0
+        self.tick = 0
+        self._room = room
+        self._left: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Wait until the message was handed over, or its time was over. One who is cancelled takes it back."""
+        if self._room.has(self):
+            self._left = asyncio.get_running_loop().create_future()
+            try:
+                await self._left
+            except asyncio.CancelledError:
+                self.is_withdrawn = self._room.withdraw(self)
+                raise
+
+    def leave(self) -> None:
+        """Say that waiting is over."""
+        if self._left is not None and not self._left.done():
+            self._left.set_result(None)
+
+    def expire(self) -> None:
+        """Say that the time to wait is over."""
+        self._room.expire(self)
 
 
 class WaitingRoom:
-    """Queues of deliveries by their destination, with a task for each that sees them off as room is made."""
+    """Queues by destination. The first of each is handed over when room may have been made for it."""
 
     def __init__(
         self,
-        capacity: int,
-        wait: Callable[[Delivery, Nodes], Awaitable[Ended | None]],
-        end: Callable[[Delivery, Outcome, str], None],
-        changed: Callable[[], None],
+        deadlines: Deadlines,
+        hand_over: Callable[[Place], bool],
+        handed_over: Callable[[Place], None],
+        give_up: Callable[[Place], None],
     ) -> None:
-        self._capacity = capacity
-        self._wait = wait  # for room, and hand over: gives how it ended if that never came
-        self._end = end
-        self._changed = changed
-        self._queues: dict[Destination, deque[tuple[Delivery, Nodes]]] = {}
-        self._tasks: dict[Destination, asyncio.Task[None]] = {}
-        self._count = 0
+        self.queues: dict[Destination, dict[Place, None]] = {}
+        self.owned = 0  # messages that are the node's own; the others still are their submitters'
+        self._deadlines = deadlines
+        self._hand_over = hand_over
+        self._handed_over = handed_over
+        self._give_up = give_up
 
-    def __len__(self) -> int:
-        return self._count
+    def add(
+        self, where: Destination, delivery: Delivery, until: float, unreachable: frozenset[bytes], *, submitted: bool
+    ) -> Place:
+        """Give a delivery the last place in the queue for its destination."""
+        place = Place(self, where, delivery, unreachable, submitted)
+        self.queues.setdefault(where, {})[place] = None
+        self.owned += not submitted
+        place.until = until
+        place.tick = self._deadlines.add(until, place)
+        return place
 
-    def __contains__(self, where: Destination) -> bool:
-        return where in self._queues
+    def has(self, place: Place) -> bool:
+        """Tell whether a place is still held."""
+        return place in self.queues.get(place.where, ())
 
-    def add(self, where: Destination, delivery: Delivery, unreachable: Nodes) -> bool:
-        """Let a delivery wait behind those that came before it, unless too many wait already."""
-        if self._count >= self._capacity:
+    def _remove(self, place: Place) -> bool:
+        queue = self.queues.get(place.where, {})
+        if place not in queue:
             return False
-        self._count += 1
-        queue = self._queues.get(where)
-        if queue is None:
-            queue = self._queues[where] = deque()
-            self._tasks[where] = asyncio.get_running_loop().create_task(self._see_off(where, queue))
-        queue.append((delivery, unreachable))
+        del queue[place]
+        if not queue:
+            del self.queues[place.where]
+        self.owned -= not place.is_submitted
+        self._deadlines.discard(place.tick, place)
         return True
 
-    async def _see_off(self, where: Destination, queue: deque[tuple[Delivery, Nodes]]) -> None:
-        while queue:
-            delivery, unreachable = queue[0]
-            ended = await self._wait(delivery, unreachable)
-            queue.popleft()
-            self._count -= 1
-            if not queue:
-                self._forget(where)
-            if ended is not None:
-                self._end(delivery, *ended)
-            self._changed()
+    def serve(self, destinations: Iterable[Destination]) -> None:
+        """Hand over what waits for these, as far as there is room."""
+        for where in destinations:
+            while (queue := self.queues.get(where)) is not None:
+                place = next(iter(queue))
+                if not self._hand_over(place):
+                    break
+                if self._remove(place):
+                    self._handed_over(place)
+                    place.leave()
 
-    def _forget(self, where: Destination) -> None:
-        del self._queues[where], self._tasks[where]
+    def serve_all(self) -> None:
+        """Hand over whatever there is room for."""
+        self.serve(list(self.queues))
 
-    async def close(self, reason: str) -> int:
-        """Fail whatever waits, and tell how much that was."""
-        tasks, left = list(self._tasks.values()), [one for queue in self._queues.values() for one, _ in queue]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        self._queues.clear()
-        self._tasks.clear()
-        self._count = 0
-        for delivery in left:
-            self._end(delivery, Outcome.FAILED, reason)
-        return len(left)
+    def withdraw(self, place: Place) -> bool:
+        """Take a place back, and tell whether it was still held."""
+        held = self._remove(place)
+        if held:
+            self.serve((place.where,))  # the next may want to go elsewhere
+        return held
+
+    def expire(self, place: Place) -> None:
+        """Give up a place whose time is over."""
+        if self._remove(place):
+            self._give_up(place)
+            place.leave()
+            self.serve((place.where,))
+
+    def places(self) -> list[Place]:
+        """Give every place that is held."""
+        return [place for queue in self.queues.values() for place in queue]
+
+    def clear(self) -> list[Place]:
+        """Empty the room, and give what waited."""
+        left = self.places()
+        for place in left:
+            self._remove(place)
+        return left

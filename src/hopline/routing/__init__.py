@@ -2,7 +2,7 @@
 
 from hopline.routing.balance import Balance
 from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
-from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Port, remaining_ticks
+from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Place, Port, remaining_ticks
 from hopline.routing.external import ExternalTable, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
 from hopline.routing.outcome import ENDINGS, Outcome, Settled
@@ -21,6 +21,7 @@ __all__ = [
     "InternalTable",
     "NodeRemoval",
     "Outcome",
+    "Place",
     "Port",
     "Ring",
     "Route",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
 
-from hopline.message import Message
+from hopline.message import Message, MessageIdentifier
 from hopline.routing.outcome import Outcome
 
 NO_DEADLINE = float("inf")
@@ -46,8 +47,17 @@ class Port(Protocol):
         """Take a delivery, or say that there is no room."""
         ...
 
-    async def room(self) -> None:
-        """Wait until there may be room."""
+
+class Place(Protocol):
+    """A place in the queue for room at a receiver."""
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether the message was taken back, because the one who waited was cancelled."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until the message was handed over, or its time was over. One who is cancelled takes it back."""
         ...
 
 
@@ -62,8 +72,12 @@ class Exchange(Protocol):
         """Take a message for routing unless its receiver has no room now, in which case nothing happened."""
         ...
 
-    async def submit(self, message: Message, within: float = NO_DEADLINE) -> None:
-        """Take a message for routing; wait for room, for so many seconds or the node's own limit."""
+    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
+        """Take a message for routing. One that finds no room gets a place to wait at, for so many seconds."""
+        ...
+
+    def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:
+        """Note that a receiver that was full has room again."""
         ...
 
     def abandoned(self, message: Message, reason: str) -> None:

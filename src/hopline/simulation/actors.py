@@ -17,10 +17,11 @@ class Ask(Payload):
 
 
 class Told(Payload):
-    """The answer to it."""
+    """The answer to it, and where it was found."""
 
     uid: int
     answer: int
+    where: str = ""
 
 
 class Start(Payload):
@@ -70,10 +71,13 @@ class Note(Payload):
 class Answerer(Actor):
     """Answers at once."""
 
+    def __init__(self, where: str) -> None:
+        self._where = where
+
     @handler
     def answer(self, ask: Ask) -> Told:
         """Give the next number."""
-        return Told(ask.uid, ask.uid + 1)
+        return Told(ask.uid, ask.uid + 1, self._where)
 
     @handler
     def take(self, note: Note) -> None:
@@ -83,14 +87,15 @@ class Answerer(Actor):
 class SlowAnswerer(Actor):
     """Takes its time, and does several things at once."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, where: str, random: Random) -> None:
+        self._where = where
         self._random = random
 
     @handler
     async def answer(self, ask: Ask) -> Told:
         """Give the next number, later."""
         await asyncio.sleep(self._random.expovariate(4))
-        return Told(ask.uid, ask.uid + 1)
+        return Told(ask.uid, ask.uid + 1, self._where)
 
 
 class FirstStage(Actor):

@@ -6,14 +6,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any
 
+from hopline.client import Promise
 from hopline.message import (
+    RECEIPT,
     ActorError,
     AnswerTimeoutError,
     DeliveryError,
     HoplineError,
     NoRoomError,
     NotRunningError,
+    payload_type,
     to_message,
 )
 from hopline.simulation.actors import TROUBLE, Ask, Finish, Heard, Middle, News, Note, Poke, Start, Told
@@ -64,6 +68,21 @@ class Callers:
             self.fared[fared] += 1
             self._note_down(f"{machine.name} {call.__name__} {uid} {fared}")
 
+    async def expect_to_be_served(self) -> None:
+        """Call when all is well: whoever can be answered is, and whoever cannot is told, before the time is over."""
+        handled = {one.identifier for machine in self._machines for one in machine.node.router.advertised()}
+        for machine in self._machines:
+            for ask, callback in ((Ask(0), Told), (Note(0), None), (News(0), Heard)):
+                promise: Promise[Any] = machine.node.hub.try_send(ask, callback=[callback] if callback else [RECEIPT])
+                fared = ""
+                try:
+                    await promise
+                except HoplineError as error:
+                    fared = repr(error)
+                is_handled = payload_type(type(ask)).identifier in handled
+                if is_handled == bool(fared):
+                    raise Violation(f"{machine.name} sent {ask} when all was well and got {fared or 'an answer'}")
+
     def _timeout(self) -> float:
         return self._random.choice((0.05, 0.5, 5.0))
 
@@ -102,7 +121,7 @@ class Callers:
         other = self._random.choice(self._machines)
         message = to_message(Ask(uid)).with_receiver_node(other.identity)
         told = await machine.node.hub.send(message, callback=Told, timeout=self._timeout())
-        return _right(told.uid == uid)
+        return _right(told.uid == uid and told.where == other.name)
 
     async def _impatient(self, machine: Machine, uid: int) -> str:
         task = asyncio.ensure_future(machine.node.hub.send(Middle(uid), callback=Finish))

@@ -57,6 +57,12 @@ class Faults:
         for machine in self._machines:
             if not machine.is_up:
                 await self.start(machine)
+        await asyncio.sleep(1.0)  # for what was still to be noticed
+        for machine in self._machines:  # what is not true is forgotten, and everyone told what is
+            for other in self._machines:
+                self._directory.give_up(machine, other)
+        for machine in self._machines:
+            self._directory.announce(machine)
 
     async def start(self, machine: Machine) -> None:
         """Let a machine come up, and tell the others."""

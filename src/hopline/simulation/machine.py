@@ -58,8 +58,8 @@ class Machine:
 
     def _some_actors(self, random: Random) -> list[Actor]:
         every: list[Actor] = [
-            Answerer(),
-            SlowAnswerer(random),
+            Answerer(self.name),
+            SlowAnswerer(self.name, random),
             FirstStage(),
             SecondStage(),
             Listener(self.name),

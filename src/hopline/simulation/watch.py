@@ -38,9 +38,6 @@ class WatchedHub:
                 self._note(f"the promise with key {key} was fulfilled twice")
         return taken
 
-    async def room(self) -> None:
-        """Wait for nothing."""
-
 
 class Watch:
     """Sees what the nodes of a simulation do, and raises `Violation` when they must not."""
@@ -61,6 +58,8 @@ class Watch:
         for node in nodes:
             if not (stats := node.stats()).is_balanced:
                 raise Violation(f"the outcomes of {node.identity.decode()} do not balance: {stats}")
+            if node.is_running and any(host.waiting > node.settings.mailbox_capacity for host in node.hosts):
+                raise Violation(f"a mailbox of {node.identity.decode()} holds more than it may")
             if not node.is_running and (stats.waiting or stats.promised):
                 raise Violation(f"{node.identity.decode()} stopped and left something behind: {stats}")
 

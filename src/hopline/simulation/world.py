@@ -86,6 +86,8 @@ class World:
                 group.create_task(self._callers.call_from(machine, BUSY_SECONDS))
         await self._faults.end()
         await asyncio.sleep(QUIET_SECONDS)
+        await self._callers.expect_to_be_served()
+        await asyncio.sleep(QUIET_SECONDS)
         self._watch.expect_nothing_left(machine.node for machine in self._machines)
         for machine in self._machines:
             await machine.shut_down()
