@@ -14,7 +14,7 @@ class Actor:
 
     Handlers are plain functions or `async def`, and return nothing, one payload or `Message`, or several (a list, or
     yielded one by one). Plain functions of one actor never run at the same time; an `async def` lets others run while
-    it waits, up to `concurrency` of them.
+    it waits, and so does a `blocking` function in its thread, up to `concurrency` of them.
     """
 
     concurrency: ClassVar[int | None] = None  # how many handlers may be under way at once; None: as the node says
