@@ -22,7 +22,7 @@ from hopline.node.ledger import Ledger
 from hopline.node.links import Connect, Link
 from hopline.node.parking import Parking
 from hopline.node.settings import NodeSettings
-from hopline.node.telemetry import ProducerSpan, Telemetry
+from hopline.node.telemetry import Telemetry
 from hopline.node.waiting import Place, WaitingRoom, destination
 from hopline.routing import (
     NO_DEADLINE,
@@ -164,33 +164,28 @@ class Router:
 
     def try_submit(self, message: Message) -> bool:
         """Take a message from a hub or actor of this node, unless its receiver has no room now."""
+        return self._submit(message, may_wait=False)[1]
+
+    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
+        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
+        delivery, is_taken = self._submit(message, may_wait=True)
+        if is_taken:
+            return None
+        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
+        return self._waiting_room.add(destination(message), delivery, until, _NOBODY, submitted=True)
+
+    def _submit(self, message: Message, *, may_wait: bool) -> tuple[Delivery, bool]:
         span = None if self._telemetry is None else self._telemetry.producing(message)
         now, ttl_ticks = self.clock(), message.ttl_ticks
         deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
         delivery = Delivery(message, now, deadline, None if span is None else span.origin)
-        if self._waiting_room.queues and self._must_wait(message):
-            return False
-        if not self._route(delivery):
-            return False
-        self._submitted(span)
-        return True
-
-    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
-        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
-        span = None if self._telemetry is None else self._telemetry.producing(message)
-        delivery = self._delivery(message, None if span is None else span.origin)
-        if not self._must_wait(message) and self._route(delivery):
-            self._submitted(span)
-            return None
-        if span is not None:
+        must_wait = self._waiting_room.queues and self._must_wait(message)
+        is_taken = not must_wait and self._route(delivery)
+        if is_taken:
+            self.ledger.submitted += 1
+        if span is not None and (is_taken or may_wait):
             span.end()
-        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
-        return self._waiting_room.add(destination(message), delivery, until, _NOBODY, submitted=True)
-
-    def _submitted(self, span: ProducerSpan | None) -> None:
-        self.ledger.submitted += 1
-        if span is not None:
-            span.end()
+        return delivery, is_taken
 
     def _must_wait(self, message: Message) -> bool:
         """Tell whether others came before: nobody is overtaken by a message for the same destination."""

@@ -68,6 +68,12 @@ class Note(Payload):
     uid: int
 
 
+class Trip(Payload):
+    """A message that its handler stumbles over."""
+
+    uid: int
+
+
 class Answerer(Actor):
     """Answers at once."""
 
@@ -82,6 +88,11 @@ class Answerer(Actor):
     @handler
     def take(self, note: Note) -> None:
         """Take a note."""
+
+    @handler
+    def stumble(self, trip: Trip) -> None:
+        """Fail, and go on."""
+        raise ValueError(f"tripped over {trip.uid}")
 
 
 class SlowAnswerer(Actor):

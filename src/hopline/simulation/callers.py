@@ -6,21 +6,21 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any
 
-from hopline.client import Promise
 from hopline.message import (
     RECEIPT,
     ActorError,
     AnswerTimeoutError,
     DeliveryError,
     HoplineError,
+    MessageIdentifier,
     NoRoomError,
     NotRunningError,
+    Payload,
     payload_type,
     to_message,
 )
-from hopline.simulation.actors import TROUBLE, Ask, Finish, Heard, Middle, News, Note, Poke, Start, Told
+from hopline.simulation.actors import TROUBLE, Ask, Finish, Heard, Middle, News, Note, Poke, Start, Told, Trip
 from hopline.simulation.machine import Machine
 from hopline.simulation.watch import Violation
 
@@ -71,17 +71,23 @@ class Callers:
     async def expect_to_be_served(self) -> None:
         """Call when all is well: whoever can be answered is, and whoever cannot is told, before the time is over."""
         handled = {one.identifier for machine in self._machines for one in machine.node.router.advertised()}
+        calls: list[tuple[Payload, type | MessageIdentifier, str]] = [
+            (Ask(0), Told, "answered"),
+            (Note(0), RECEIPT, "answered"),
+            (News(0), Heard, "answered"),
+            (Trip(0), Told, "ActorError"),
+        ]
         for machine in self._machines:
-            for ask, callback in ((Ask(0), Told), (Note(0), None), (News(0), Heard)):
-                promise: Promise[Any] = machine.node.hub.try_send(ask, callback=[callback] if callback else [RECEIPT])
-                fared = ""
+            for content, callback, expected in calls:
+                fared = "answered"
                 try:
-                    await promise
+                    await machine.node.hub.send(content, callback=[callback])
                 except HoplineError as error:
-                    fared = repr(error)
-                is_handled = payload_type(type(ask)).identifier in handled
-                if is_handled == bool(fared):
-                    raise Violation(f"{machine.name} sent {ask} when all was well and got {fared or 'an answer'}")
+                    fared = type(error).__name__
+                if payload_type(type(content)).identifier not in handled:
+                    expected = "DeliveryError"
+                if fared != expected:
+                    raise Violation(f"all was well, but {machine.name} sent {content}: {fared}, not {expected}")
 
     def _timeout(self) -> float:
         return self._random.choice((0.05, 0.5, 5.0))
