@@ -14,7 +14,7 @@ SHOWN = {
     "request_answer": [
         "42 / 8 = 5.25",
         "1 / 0 failed where it was calculated: ZeroDivisionError: division by zero",
-        "6 * 7 reached nobody: unroutable: Multiply/1: nobody handles it",
+        "6 * 7 reached nobody: unroutable: Multiply/1: nobody handles it; its flow waits for Quotient/1",
         "every message accounted for: True",
     ],
     "pipeline": [
