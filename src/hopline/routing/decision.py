@@ -50,6 +50,8 @@ def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = 
     node, receiver = message.receiver_node_identity, message.receiver_identity
     if node:
         if node == tables.node_identity:
+            if tables.internal.has_hub(receiver):  # the way home
+                return Decision((receiver,))
             return _local(_local_unicast(message, tables))
         reachable = node in tables.external and node not in unreachable
         return _away(message, tables, (node,) if reachable else ())

@@ -24,8 +24,9 @@ class InternalTable:
         self._hubs: dict[bytes, bool] = {}
         self._actors: dict[bytes, dict[MessageIdentifier, bool]] = {}
         self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
-        # Give the actors that handle a message, in the order of their turns.
-        self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get
+        # Asked for every message, and therefore the dictionaries' own methods:
+        self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get  # in the order of turns
+        self.has_hub: Callable[[bytes], bool] = self._hubs.__contains__
 
     def add_hub(self, hub: bytes, *, keep_local: bool = False) -> None:
         """Register a hub; the first registration counts."""
@@ -50,10 +51,6 @@ class InternalTable:
             if not ring:
                 del self._handlers[identifier]
         return [Route(receiver, identifier) for identifier, local in handled.items() if not local]
-
-    def has_hub(self, receiver: bytes) -> bool:
-        """Tell whether a hub lives here."""
-        return receiver in self._hubs
 
     def has_actor(self, receiver: bytes) -> bool:
         """Tell whether an actor lives here, whatever it handles."""
