@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Hashable, Iterator
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, closing, nullcontext
 from contextvars import copy_context
 from typing import Any
 
@@ -193,6 +193,8 @@ class ActorHost:
         return definition.function(self.actor, content)
 
     async def _in_thread(self, definition: HandlerDefinition, delivery: Delivery, now: float) -> Any:
+        is_over = False
+
         def call() -> Any:
             try:
                 returned = self._call(definition, delivery, now)
@@ -200,12 +202,18 @@ class ActorHost:
                 raise RuntimeError("the handler raised StopIteration") from error
             if not inspect.isgenerator(returned):
                 return returned
-            for one in returned:  # each is sent as it comes, and waits for room here
-                sending = self._send(result(delivery.message, one))
-                asyncio.run_coroutine_threadsafe(sending, self._services.loop).result()
+            with closing(returned):
+                for one in returned:  # each is sent as it comes, and waits for room here
+                    if is_over:
+                        break
+                    sending = self._send(result(delivery.message, one))
+                    asyncio.run_coroutine_threadsafe(sending, self._services.loop).result()
             return None
 
-        return await self._services.loop.run_in_executor(self._services.threads, copy_context().run, call)
+        try:
+            return await self._services.loop.run_in_executor(self._services.threads, copy_context().run, call)
+        finally:
+            is_over = True  # a generator that nobody waits for ends with its next result
 
     def _warn_of_slow(self, message: Message, held: float) -> None:
         advice = "blocking=True would run it in a thread"
@@ -225,6 +233,9 @@ class ActorHost:
 
     async def _finish(self, delivery: Delivery, span: HandlerSpan | None, returned: Any) -> None:
         """See a handler through that did not end at once."""
+        task = asyncio.current_task()
+        if task is not None and self._tasks is not None:
+            self._tasks[task] = None  # one that begins at once runs before `_go_on` knows it
         try:
             while isinstance(returned, Awaitable):
                 returned = await returned

@@ -33,6 +33,8 @@ class Deadlines:
 
     def add(self, when: float, expiring: Expiring) -> int:
         """Set a deadline, and give its tick, by which it can be taken back."""
+        if when == math.inf:
+            return 0  # a tick that never comes
         tick = math.ceil(when / TICK)
         due = self._ticks.get(tick)
         if due is None:

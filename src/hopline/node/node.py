@@ -99,13 +99,13 @@ class _Running:
         return hub
 
     def is_idle(self) -> bool:
-        return not self.router.waiting and all(host.is_idle() for host in self.hosts.values())
+        return not self.router.waiting and all(host.is_idle() for host in (*self.hosts.values(), *self.leaving))
 
     async def idle(self) -> None:
         """Wait until nothing waits or runs anywhere; what one actor does may give work to another."""
         while not self.is_idle():
             await self.router.nothing_waits()
-            for host in list(self.hosts.values()):
+            for host in (*self.hosts.values(), *self.leaving):
                 await host.idle()
 
 
@@ -209,7 +209,8 @@ class Node:
             failed += len(left)
             running.router.close(host.identity, left)
         cancelled = sum(await asyncio.gather(*(host.stop(self.settings.stop_grace) for host in hosts)))
-        failed += running.router.fail_what_waits()  # what the last handlers sent
+        while left_over := running.router.fail_what_waits():  # what the last handlers sent, and what was told of it
+            failed += left_over
         error = NotRunningError("the node stopped before the answer came")
         return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
 
@@ -302,8 +303,7 @@ class Node:
                 await host.idle()
         except TimeoutError:
             await host.stop(self.settings.stop_grace)
-        finally:
-            running.leaving.remove(host)
+        running.leaving.remove(host)  # who gives up waiting leaves it there, for the node to stop
 
     # -- looking -------------------------------------------------------------------------------------------------------
 

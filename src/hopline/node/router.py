@@ -23,7 +23,7 @@ from hopline.node.links import Connect, Link
 from hopline.node.parking import Parking
 from hopline.node.settings import NodeSettings
 from hopline.node.telemetry import Telemetry
-from hopline.node.waiting import Place, WaitingRoom, destination
+from hopline.node.waiting import Destination, Place, WaitingRoom, destination
 from hopline.routing import (
     NO_DEADLINE,
     TICKS_PER_SECOND,
@@ -109,6 +109,7 @@ class Router:
                 self.ended(delivery, Outcome.FAILED, "its actor was removed before it could handle it")
             else:
                 self._route_again(delivery)
+        self._waiting_room.serve_all()  # those who waited for it go elsewhere, or are told now
 
     def close(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver because the node stops. What it left unhandled fails."""
@@ -130,6 +131,7 @@ class Router:
         external = self._tables.external
         if node in external and external.uri_of(node) != uri:
             self._links.pop(node, None)  # it moved
+            self._unwatch(node)
         external.add(node, uri, receiver, identifier)
         self._look_again(node, receiver, *(() if identifier is None else (identifier,)))
         self._waiting_room.serve_all()
@@ -138,6 +140,8 @@ class Router:
         """Note that a receiver on another node is gone, or handles a message no longer."""
         if self._tables.external.remove_route(node, receiver, identifier) is not None:
             self._disconnect(node)
+        else:
+            self._waiting_room.serve_all()
 
     def forget_node(self, node: bytes) -> NodeRemoval | None:
         """Note that a node is gone."""
@@ -148,10 +152,13 @@ class Router:
     def _disconnect(self, node: bytes) -> None:
         self._links.pop(node, None)
         self._tables.balance.forget(node)
+        self._unwatch(node)
+        self._waiting_room.serve_all()
+
+    def _unwatch(self, node: bytes) -> None:
         watch = self._watched_links.pop(node, None)
         if watch is not None:
             watch.cancel()
-        self._waiting_room.serve_all()
 
     def _look_again(self, *found: bytes | MessageIdentifier) -> None:
         if self._parking:
@@ -172,7 +179,7 @@ class Router:
         if is_taken:
             return None
         until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
-        return self._waiting_room.add(destination(message), delivery, until, _NOBODY, submitted=True)
+        return self._waiting_room.add(self._destination(message), delivery, until, _NOBODY, submitted=True)
 
     def _submit(self, message: Message, *, may_wait: bool) -> tuple[Delivery, bool]:
         span = None if self._telemetry is None else self._telemetry.producing(message)
@@ -187,9 +194,14 @@ class Router:
             span.end()
         return delivery, is_taken
 
+    def _destination(self, message: Message) -> Destination:
+        return destination(message, self._tables.node_identity)
+
     def _must_wait(self, message: Message) -> bool:
         """Tell whether others came before: nobody is overtaken by a message for the same destination."""
-        return destination(message) in self._waiting_room.queues and message.distribution != Distribution.BROADCAST
+        return (
+            self._destination(message) in self._waiting_room.queues and message.distribution != Distribution.BROADCAST
+        )
 
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
@@ -230,7 +242,7 @@ class Router:
             decision = decide(message, self._tables, unreachable=unreachable)
             local = decision.local
             if len(local) == 1 and not decision.remote:
-                return self._hand_over(delivery, self._ports[local[0]]) or self._has_no_room(delivery)
+                return self._hand_over(delivery, self._ports[local[0]]) or self._has_no_room(delivery, unreachable)
             if local or len(decision.remote) > 1 or message.distribution == Distribution.BROADCAST:
                 self._spread(delivery, decision)
                 return True
@@ -239,12 +251,12 @@ class Router:
                 return True
             (node,) = decision.remote
             try:
-                return self._send_away(delivery, node) or self._has_no_room(delivery)
+                return self._send_away(delivery, node) or self._has_no_room(delivery, unreachable)
             except PeerGoneError:
                 unreachable |= {node}
 
-    def _has_no_room(self, delivery: Delivery) -> bool:
-        """Offer a delivery to all here who handle it, when the one whose turn it is has no room."""
+    def _has_no_room(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
+        """Offer a delivery to all who handle it, here and elsewhere, when the one whose turn it is has no room."""
         message = delivery.message
         if message.receiver_identity or message.receiver_node_identity not in (b"", self._tables.node_identity):
             return False
@@ -252,7 +264,18 @@ class Router:
             self.ended(delivery, *_NO_ROOM_FOR_COPY)
             return True
         others = self._tables.internal.handlers(message.identifier) or ()
-        return any(self._hand_over(delivery, self._ports[one]) for one in others)
+        if any(self._hand_over(delivery, self._ports[one]) for one in others):
+            return True
+        stays_here = message.receiver_node_identity or (message.hops and others)
+        if stays_here or message.hops >= self._tables.hop_limit:
+            return False
+        for node in list(self._tables.external.handlers(message.identifier) or ()):
+            try:
+                if node not in unreachable and self._send_away(delivery, node):
+                    return True
+            except PeerGoneError:
+                continue
+        return False
 
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
@@ -381,7 +404,7 @@ class Router:
                 self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
                 return
             until = min(delivery.deadline, now + self._settings.room_time)
-            self._waiting_room.add(destination(message), delivery, until, unreachable, submitted=False)
+            self._waiting_room.add(self._destination(message), delivery, until, unreachable, submitted=False)
 
     def _submit_own(self, message: Message) -> None:
         """Submit a message of the router's own: a receipt, or a report."""
@@ -390,7 +413,9 @@ class Router:
 
     def _watch_link(self, node: bytes, link: Link) -> None:
         if node not in self._watched_links:
-            self._watched_links[node] = asyncio.get_running_loop().create_task(self._wait_for_link(node, link))
+            # Not by the loop's factory: a task that begins at once would be over before it is noted here.
+            loop = asyncio.get_running_loop()
+            self._watched_links[node] = asyncio.Task(self._wait_for_link(node, link), loop=loop)
 
     async def _wait_for_link(self, node: bytes, link: Link) -> None:
         """Wait for room in a link, and hand over what waited for it. One that cannot be waited for is gone."""
