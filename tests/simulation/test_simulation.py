@@ -18,7 +18,7 @@ from hopline.routing import Delivery, InternalTable, Outcome
 from hopline.simulation import Violation, VirtualLoop, simulate
 from hopline.simulation.__main__ import live_through
 
-SEEDS = 300
+SEEDS = 210
 BATCH = 30
 
 
