@@ -29,7 +29,9 @@ ALLOWED = {
     "hopline.actors": PURE
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
     | {"hopline.message", "hopline.routing"},
-    "hopline.client": PURE | {"asyncio", "math", "msgspec", "types"} | {"hopline.message", "hopline.routing"},
+    "hopline.client": PURE
+    | {"asyncio", "math", "msgspec", "threading", "types"}
+    | {"hopline.message", "hopline.routing"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},

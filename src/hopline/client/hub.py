@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from datetime import timedelta
+from threading import get_ident
 from typing import Any, TypeVar, overload
 
 from hopline.client.deadlines import Deadlines
@@ -63,6 +64,7 @@ class MessageHub:
         self._exchange = exchange
         self._deadlines = deadlines
         self._loop = loop
+        self._thread = get_ident()
         self._answer_time = answer_time
         self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
@@ -302,13 +304,9 @@ class MessageHub:
     def _require_open(self) -> None:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
-        try:
-            loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            loop = None
-        if loop is not self._loop:
+        if get_ident() != self._thread or not self._loop.is_running():
             advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
-            raise LocalError("hub", f"a call on {advice}", loop)
+            raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
 
     def close(self, error: HoplineError) -> int:
         """Fail whatever is still waited for, and tell how much that was."""
