@@ -46,7 +46,6 @@ class MessageHub:
     """
 
     confirms_receipts = False
-    name = "hub"
 
     def __init__(
         self,

@@ -5,12 +5,11 @@ from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
 from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Place, Port, remaining_ticks
 from hopline.routing.external import ExternalTable, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
-from hopline.routing.outcome import ENDINGS, Outcome, Settled
+from hopline.routing.outcome import Outcome, Settled
 from hopline.routing.ring import Ring
 
 __all__ = [
     "DEFAULT_HOP_LIMIT",
-    "ENDINGS",
     "NO_DEADLINE",
     "TICKS_PER_SECOND",
     "Balance",

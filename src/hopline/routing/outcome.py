@@ -22,10 +22,6 @@ class Outcome(StrEnum):
     FAILED = "failed"  # its receiver or its peer went away with it
 
 
-# The outcomes that are nobody's gain: the message was not handled anywhere.
-ENDINGS = frozenset(Outcome) - {Outcome.DELIVERED, Outcome.SENT}
-
-
 class Settled(msgspec.Struct, frozen=True):
     """One message and what became of it, as the `on_outcome` hook sees it."""
 

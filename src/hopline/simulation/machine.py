@@ -28,7 +28,6 @@ class Machine:
         self.name = name
         self.identity = name.encode()
         self.is_up = False
-        self.life = 0  # counts its starts
         self.hub_port: WatchedHub | None = None
         self._network = network
         self._watch = watch
@@ -86,7 +85,6 @@ class Machine:
         """Come up."""
         await self.node.start()
         self.is_up = True
-        self.life += 1
         self.hub_port = WatchedHub(self.node.hub, self._watch.note)
         self.node.router.add_hub(self.hub_port)
         self._network.receivers[self.identity] = self._receive
