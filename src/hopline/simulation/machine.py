@@ -27,7 +27,7 @@ class Machine:
     ) -> None:
         self.name = name
         self.identity = name.encode()
-        self.is_up = False
+        self._is_up = False
         self.hub_port: WatchedHub | None = None
         self._network = network
         self._watch = watch
@@ -73,6 +73,11 @@ class Machine:
     def _discover(self, message: Message) -> None:
         self._look_for(self, message)
 
+    @property
+    def is_up(self) -> bool:
+        """Tell whether the machine is up, and its node with it."""
+        return self._is_up and self.node.is_running
+
     def clock(self) -> float:
         """Tell the machine's own time."""
         return self._network.loop.time() + self._clock_offset
@@ -84,9 +89,10 @@ class Machine:
     async def start(self) -> None:
         """Come up."""
         await self.node.start()
-        self.is_up = True
-        self.hub_port = WatchedHub(self.node.hub, self._watch.note)
-        self.node.router.add_hub(self.hub_port)
+        self._is_up = True
+        if self.hub_port is None or self.hub_port.identity != self.node.hub.identity:  # else it came up already
+            self.hub_port = WatchedHub(self.node.hub, self._watch.note)
+            self.node.router.add_hub(self.hub_port)
         self._network.receivers[self.identity] = self._receive
 
     def _receive(self, message: Message) -> None:
@@ -95,14 +101,14 @@ class Machine:
 
     async def crash(self) -> None:
         """Go down at once: nothing comes out any more, and what was under way is gone."""
-        self.is_up = False
+        self._is_up = False
         self._network.receivers.pop(self.identity, None)
         await self.node.stop(0.0)
 
     async def shut_down(self) -> None:
         """Go down in order."""
         await self.node.stop()
-        self.is_up = False
+        self._is_up = False
         self._network.receivers.pop(self.identity, None)
 
     def handles(self, identifier: MessageIdentifier) -> bool:
