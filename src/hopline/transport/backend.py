@@ -1,0 +1,234 @@
+"""The sending side of the data plane: one ROUTER socket, and a link for every peer that it is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable
+
+import zmq
+
+from hopline.message import Message, PeerGoneError
+from hopline.transport.curve import Curve
+from hopline.transport.handshakes import Handshakes
+from hopline.transport.settings import SocketSettings
+from hopline.transport.sockets import Frames, open_socket, send
+
+RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
+
+Write = Callable[[Message, bytes, float], Frames]  # a message for a peer, which waited for so many seconds
+GaveUp = Callable[[bytes, list[tuple[Message, float]]], None]  # a peer, and what never left, with its waiting times
+
+
+class PeerLink:
+    """The way to one peer. What comes before its handshake, or finds no room, waits here, up to a bound."""
+
+    def __init__(self, backend: Backend, node: bytes, uri: str) -> None:
+        self.node = node
+        self.uri = uri
+        self.is_gone = False
+        self._backend = backend
+        self._waiting: deque[tuple[Message, float]] = deque()
+        self._for_room: list[asyncio.Future[None]] = []
+        self._silent_since: float | None = backend.clock()  # None once the peer is known to be there
+
+    def __repr__(self) -> str:
+        return f"PeerLink({self.uri}, {len(self._waiting)} waiting)"
+
+    def offer(self, message: Message) -> bool:
+        """Take a message for the peer, or say that there is no room. Raises `PeerGoneError` when the peer is gone."""
+        if self.is_gone:
+            raise PeerGoneError(self.node)
+        if not self._waiting and self._silent_since is None and self._try_to_send(message, 0.0):
+            return True
+        if len(self._waiting) >= self._backend.settings.link_capacity:
+            return False
+        self._waiting.append((message, self._backend.clock()))
+        self._backend.look_again(self)
+        return True
+
+    async def room(self) -> None:
+        """Wait until there may be room. Raises `PeerGoneError` when the peer is gone."""
+        if self.is_gone:
+            raise PeerGoneError(self.node)
+        turn = asyncio.get_running_loop().create_future()
+        self._for_room.append(turn)
+        await turn
+
+    def send_what_waits(self) -> bool:
+        """Send what waits, as far as that is possible now, and tell whether something is left."""
+        now = self._backend.clock()
+        while self._waiting:
+            message, since = self._waiting[0]
+            if not self._try_to_send(message, now - since):
+                break
+            self._waiting.popleft()
+        self._wake()
+        return bool(self._waiting)
+
+    def _try_to_send(self, message: Message, waited: float) -> bool:
+        frames = self._backend.write(message, self.node, waited)
+        if not frames:  # its lifetime is over, which the writer has told
+            return True
+        try:
+            send(self._backend.socket, frames)
+        except zmq.Again:
+            self._silent_since = None  # it is there, and has no room
+            return False
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            if self._silent_since is None:
+                self._silent_since = self._backend.clock()
+            return False
+        self._silent_since = None
+        return True
+
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether the peer has not shaken hands yet, or is away."""
+        return self._silent_since is not None
+
+    def is_overdue(self, now: float) -> bool:
+        """Tell whether the peer did not shake hands, or did not come back, within its time."""
+        return self._silent_since is not None and now - self._silent_since > self._backend.settings.connect_time
+
+    def broke(self) -> None:
+        """Note that the connection broke: libzmq connects again, for a while."""
+        if self._silent_since is None:
+            self._silent_since = self._backend.clock()
+        self._backend.look_again(self)
+
+    def came_up(self) -> None:
+        """Note that somebody shook hands at the peer's address; whether it is the peer shows when a message goes."""
+        self._silent_since = None
+        self.send_what_waits()
+
+    def give_up(self) -> list[tuple[Message, float]]:
+        """Be gone, and give back what never left, with how long it waited."""
+        self.is_gone = True
+        now = self._backend.clock()
+        left = [(message, now - since) for message, since in self._waiting]
+        self._waiting.clear()
+        self._wake()
+        return left
+
+    def _wake(self) -> None:
+        if len(self._waiting) < self._backend.settings.link_capacity or self.is_gone:
+            turns, self._for_room = self._for_room, []
+            for turn in turns:
+                if not turn.done():
+                    turn.set_result(None)
+
+
+class Backend:
+    """Connects to peers and sends to them. Nobody waits for anybody: each peer has its own room in libzmq, and here.
+
+    `write` makes the frames of a message. `gave_up` is told of a peer that did not shake hands or come back in time.
+    """
+
+    def __init__(
+        self,
+        settings: SocketSettings,
+        write: Write,
+        gave_up: GaveUp,
+        clock: Callable[[], float],
+        *,
+        curve: Curve | None = None,
+    ) -> None:
+        self.settings = settings
+        self.write = write
+        self.clock = clock
+        self._gave_up = gave_up
+        self._loop = asyncio.get_running_loop()
+        self.socket = open_socket(zmq.ROUTER, settings, curve=curve)
+        self.socket.rcvhwm = 1  # nobody has anything to say on this side
+        # A broken connection takes its queue with it. Else what lies there would go to whoever is at that address next.
+        self.socket.set(zmq.IMMEDIATE, 1)
+        self._handshakes = Handshakes(self.socket, self._came_up, self._broke, batch=settings.batch)
+        self._links: dict[bytes, PeerLink] = {}
+        self._at_uri: dict[str, set[PeerLink]] = {}
+        self._pending: dict[PeerLink, None] = {}
+        self._retry: asyncio.TimerHandle | None = None
+
+    def link(self, node: bytes, uri: str) -> PeerLink:
+        """Give the link to a peer, and connect to it if this is the first."""
+        link = self._links.get(node)
+        if link is not None and link.uri == uri and not link.is_gone:
+            return link
+        if link is not None:
+            self._abandon(link)
+        link = self._links[node] = PeerLink(self, node, uri)
+        others = self._at_uri.setdefault(uri, set())
+        if not others:
+            try:
+                self.socket.connect(uri)
+            except zmq.ZMQError as error:
+                del self._links[node], self._at_uri[uri]
+                raise PeerGoneError(node) from error
+        others.add(link)
+        self.look_again(link)
+        return link
+
+    def disconnect(self, node: bytes) -> list[tuple[Message, float]]:
+        """Forget a peer, and give back what never left for it."""
+        link = self._links.get(node)
+        return [] if link is None else self._drop(link)
+
+    def _abandon(self, link: PeerLink) -> None:
+        """Drop a link, and tell what never left."""
+        self._gave_up(link.node, self._drop(link))
+
+    def _drop(self, link: PeerLink) -> list[tuple[Message, float]]:
+        del self._links[link.node]
+        self._pending.pop(link, None)
+        others = self._at_uri[link.uri]
+        others.discard(link)
+        if not others:
+            del self._at_uri[link.uri]
+            try:
+                self.socket.disconnect(link.uri)
+            except zmq.ZMQError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+        return link.give_up()
+
+    # -- looking after those that wait ---------------------------------------------------------------------------------
+
+    def look_again(self, link: PeerLink) -> None:
+        """Look after a link until it stands and nothing waits in it."""
+        self._pending[link] = None
+        if self._retry is None:
+            self._retry = self._loop.call_later(RETRY, self._look)
+
+    def _look(self) -> None:
+        self._retry = None
+        now = self.clock()
+        for link in list(self._pending):
+            if link.is_gone:  # by what happened to another one
+                continue
+            has_waiting = link.send_what_waits()
+            if link.is_overdue(now):
+                self._abandon(link)
+            elif not (has_waiting or link.is_silent):
+                self._pending.pop(link, None)
+        if self._pending and self._retry is None:
+            self._retry = self._loop.call_later(RETRY, self._look)
+
+    def _came_up(self, uri: str) -> None:
+        for link in tuple(self._at_uri.get(uri, ())):
+            link.came_up()
+
+    def _broke(self, uri: str) -> None:
+        for link in tuple(self._at_uri.get(uri, ())):
+            link.broke()
+
+    def close(self) -> list[tuple[Message, float]]:
+        """Disconnect from everybody, and give back what never left."""
+        left = [one for link in list(self._links.values()) for one in self._drop(link)]
+        if self._retry is not None:
+            self._retry.cancel()
+        self._handshakes.close()
+        self.socket.close(0)
+        return left

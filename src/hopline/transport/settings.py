@@ -1,0 +1,29 @@
+"""Every option that is set on a socket: its name, its default, what it is for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hopline.message import LocalError
+
+
+class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much sockets hold, and how soon they notice that a peer is silent. Times are in seconds."""
+
+    send_high_water: int = 1_000  # messages on their way to one peer; what lies there is lost with the peer
+    receive_high_water: int = 10_000  # messages from one peer that nobody has read yet
+    link_capacity: int = 1_000  # further messages for one peer that wait for its handshake, or for room
+    connect_time: float = 1.0  # how long a peer may take to shake hands, or to come back, before it is gone
+    heartbeat_interval: float = 2.0  # between signs of life on an idle connection; zero is none
+    heartbeat_timeout: float = 6.0  # silence after which a connection is closed
+    reconnect_interval: float = 0.05  # the first pause before connecting again
+    reconnect_interval_max: float = 1.0  # and the longest
+    max_frame_size: int = 64 * 1024 * 1024  # bytes; who sends a larger frame is cut off
+    batch: int = 200  # messages that are read before others get their turn
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            at_least = 0 if name.startswith("heartbeat") else 0.001 if isinstance(value, float) else 1
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < at_least:
+                raise LocalError(name, f"a number, at least {at_least}", value)

@@ -1,0 +1,96 @@
+"""libzmq sockets, with every option set in one place. Nothing here knows what the frames mean."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+from collections.abc import Sequence
+
+import zmq
+
+from hopline.message import LocalError
+from hopline.transport.address import Address
+from hopline.transport.curve import Curve
+from hopline.transport.settings import SocketSettings
+
+Frames = Sequence[bytes]
+
+_NOW = int(zmq.NOBLOCK)
+_NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+_RCVMORE = int(zmq.RCVMORE)
+_MAX_SOCKETS = 20_000
+_LAST_WORDS = 500  # ms in which what was sent before the process ends may still leave
+
+# The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send.
+_send = zmq.backend.Socket.send
+_receive = zmq.backend.Socket.recv
+_option = zmq.backend.Socket.get
+
+
+@functools.cache
+def _context_of(process: int) -> zmq.Context[zmq.Socket[bytes]]:  # noqa: ARG001 - a fork needs another one
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
+    atexit.register(context.destroy, linger=_LAST_WORDS)
+    return context
+
+
+def shared_context() -> zmq.Context[zmq.Socket[bytes]]:
+    """Give the context of this process, with the one thread that does the input and output of all its nodes."""
+    return _context_of(os.getpid())
+
+
+def open_socket(
+    kind: int, settings: SocketSettings, *, identity: bytes = b"", curve: Curve | None = None, is_server: bool = False
+) -> zmq.Socket[bytes]:
+    """Open a socket of one of libzmq's kinds. `is_server` says who of two shows a CURVE key that the other knows."""
+    socket = shared_context().socket(kind)
+    socket.linger = 0
+    socket.sndhwm = settings.send_high_water
+    socket.rcvhwm = settings.receive_high_water
+    socket.set(zmq.MAXMSGSIZE, settings.max_frame_size)
+    socket.set(zmq.RECONNECT_IVL, _milliseconds(settings.reconnect_interval))
+    socket.set(zmq.RECONNECT_IVL_MAX, _milliseconds(settings.reconnect_interval_max))
+    if settings.heartbeat_interval:
+        socket.set(zmq.HEARTBEAT_IVL, _milliseconds(settings.heartbeat_interval))
+        socket.set(zmq.HEARTBEAT_TIMEOUT, _milliseconds(settings.heartbeat_timeout))
+    if kind == zmq.ROUTER:
+        socket.set(zmq.ROUTER_MANDATORY, 1)
+    if identity:
+        socket.set(zmq.ROUTING_ID, identity)
+    if curve is not None:
+        curve.apply(socket, is_server=is_server)
+    return socket
+
+
+def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") -> str:
+    """Bind a socket to the first free of some ports, and give the address that it got."""
+    problem: zmq.ZMQError | None = None
+    for candidate in address.candidates:
+        try:
+            socket.bind(candidate)
+        except zmq.ZMQError as error:
+            problem = error
+        else:
+            return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+    raise LocalError(field, f"a free port to bind to ({problem})", str(address)) from problem
+
+
+def send(socket: zmq.Socket[bytes], frames: Frames) -> None:
+    """Send a message without waiting; raises `zmq.Again` or another `zmq.ZMQError` with nothing sent."""
+    for frame in frames[:-1]:
+        _send(socket, frame, _NOW_AND_MORE)
+    _send(socket, frames[-1], _NOW)
+
+
+def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
+    """Receive a message without waiting; raises `zmq.Again` when there is none."""
+    frames = [_receive(socket, _NOW)]
+    while _option(socket, _RCVMORE):
+        frames.append(_receive(socket, _NOW))
+    return frames
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
