@@ -49,9 +49,10 @@ format: $(READY) ## Rewrite the sources in the house format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write again what is derived from the layout tables (codecs and docs page)
+generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages
 	@$(BIN)/python -m tools.compiler
 	@$(BIN)/python -m tools.wire_formats_page
+	@$(BIN)/python -m tools.service_messages
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire

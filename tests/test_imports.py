@@ -32,6 +32,9 @@ ALLOWED = {
     "hopline.client": PURE
     | {"asyncio", "math", "msgspec", "threading", "types"}
     | {"hopline.message", "hopline.routing"},
+    "hopline.cluster": PURE
+    | {"google", "logging", "msgspec", "random"}
+    | {"hopline.message", "hopline.routing", "hopline.security"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
