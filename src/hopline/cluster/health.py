@@ -1,0 +1,87 @@
+"""Which peers are alive: whoever was heard within its own time."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+
+class HealthFeed(Protocol):
+    """The signs of life that nodes publish."""
+
+    def subscribe(self, uri: str) -> None:
+        """Listen to the signs of life of a node."""
+        ...
+
+    def unsubscribe(self, uri: str) -> None:
+        """Listen no longer."""
+        ...
+
+
+class _Peer(msgspec.Struct):
+    uri: str
+    interval: float
+    heard_at: float
+
+
+class Health:
+    """Watches every known peer from the moment it is known, so that a dead one is noticed by those too who never wrote.
+
+    Only the address that a peer announced is listened to, so nobody else keeps it alive.
+    """
+
+    def __init__(self, feed: HealthFeed, missing_heartbeats: int) -> None:
+        self._feed = feed
+        self._missing = missing_heartbeats
+        self._peers: dict[bytes, _Peer] = {}
+        self._listeners: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._peers
+
+    def watch(self, node: bytes, uri: str, interval: float, now: float) -> None:
+        """Watch a peer. One that is watched already may have moved, or changed its pace."""
+        peer = self._peers.get(node)
+        if peer is None:
+            self._peers[node] = _Peer(uri, interval, now)
+            self._listen(uri)
+        elif (peer.uri, peer.interval) != (uri, interval):
+            if peer.uri != uri:
+                self._leave(peer.uri)
+                self._listen(uri)
+            self._peers[node] = _Peer(uri, interval, now)
+
+    def heard(self, node: bytes, now: float) -> bool:
+        """Note a sign of life, and tell whether it came from somebody who is watched."""
+        peer = self._peers.get(node)
+        if peer is None:
+            return False
+        peer.heard_at = now
+        return True
+
+    def forget(self, node: bytes) -> None:
+        """Watch a peer no longer."""
+        peer = self._peers.pop(node, None)
+        if peer is not None:
+            self._leave(peer.uri)
+
+    def dead(self, now: float) -> list[bytes]:
+        """Give the peers that were silent for too long."""
+        missing = self._missing
+        return [node for node, peer in self._peers.items() if now - peer.heard_at > missing * peer.interval]
+
+    def _listen(self, uri: str) -> None:
+        count = self._listeners.get(uri, 0)
+        self._listeners[uri] = count + 1
+        if not count:
+            self._feed.subscribe(uri)
+
+    def _leave(self, uri: str) -> None:
+        self._listeners[uri] -= 1
+        if not self._listeners[uri]:
+            del self._listeners[uri]
+            self._feed.unsubscribe(uri)

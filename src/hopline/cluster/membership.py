@@ -1,0 +1,463 @@
+"""A node's part in the cluster: it says what lives here, learns what lives elsewhere, and notices who is gone.
+
+A state machine: messages and the time come in, and what it wants done goes out through what it was given.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from hopline.cluster.following import Following, Rendezvous
+from hopline.cluster.health import Health, HealthFeed
+from hopline.cluster.searches import Searches
+from hopline.cluster.service import (
+    DISCOVER_ROUTE,
+    HEARTBEAT,
+    NOT_LEADER,
+    PING,
+    PONG,
+    REGISTER_ROUTE,
+    REQUEST_CLUSTER_ROUTES,
+    REQUEST_NODE_ROUTES,
+    UNREGISTER_NODE,
+    UNREGISTER_ROUTE,
+    Content,
+    contract_of,
+    identifier_of,
+    read,
+    registration,
+    service_message,
+    unregistration,
+)
+from hopline.cluster.service_pb2 import (
+    DiscoverMessageRoute,
+    HeartBeat,
+    RegisterExternalMessageRoute,
+    RendezvousNotLeader,
+    RequestClusterMessageRoutes,
+    RequestNodeMessageRoutes,
+    UnregisterMessageRoute,
+    UnregisterNode,
+)
+from hopline.cluster.settings import ClusterSettings, RendezvousAddress
+from hopline.cluster.timespan import from_timespan, to_timespan
+from hopline.message import LocalError, Message, MessageIdentifier, PayloadError, ReceiverKind, receiver_kind
+from hopline.routing import NodeRemoval, Route
+from hopline.security import Security, SecurityError
+
+log = logging.getLogger("hopline.cluster")
+
+# What changes or asks for routes. It comes through the rendezvous or straight from a node, which means the same.
+CONTROL = frozenset(
+    {
+        REGISTER_ROUTE,
+        UNREGISTER_ROUTE,
+        UNREGISTER_NODE,
+        REQUEST_CLUSTER_ROUTES,
+        REQUEST_NODE_ROUTES,
+        DISCOVER_ROUTE,
+    }
+)
+_HEALTH_PERIOD = 0.25  # seconds between looks who is dead
+_SCHEME = "tcp://"
+
+
+class Routes(Protocol):
+    """What the router knows: what lives here, and what lives elsewhere."""
+
+    def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
+        """Give the routes to this node that others may know: of some messages, or all."""
+        ...
+
+    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        """Note that a receiver lives on another node."""
+        ...
+
+    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        """Note that a receiver on another node is gone, or handles a message no longer."""
+        ...
+
+    def forget_node(self, node: bytes) -> NodeRemoval | None:
+        """Note that a node is gone."""
+        ...
+
+
+class Network(Rendezvous, HealthFeed, Protocol):
+    """What a member says, and to whom."""
+
+    def publish(self, message: Message) -> bool:
+        """Give a message to the rendezvous server, for everybody."""
+        ...
+
+    def tell(self, node: bytes, uri: str, message: Message) -> None:
+        """Send a message straight to one node, if it is there."""
+        ...
+
+    def disconnect(self, node: bytes) -> None:
+        """Close the link to a node that is gone."""
+        ...
+
+    def resolve(self, uri: str) -> str:
+        """Give an address with its name looked up."""
+        ...
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this node is for others."""
+
+    identity: bytes
+    uri: str
+    health_uri: str
+
+
+class Traffic(msgspec.Struct):
+    """What was said and heard of routes."""
+
+    published: int = 0  # through the rendezvous server
+    told: int = 0  # straight to one node
+    heard: int = 0  # from either
+    refused: Counter[str] = msgspec.field(default_factory=Counter)  # by reason
+
+
+class Membership:
+    """One node among others. Whatever comes in is verified before it changes anything."""
+
+    def __init__(
+        self,
+        me: Member,
+        servers: Iterable[RendezvousAddress],
+        settings: ClusterSettings,
+        security: Security,
+        routes: Routes,
+        network: Network,
+        *,
+        random: Random,
+        now: float,
+    ) -> None:
+        self.me = me
+        self.traffic = Traffic()
+        self._settings = settings
+        self._security = security
+        self._routes = routes
+        self._network = network
+        self._random = random
+        self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
+        self._announce_at = now
+        self._routes_at = float("inf")
+        self._has_joined = False
+        self._health_at = now
+        self._searches: Searches[tuple[bytes, MessageIdentifier]] = Searches(
+            settings.discovery_period, settings.discovery_searches
+        )
+        self._misdirected: Searches[tuple[bytes, MessageIdentifier]] = Searches(
+            settings.discovery_period, settings.discovery_searches
+        )
+        self._now = now
+        self.health = Health(network, settings.missing_heartbeats)
+        self.following = Following(
+            list(servers), settings, network, resolve=network.resolve, joined=self._joined, now=now
+        )
+
+    # -- saying what lives here ----------------------------------------------------------------------------------------
+
+    def announce(self, routes: Iterable[Route]) -> None:
+        """Let others know of routes to this node; until they were heard coming back, they are said again."""
+        self._say(routes, lives_here=True)
+
+    def withdraw(self, routes: Iterable[Route]) -> None:
+        """Let others know that something lives here no longer."""
+        self._say(routes, lives_here=False)
+
+    def _say(self, routes: Iterable[Route], *, lives_here: bool) -> None:
+        for route in routes:
+            for domain in self._domains_of(route):
+                self._unconfirmed[domain, route] = lives_here
+        self._announce_at = self._now
+
+    def _domains_of(self, route: Route) -> tuple[str, ...]:
+        if route.identifier is None:  # a hub takes answers of any domain
+            return self._security.domains
+        try:
+            return (self._security.domain_of(route.identifier.identity),)
+        except SecurityError:
+            log.warning("%s is not announced: it belongs to no domain", route.identifier)
+            return ()
+
+    def _announce_again(self, now: float) -> None:
+        """Say what nobody confirmed: hearing it come back through the rendezvous is what confirms it."""
+        self._announce_at = now + self._settings.announce_period
+        grouped: dict[tuple[str, bool], list[Route]] = {}
+        for (domain, route), lives_here in self._unconfirmed.items():
+            grouped.setdefault((domain, lives_here), []).append(route)
+        for (domain, lives_here), routes in grouped.items():
+            if lives_here:
+                self._publish_if_any(REGISTER_ROUTE, self._registration(routes), domain)
+            else:
+                content = unregistration(self.me.uri, self.me.identity, routes)
+                self._publish_if_any(UNREGISTER_ROUTE, content, domain)
+
+    def _registration(self, routes: Iterable[Route]) -> RegisterExternalMessageRoute:
+        me = self.me
+        return registration(me.uri, me.identity, me.health_uri, self._settings.heartbeat_interval, routes)
+
+    def _publish_if_any(
+        self, kind: MessageIdentifier, content: RegisterExternalMessageRoute | UnregisterMessageRoute, domain: str
+    ) -> None:
+        if content.routes:
+            self._publish(kind, content, domain)
+
+    def _publish(self, kind: MessageIdentifier, content: Content, domain: str) -> None:
+        self.traffic.published += 1
+        self._network.publish(self._security.protect_in(service_message(kind, content), domain))
+
+    def heartbeat(self) -> Message:
+        """Make this node's sign of life."""
+        interval = to_timespan(self._settings.heartbeat_interval)
+        return service_message(
+            HEARTBEAT,
+            HeartBeat(
+                heart_beat_interval=interval, socket_identity=self.me.identity, health_uri=self.me.health_uri
+            ),
+        )
+
+    def leave(self) -> None:
+        """Say goodbye."""
+        for domain in self._security.domains:
+            content = UnregisterNode(uri=self.me.uri, receiver_node_identity=self.me.identity)
+            self._publish(UNREGISTER_NODE, content, domain)
+
+    # -- asking what lives elsewhere -----------------------------------------------------------------------------------
+
+    def _joined(self) -> None:
+        """Say what is not known yet, and ask; who was here before has most of it, and asks later."""
+        self._announce_again(self._now)
+        if self._has_joined:
+            settings = self._settings
+            delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
+            self._routes_at = min(self._routes_at, self._now + delay)
+        else:
+            self._has_joined = True
+            self._request_routes(self._now)
+
+    def _request_routes(self, now: float) -> None:
+        self._routes_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
+        for domain in self._security.domains:
+            content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
+            self._publish(REQUEST_CLUSTER_ROUTES, content, domain)
+
+    def look_for(self, message: Message) -> None:
+        """Ask who handles a message, or where its receiver lives. One from elsewhere came here by mistake."""
+        sought = (message.receiver_identity, message.identifier)
+        if self._searches.begin(sought, self._now):
+            self._ask(*sought)
+        if message.hops and self._misdirected.begin(sought, self._now):
+            self._say_misdirected(*sought)
+
+    def _ask(self, receiver: bytes, identifier: MessageIdentifier) -> None:
+        content = DiscoverMessageRoute(requestor_node_identity=self.me.identity, requestor_uri=self.me.uri)
+        if receiver_kind(receiver) is ReceiverKind.HUB:
+            content.receiver_identity = receiver
+            domains = self._security.domains
+        else:
+            try:
+                content.message_contract.CopyFrom(contract_of(identifier))
+                domains = (self._security.domain_of(identifier.identity),)
+            except (LocalError, SecurityError) as error:
+                log.warning("%s cannot be looked for: %s", identifier, error)
+                return
+        for domain in domains:
+            self._publish(DISCOVER_ROUTE, content, domain)
+
+    def _say_misdirected(self, receiver: bytes, identifier: MessageIdentifier) -> None:
+        if receiver_kind(receiver) is None:
+            return  # it says nothing that would not take the message from actors that come back
+        route = Route(receiver, None if receiver_kind(receiver) is ReceiverKind.HUB else identifier)
+        content = unregistration(self.me.uri, self.me.identity, [route])
+        for domain in self._domains_of(route):
+            self._publish_if_any(UNREGISTER_ROUTE, content, domain)
+
+    # -- hearing -------------------------------------------------------------------------------------------------------
+
+    def hear(self, message: Message) -> None:
+        """Take what the rendezvous server published."""
+        kind, now = message.identifier, self._now
+        try:
+            if kind == HEARTBEAT:
+                self.following.heartbeat(now)
+            elif kind == PONG:
+                self.following.heard(now)
+            elif kind == NOT_LEADER:
+                leader = read(message, RendezvousNotLeader).new_leader
+                self.following.not_leader(leader.broadcast_uri, leader.unicast_uri, now)
+            elif kind in CONTROL:
+                self.following.heard(now)
+                self.take(message)
+            else:  # also eviction notices and new lists of servers: these are never taken from the network
+                self._refuse("unknown kind")
+        except PayloadError:
+            self._refuse("malformed")
+
+    def take(self, message: Message) -> None:
+        """Take a message about routes, wherever it came from, if it is what it claims to be."""
+        self.traffic.heard += 1
+        try:
+            self._security.check_control(message)
+            self._handle(message)
+        except SecurityError as error:
+            self._refuse(str(error.reason))
+        except (PayloadError, LocalError):
+            self._refuse("malformed")
+
+    def _handle(self, message: Message) -> None:
+        kind = message.identifier
+        if kind == REGISTER_ROUTE:
+            self._learn(message, read(message, RegisterExternalMessageRoute))
+        elif kind == UNREGISTER_ROUTE:
+            self._unlearn(message, read(message, UnregisterMessageRoute))
+        elif kind == UNREGISTER_NODE:
+            node = read(message, UnregisterNode).receiver_node_identity
+            if node != self.me.identity:
+                self.lost(node)
+        elif kind == REQUEST_CLUSTER_ROUTES:
+            request = read(message, RequestClusterMessageRoutes)
+            self._answer(request.requestor_node_identity, request.requestor_uri, message.domain, self._advertised())
+        elif kind == REQUEST_NODE_ROUTES:
+            if read(message, RequestNodeMessageRoutes).target_node_identity == self.me.identity:
+                self.announce(self._advertised())
+        elif kind == DISCOVER_ROUTE:
+            self._answer_search(message, read(message, DiscoverMessageRoute))
+
+    def _refuse(self, reason: str) -> None:
+        self.traffic.refused[reason] += 1
+
+    def _learn(self, message: Message, content: RegisterExternalMessageRoute) -> None:
+        node, uri, domain = content.node_identity, content.uri, message.domain
+        if node == self.me.identity:
+            self._confirm(domain, _routes_of(content), lives_here=True)
+            return
+        interval = from_timespan(content.health.heart_beat_interval).total_seconds()
+        if not (node and uri.startswith(_SCHEME) and content.health.uri.startswith(_SCHEME) and interval > 0):
+            self._refuse("malformed")
+            return
+        if node not in self.health and len(self.health) >= self._settings.known_nodes:
+            self._refuse("too many nodes")
+            return
+        accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
+        if accepted:
+            self.health.watch(node, content.health.uri, interval, self._now)
+        for route in accepted:
+            self._routes.learn(node, uri, route.receiver, route.identifier)
+
+    def _belongs(self, route: Route, domain: str) -> bool:
+        """Tell whether a route may be announced in a domain: a hub in any, an actor's message in its own."""
+        if route.identifier is None:
+            return True
+        try:
+            belongs = self._security.domain_of(route.identifier.identity) == domain
+        except SecurityError:
+            belongs = False
+        if not belongs:
+            self._refuse("wrong domain")
+        return belongs
+
+    def _confirm(self, domain: str, routes: Iterable[Route], *, lives_here: bool) -> None:
+        for route in routes:
+            if self._unconfirmed.get((domain, route)) is lives_here:
+                del self._unconfirmed[domain, route]
+
+    def _unlearn(self, message: Message, content: UnregisterMessageRoute) -> None:
+        node, domain = content.receiver_node_identity, message.domain
+        if node == self.me.identity:
+            self._confirm(domain, _routes_of(content), lives_here=False)
+            return
+        for route in _routes_of(content, with_unknown=True):
+            if self._belongs(route, domain):
+                self._routes.forget(node, route.receiver, route.identifier)
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    def _advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
+        return self._routes.advertised(*identifiers)
+
+    def _answer_search(self, message: Message, search: DiscoverMessageRoute) -> None:
+        if receiver_kind(search.receiver_identity) is ReceiverKind.HUB:
+            routes = [route for route in self._advertised() if route.receiver == search.receiver_identity]
+        else:
+            routes = self._advertised(identifier_of(search.message_contract))
+        self._answer(search.requestor_node_identity, search.requestor_uri, message.domain, routes)
+
+    def _answer(self, node: bytes, uri: str, domain: str, routes: list[Route]) -> None:
+        """Answer the one who asked, and nobody else: a broadcast answer would reach all for the sake of one."""
+        if node == self.me.identity or not (node and uri.startswith(_SCHEME)):
+            return
+        content = self._registration(route for route in routes if domain in self._domains_of(route))
+        if content.routes:
+            self.traffic.told += 1
+            self._network.tell(node, uri, self._security.protect_in(service_message(REGISTER_ROUTE, content), domain))
+
+    # -- who is alive --------------------------------------------------------------------------------------------------
+
+    def hear_heartbeat(self, message: Message) -> None:
+        """Take a node's sign of life."""
+        try:
+            content = read(message, HeartBeat) if message.identifier == HEARTBEAT else None
+        except PayloadError:
+            content = None
+        if content is None:
+            self._refuse("malformed")
+        elif not self.health.heard(content.socket_identity, self._now):
+            self._refuse("heartbeat of a stranger")
+
+    def lost(self, node: bytes) -> None:
+        """Forget a node: it said goodbye, was silent for too long, or cannot be reached."""
+        self.health.forget(node)
+        if self._routes.forget_node(node) is not None:
+            log.info("node %s is gone", node.decode("ascii", "backslashreplace"))
+        self._network.disconnect(node)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        self._now = now
+        self.following.tick(now)
+        if now >= self._health_at:
+            self._health_at = now + _HEALTH_PERIOD
+            for node in self.health.dead(now):
+                log.warning("node %s is silent", node.decode("ascii", "backslashreplace"))
+                self.lost(node)
+        if not self.following.is_joined:
+            return
+        if self._unconfirmed and now >= self._announce_at:
+            self._announce_again(now)
+        if now >= self._routes_at:
+            self._request_routes(now)
+        for sought in self._searches.due(now):
+            self._ask(*sought)
+        self._misdirected.due(now)
+
+
+def ping() -> Message:
+    """Make the question whether a rendezvous server leads, and the probe of a node."""
+    return service_message(PING, None)
+
+
+def _routes_of(
+    content: RegisterExternalMessageRoute | UnregisterMessageRoute, *, with_unknown: bool = False
+) -> list[Route]:
+    """Read routes. A receiver that is neither hub nor actor stands for all actors, when that makes sense."""
+    routes = []
+    for entry in content.routes:
+        kind = receiver_kind(entry.receiver_identity)
+        if kind is ReceiverKind.HUB:
+            routes.append(Route(entry.receiver_identity))
+        elif kind is ReceiverKind.ACTOR or with_unknown:
+            contracts = entry.message_contracts
+            routes.extend(Route(entry.receiver_identity, identifier_of(contract)) for contract in contracts)
+    return routes
