@@ -34,6 +34,9 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
+    "hopline.security": (PURE - {"datetime"})
+    | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
+    | {"hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }
 
