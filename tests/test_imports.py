@@ -37,6 +37,12 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing", "hopline.security"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
+    "hopline.security": (PURE - {"datetime"})
+    | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
+    | {"hopline.message", "hopline.wire"},
+    "hopline.transport": PURE
+    | {"asyncio", "atexit", "errno", "ipaddress", "logging", "msgspec", "os", "socket", "zmq"}
+    | {"hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }
 

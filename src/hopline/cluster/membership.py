@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
@@ -47,7 +47,15 @@ from hopline.cluster.service_pb2 import (
 )
 from hopline.cluster.settings import ClusterSettings, RendezvousAddress
 from hopline.cluster.timespan import from_timespan, to_timespan
-from hopline.message import LocalError, Message, MessageIdentifier, PayloadError, ReceiverKind, receiver_kind
+from hopline.message import (
+    LocalError,
+    Message,
+    MessageIdentifier,
+    PayloadError,
+    ReceiverKind,
+    WireFormat,
+    receiver_kind,
+)
 from hopline.routing import NodeRemoval, Route
 from hopline.security import Security, SecurityError
 
@@ -107,6 +115,10 @@ class Network(Rendezvous, HealthFeed, Protocol):
         """Give an address with its name looked up."""
         ...
 
+    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None:
+        """Note in which format a node writes, to answer it in kind."""
+        ...
+
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Who this node is for others."""
@@ -137,9 +149,10 @@ class Membership:
         routes: Routes,
         network: Network,
         *,
+        clock: Callable[[], float],
         random: Random,
-        now: float,
     ) -> None:
+        now = clock()
         self.me = me
         self.traffic = Traffic()
         self._settings = settings
@@ -158,7 +171,7 @@ class Membership:
         self._misdirected: Searches[tuple[bytes, MessageIdentifier]] = Searches(
             settings.discovery_period, settings.discovery_searches
         )
-        self._now = now
+        self._clock = clock
         self.health = Health(network, settings.missing_heartbeats)
         self.following = Following(
             list(servers), settings, network, resolve=network.resolve, joined=self._joined, now=now
@@ -178,7 +191,7 @@ class Membership:
         for route in routes:
             for domain in self._domains_of(route):
                 self._unconfirmed[domain, route] = lives_here
-        self._announce_at = self._now
+        self._announce_at = self._clock()
 
     def _domains_of(self, route: Route) -> tuple[str, ...]:
         if route.identifier is None:  # a hub takes answers of any domain
@@ -221,9 +234,7 @@ class Membership:
         interval = to_timespan(self._settings.heartbeat_interval)
         return service_message(
             HEARTBEAT,
-            HeartBeat(
-                heart_beat_interval=interval, socket_identity=self.me.identity, health_uri=self.me.health_uri
-            ),
+            HeartBeat(heart_beat_interval=interval, socket_identity=self.me.identity, health_uri=self.me.health_uri),
         )
 
     def leave(self) -> None:
@@ -236,14 +247,14 @@ class Membership:
 
     def _joined(self) -> None:
         """Say what is not known yet, and ask; who was here before has most of it, and asks later."""
-        self._announce_again(self._now)
+        self._announce_again(self._clock())
         if self._has_joined:
             settings = self._settings
             delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
-            self._routes_at = min(self._routes_at, self._now + delay)
+            self._routes_at = min(self._routes_at, self._clock() + delay)
         else:
             self._has_joined = True
-            self._request_routes(self._now)
+            self._request_routes(self._clock())
 
     def _request_routes(self, now: float) -> None:
         self._routes_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
@@ -254,9 +265,9 @@ class Membership:
     def look_for(self, message: Message) -> None:
         """Ask who handles a message, or where its receiver lives. One from elsewhere came here by mistake."""
         sought = (message.receiver_identity, message.identifier)
-        if self._searches.begin(sought, self._now):
+        if self._searches.begin(sought, self._clock()):
             self._ask(*sought)
-        if message.hops and self._misdirected.begin(sought, self._now):
+        if message.hops and self._misdirected.begin(sought, self._clock()):
             self._say_misdirected(*sought)
 
     def _ask(self, receiver: bytes, identifier: MessageIdentifier) -> None:
@@ -275,8 +286,6 @@ class Membership:
             self._publish(DISCOVER_ROUTE, content, domain)
 
     def _say_misdirected(self, receiver: bytes, identifier: MessageIdentifier) -> None:
-        if receiver_kind(receiver) is None:
-            return  # it says nothing that would not take the message from actors that come back
         route = Route(receiver, None if receiver_kind(receiver) is ReceiverKind.HUB else identifier)
         content = unregistration(self.me.uri, self.me.identity, [route])
         for domain in self._domains_of(route):
@@ -286,7 +295,7 @@ class Membership:
 
     def hear(self, message: Message) -> None:
         """Take what the rendezvous server published."""
-        kind, now = message.identifier, self._now
+        kind, now = message.identifier, self._clock()
         try:
             if kind == HEARTBEAT:
                 self.following.heartbeat(now)
@@ -326,10 +335,10 @@ class Membership:
                 self.lost(node)
         elif kind == REQUEST_CLUSTER_ROUTES:
             request = read(message, RequestClusterMessageRoutes)
-            self._answer(request.requestor_node_identity, request.requestor_uri, message.domain, self._advertised())
+            self._answer(message, request.requestor_node_identity, request.requestor_uri, self._routes.advertised())
         elif kind == REQUEST_NODE_ROUTES:
             if read(message, RequestNodeMessageRoutes).target_node_identity == self.me.identity:
-                self.announce(self._advertised())
+                self.announce(self._routes.advertised())
         elif kind == DISCOVER_ROUTE:
             self._answer_search(message, read(message, DiscoverMessageRoute))
 
@@ -350,7 +359,8 @@ class Membership:
             return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
         if accepted:
-            self.health.watch(node, content.health.uri, interval, self._now)
+            self._network.speaks(node, message.wire_format)
+            self.health.watch(node, content.health.uri, interval, self._clock())
         for route in accepted:
             self._routes.learn(node, uri, route.receiver, route.identifier)
 
@@ -382,23 +392,22 @@ class Membership:
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    def _advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
-        return self._routes.advertised(*identifiers)
-
     def _answer_search(self, message: Message, search: DiscoverMessageRoute) -> None:
         if receiver_kind(search.receiver_identity) is ReceiverKind.HUB:
-            routes = [route for route in self._advertised() if route.receiver == search.receiver_identity]
+            routes = [route for route in self._routes.advertised() if route.receiver == search.receiver_identity]
         else:
-            routes = self._advertised(identifier_of(search.message_contract))
-        self._answer(search.requestor_node_identity, search.requestor_uri, message.domain, routes)
+            routes = self._routes.advertised(identifier_of(search.message_contract))
+        self._answer(message, search.requestor_node_identity, search.requestor_uri, routes)
 
-    def _answer(self, node: bytes, uri: str, domain: str, routes: list[Route]) -> None:
+    def _answer(self, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
         """Answer the one who asked, and nobody else: a broadcast answer would reach all for the sake of one."""
         if node == self.me.identity or not (node and uri.startswith(_SCHEME)):
             return
+        domain = request.domain
         content = self._registration(route for route in routes if domain in self._domains_of(route))
         if content.routes:
             self.traffic.told += 1
+            self._network.speaks(node, request.wire_format)
             self._network.tell(node, uri, self._security.protect_in(service_message(REGISTER_ROUTE, content), domain))
 
     # -- who is alive --------------------------------------------------------------------------------------------------
@@ -411,7 +420,7 @@ class Membership:
             content = None
         if content is None:
             self._refuse("malformed")
-        elif not self.health.heard(content.socket_identity, self._now):
+        elif not self.health.heard(content.socket_identity, self._clock()):
             self._refuse("heartbeat of a stranger")
 
     def lost(self, node: bytes) -> None:
@@ -423,9 +432,9 @@ class Membership:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
-    def tick(self, now: float) -> None:
+    def tick(self) -> None:
         """Do what is due."""
-        self._now = now
+        now = self._clock()
         self.following.tick(now)
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD

@@ -40,12 +40,16 @@ class PeerLink:
         """Take a message for the peer, or say that there is no room. Raises `PeerGoneError` when the peer is gone."""
         if self.is_gone:
             raise PeerGoneError(self.node)
-        if not self._waiting and self._silent_since is None and self._try_to_send(message, 0.0):
+        backend = self._backend
+        message = backend.prepare(message)
+        if self._waiting or self._silent_since is not None:
+            if len(self._waiting) >= backend.settings.link_capacity:
+                return False
+            backend.write(message, self.node, 0.0)  # what cannot be written is told now, not when its turn comes
+        elif self._try_to_send(message, 0.0):
             return True
-        if len(self._waiting) >= self._backend.settings.link_capacity:
-            return False
-        self._waiting.append((message, self._backend.clock()))
-        self._backend.look_again(self)
+        self._waiting.append((message, backend.clock()))
+        backend.look_again(self)
         return True
 
     async def room(self) -> None:
@@ -105,6 +109,16 @@ class PeerLink:
         self._silent_since = None
         self.send_what_waits()
 
+    def inherit(self, left: list[tuple[Message, float]]) -> None:
+        """Take over what waited for the same peer at another address."""
+        now = self._backend.clock()
+        self._waiting.extend((message, now - waited) for message, waited in left)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait here."""
+        return len(self._waiting)
+
     def give_up(self) -> list[tuple[Message, float]]:
         """Be gone, and give back what never left, with how long it waited."""
         self.is_gone = True
@@ -125,12 +139,13 @@ class PeerLink:
 class Backend:
     """Connects to peers and sends to them. Nobody waits for anybody: each peer has its own room in libzmq, and here.
 
-    `write` makes the frames of a message. `gave_up` is told of a peer that did not shake hands or come back in time.
+    `prepare` makes a message fit to leave, `write` gives its frames. `gave_up` is told of a peer that did not shake hands or come back in time.
     """
 
     def __init__(
         self,
         settings: SocketSettings,
+        prepare: Callable[[Message], Message],
         write: Write,
         gave_up: GaveUp,
         clock: Callable[[], float],
@@ -138,6 +153,7 @@ class Backend:
         curve: Curve | None = None,
     ) -> None:
         self.settings = settings
+        self.prepare = prepare
         self.write = write
         self.clock = clock
         self._gave_up = gave_up
@@ -157,9 +173,9 @@ class Backend:
         link = self._links.get(node)
         if link is not None and link.uri == uri and not link.is_gone:
             return link
-        if link is not None:
-            self._abandon(link)
+        left = [] if link is None else self._drop(link)
         link = self._links[node] = PeerLink(self, node, uri)
+        link.inherit(left)
         others = self._at_uri.setdefault(uri, set())
         if not others:
             try:
@@ -175,6 +191,11 @@ class Backend:
         """Forget a peer, and give back what never left for it."""
         link = self._links.get(node)
         return [] if link is None else self._drop(link)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait to leave."""
+        return sum(link.waiting for link in self._pending)
 
     def _abandon(self, link: PeerLink) -> None:
         """Drop a link, and tell what never left."""
@@ -224,11 +245,13 @@ class Backend:
         for link in tuple(self._at_uri.get(uri, ())):
             link.broke()
 
-    def close(self) -> list[tuple[Message, float]]:
-        """Disconnect from everybody, and give back what never left."""
-        left = [one for link in list(self._links.values()) for one in self._drop(link)]
+    def close(self, linger: float) -> None:
+        """Give up every peer, and close; libzmq goes on sending what it has, for so many seconds."""
+        for link in list(self._links.values()):
+            del self._links[link.node]
+            self._gave_up(link.node, link.give_up())
+        self._pending.clear()
         if self._retry is not None:
             self._retry.cancel()
         self._handshakes.close()
-        self.socket.close(0)
-        return left
+        self.socket.close(round(linger * 1000))

@@ -1,0 +1,307 @@
+"""What attaches a running node to its network: the sockets on one side, the router and the membership on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping
+from hopline.cluster.service import PING
+from hopline.message import LocalError, Message, PeerGoneError, WireFormat
+from hopline.node.network import Network
+from hopline.node.router import Router
+from hopline.node.uplink import Uplink
+from hopline.routing import TICKS_PER_SECOND
+from hopline.security import SecurityError
+from hopline.transport import (
+    PUB,
+    ROUTER,
+    SUB,
+    Backend,
+    Frames,
+    Inlet,
+    Outlet,
+    PeerLink,
+    advertised,
+    bind,
+    doorkeeper,
+    open_socket,
+    parse,
+    resolve,
+)
+from hopline.wire import RemoteError, decode, encode
+
+log = logging.getLogger("hopline.network")
+
+TICK = 0.05  # seconds between looks at what is due
+_CONTROL = frozenset(kind.identity for kind in CONTROL)
+_OUTLET_CAPACITY = 1_000
+
+
+class Attachment:
+    """Lives as long as the node runs. Opening binds; attaching joins; leaving and closing undo both."""
+
+    def __init__(self, identity: bytes, network: Network, clock: Callable[[], float]) -> None:
+        self._identity = identity
+        self._network = network
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._formats: dict[bytes, WireFormat] = {}
+        self._resolved: dict[str, str] = {}
+        self._is_closing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._joined = asyncio.Event()
+        self.pings = 0
+        self._router: Router
+        self.membership: Membership
+        self._open()
+
+    # -- sockets -------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        network, sockets, curve = self._network, self._network.sockets, self._network.curve
+        if curve is not None:
+            doorkeeper.add(curve)
+        address = parse(network.address)
+        frontend = open_socket(ROUTER, sockets, identity=self._identity, curve=curve, is_server=True)
+        heartbeats = open_socket(PUB, sockets, curve=curve, is_server=True)
+        try:
+            self.uri = advertised(bind(frontend, address, "address"), network.advertise)
+            where = network.heartbeat_address
+            health_address = parse(where, "heartbeat_address") if where else parse(f"tcp://{address.host}:0")
+            self.health_uri = advertised(bind(heartbeats, health_address, "heartbeat_address"), network.advertise)
+        except LocalError:
+            frontend.close(0)
+            heartbeats.close(0)
+            raise
+        self._heartbeats = Outlet(heartbeats, _OUTLET_CAPACITY)
+        health = open_socket(SUB, sockets, curve=curve)
+        health.subscribe(b"")
+        self._health = Inlet(health, self._take_heartbeat, batch=sockets.batch)
+        self._backend = Backend(sockets, self._prepare, self._write, self._gave_up, self._clock, curve=curve)
+        self._uplink = Uplink(sockets, curve, self._take_broadcast, self._uplink_broke)
+        self._frontend_socket = frontend
+        self._frontend: Inlet | None = None
+
+    async def attach(self, router: Router) -> None:
+        """Join the network with what the router has, and wait for a rendezvous server for a while."""
+        network = self._network
+        servers = network.servers
+        for server in servers:
+            for uri in (server.broadcast_uri, server.unicast_uri):
+                self._resolved[uri] = await self._loop.run_in_executor(None, _resolved, uri)
+        self._router = router
+        self.membership = Membership(
+            Member(identity=self._identity, uri=self.uri, health_uri=self.health_uri),
+            servers,
+            network.cluster,
+            network.security,
+            router,
+            self,
+            clock=self._clock,
+            random=Random(self._identity),  # noqa: S311 - it spreads requests over time
+        )
+        self.membership.announce(router.advertised())
+        router.on_added = self._added
+        router.on_removed = self._removed
+        self._frontend = Inlet(self._frontend_socket, self._take, batch=network.sockets.batch)
+        self._send_heartbeat()
+        self._tick()
+        try:
+            async with asyncio.timeout(network.join_time):
+                await self._joined.wait()
+        except TimeoutError:
+            log.warning("no rendezvous server answers yet; the node goes on, and keeps trying")
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(TICK, self._tick)
+        self.membership.tick()
+        if self.membership.following.is_joined:
+            self._joined.set()
+
+    def _send_heartbeat(self) -> None:
+        self._heartbeat_timer = self._loop.call_later(self._network.cluster.heartbeat_interval, self._send_heartbeat)
+        self._heartbeats.send(encode(self.membership.heartbeat(), self._network.wire_format))
+
+    # -- what the router asks for --------------------------------------------------------------------------------------
+
+    def connect(self, node: bytes, uri: str) -> PeerLink:
+        """Give the link to a node."""
+        if self._is_closing:
+            raise PeerGoneError(node)
+        try:
+            parse(uri)
+        except LocalError as error:
+            raise PeerGoneError(node) from error
+        return self._backend.link(node, uri)
+
+    def discover(self, message: Message) -> None:
+        """Look for a route."""
+        self.membership.look_for(message)
+
+    def _prepare(self, message: Message) -> Message:
+        return message if message.identity in _CONTROL else self._network.security.protect(message)
+
+    def _write(self, message: Message, node: bytes, waited: float) -> Frames:
+        if waited and message.ttl_ticks:
+            left = message.ttl_ticks - int(waited * TICKS_PER_SECOND)
+            if left <= 0:
+                self._router.take_back(message, node, waited)
+                return ()
+            message = message.clone(ttl_ticks=left)
+        return encode(message, self._formats.get(node, self._network.wire_format), limits=self._network.limits)
+
+    def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
+        self.membership.lost(node)
+        self._take_back(node, left)
+
+    def _take_back(self, node: bytes, left: list[tuple[Message, float]]) -> None:
+        for message, waited in left:
+            if message.identity not in _CONTROL:
+                self._router.take_back(message, node, waited)
+
+    def _added(self, routes: object) -> None:
+        self.membership.announce(routes)  # type: ignore[arg-type]
+
+    def _removed(self, routes: object) -> None:
+        self.membership.withdraw(routes)  # type: ignore[arg-type]
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
+
+    def _take(self, frames: list[bytes]) -> None:
+        """Take a message from another node."""
+        try:
+            message = decode(frames, limits=self._network.limits)
+        except RemoteError as error:
+            self._router.refuse(None, str(error))
+            return
+        identity = message.identity
+        if identity in _CONTROL:
+            self.membership.take(message)
+            return
+        if identity == PING.identity:
+            self.pings += 1
+            return
+        try:
+            self._network.security.check(message)
+        except SecurityError as error:
+            self._router.refuse(message, str(error))
+            return
+        if message.routing:
+            self.speaks(message.routing[-1].identity, message.wire_format)
+        # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
+        self._router.receive(message if message.hops > 0 else message.clone(hops=1))
+
+    def _take_broadcast(self, frames: list[bytes]) -> None:
+        """Take what the rendezvous server published."""
+        try:
+            message = decode(frames, limits=self._network.limits)
+        except RemoteError:
+            self.membership.traffic.refused["malformed"] += 1
+            return
+        self.membership.hear(message)
+
+    def _take_heartbeat(self, frames: list[bytes]) -> None:
+        try:
+            message = decode(frames, limits=self._network.limits)
+        except RemoteError:
+            self.membership.traffic.refused["malformed"] += 1
+            return
+        self.membership.hear_heartbeat(message)
+
+    # -- what the membership asks for ----------------------------------------------------------------------------------
+
+    def follow(self, server: RendezvousAddress) -> None:
+        """Connect to another rendezvous server."""
+        self._uplink.follow(server)
+
+    def ping(self) -> None:
+        """Ask the server whether it leads."""
+        self.publish(ping())
+
+    def publish(self, message: Message) -> bool:
+        """Give a message to the server, for everybody."""
+        return self._uplink.send(encode(message, self._network.wire_format))
+
+    def _uplink_broke(self) -> None:
+        self.membership.following.broke(self._clock())
+
+    def tell(self, node: bytes, uri: str, message: Message) -> None:
+        """Send a message straight to a node, if it is there and has room."""
+        try:
+            self.connect(node, uri).offer(message.clone(socket_identity=node))
+        except PeerGoneError:
+            log.debug("cannot answer %s", uri)
+
+    def disconnect(self, node: bytes) -> None:
+        """Close the link to a node that is gone; what never left may find another way."""
+        self._formats.pop(node, None)
+        self._take_back(node, self._backend.disconnect(node))
+
+    def resolve(self, uri: str) -> str:
+        """Give an address of a server with its name looked up, as of when the node started."""
+        return self._resolved.get(uri, uri)
+
+    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None:
+        """Note in which format a node writes."""
+        known = self._formats
+        if wire_format is not None and known.get(node) is not wire_format:
+            if node in known or len(known) < self._network.cluster.known_nodes:
+                known[node] = wire_format
+
+    def subscribe(self, uri: str) -> None:
+        """Listen to a node's signs of life."""
+        self._health.connect(uri)
+
+    def unsubscribe(self, uri: str) -> None:
+        """Listen no longer."""
+        self._health.disconnect(uri)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def withdraw_actors(self) -> None:
+        """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
+        self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
+        self.membership.tick()
+
+    async def flushed(self) -> None:
+        """Wait until no message waits for its peer."""
+        while self._backend.waiting:
+            await asyncio.sleep(0.005)
+
+    def refuse_links(self) -> None:
+        """Let nothing more leave: the node is about to be gone."""
+        self._is_closing = True
+
+    def close(self) -> None:
+        """Say goodbye, and close everything; what left already still gets there, within its time."""
+        self._is_closing = True
+        for timer in (self._timer, self._heartbeat_timer):
+            if timer is not None:
+                timer.cancel()
+        linger = self._network.goodbye_time
+        self._backend.close(linger)
+        self.membership.leave()
+        self._uplink.close(linger)
+        self._heartbeats.close()
+        self._health.close()
+        if self._frontend is not None:
+            self._frontend.close()
+        if self._network.curve is not None:
+            doorkeeper.remove(self._network.curve)
+
+    @property
+    def refused(self) -> Counter[str]:
+        """What was refused of what others said of routes, by reason."""
+        return self.membership.traffic.refused
+
+
+def _resolved(uri: str) -> str:
+    try:
+        return resolve(uri)
+    except LocalError:
+        return uri

@@ -1,0 +1,72 @@
+"""How a node takes part in a network: where it listens, whom it follows, whom it trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hopline.cluster import ClusterSettings, RendezvousAddress
+from hopline.message import LocalError, WireFormat
+from hopline.security import NoSecurity, Security
+from hopline.transport import Curve, SocketSettings, parse
+from hopline.wire import DEFAULT_LIMITS, Limits
+
+UNICAST_STEP = 10  # by convention a rendezvous server takes messages so many ports above where it publishes
+PARTNER_STEP = 110  # and publishes for partner networks here
+ANYWHERE_HERE = "tcp://127.0.0.1:0"
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a node needs to find others and be found.
+
+    A rendezvous server is named by the address at which it publishes, and takes messages ten ports above, or by a
+    `RendezvousAddress`. Without keys a node is reached from its own machine only, unless `open_without_keys` says that
+    the network around is trusted.
+    """
+
+    rendezvous: Sequence[str | RendezvousAddress]
+    address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
+    heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
+    advertise: str | None = None  # the host name or address that others know this machine by
+    wire_format: WireFormat = WireFormat.V5  # of what is sent; peers that speak another one are answered in kind
+    security: Security = msgspec.field(default_factory=NoSecurity)
+    open_without_keys: bool = False
+    join_time: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
+    goodbye_time: float = 1.0  # how long stopping lets the last messages leave
+    cluster: ClusterSettings = msgspec.field(default_factory=ClusterSettings)
+    sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
+    limits: Limits = DEFAULT_LIMITS
+    curve: Curve | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rendezvous, str):
+            raise LocalError("rendezvous", "a list of servers", self.rendezvous)
+        refuse_open_door(self.address, self.security, self.curve, is_open=self.open_without_keys)
+
+    @property
+    def servers(self) -> list[RendezvousAddress]:
+        """The rendezvous servers with both their addresses."""
+        return [rendezvous_address(one) for one in self.rendezvous]
+
+
+def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
+    """Give both addresses of a rendezvous server that may be named by one."""
+    if isinstance(server, RendezvousAddress):
+        return server
+    address = parse(server, "rendezvous")
+    return RendezvousAddress(
+        broadcast_uri=f"tcp://{address.host}:{address.first_port}",
+        unicast_uri=f"tcp://{address.host}:{address.first_port + UNICAST_STEP}",
+    )
+
+
+def refuse_open_door(address: str, security: Security, curve: Curve | None, *, is_open: bool) -> None:
+    """Refuse to listen where others can reach it when nothing tells friend from foe."""
+    has_keys = not isinstance(security, NoSecurity) or curve is not None
+    if not (is_open or has_keys or parse(address).is_loopback):
+        raise LocalError(
+            "address",
+            "a loopback address, or keys, or open_without_keys = true if everybody around is trusted",
+            address,
+        )

@@ -1,0 +1,122 @@
+"""The profile `sealed`: what its signatures cover, and the frame that carries one.
+
+The frame is one version byte, 8 bytes of time (milliseconds since 1970, big-endian), 8 random bytes, and the MAC of
+all these and of the covered fields. Each field is written as MessagePack, one array of them all: with its type and its
+length, so that nothing can be moved from one field to the next.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from hopline.message import LocalError, Message
+
+COVERED = (
+    "domain",
+    "identity",
+    "version",
+    "partition",
+    "bodies",
+    "distribution",
+    "correlation_id",
+    "trace_options",
+    "receiver_identity",
+    "receiver_node_identity",
+    "callback_point",
+    "callback_key",
+    "callback_receiver_identity",
+    "callback_receiver_node_identity",
+)
+"""The fields of a message that a sealed signature covers, in the order in which they are written."""
+
+IN_TRANSIT = {
+    "hops": "each sending counts one",
+    "routing": "each router appends itself",
+    "ttl_ticks": "the time that the message waited is subtracted, after signing too",
+    "socket_identity": "belongs to the socket that sends it next, and is never transmitted as a field",
+    "wire_format": "is how the message was read, not what it says",
+    "signature": "cannot cover itself",
+}
+"""The fields that it cannot cover, and why."""
+
+VERSION = b"\x01"
+HEADER_SIZE = 17
+
+_header = struct.Struct(">cQ8s")
+_encode = msgspec.msgpack.Encoder().encode
+_NONCES_AT_ONCE = 512
+
+
+def header(milliseconds: int) -> bytes:
+    """Start a signature: version, time and a nonce of its own, so that no two signatures are equal."""
+    return _header.pack(VERSION, milliseconds, _nonces.new())
+
+
+def read_header(signature: bytes) -> tuple[int, bytes]:
+    """Give the time and the nonce of a signature that has been verified."""
+    _, milliseconds, nonce = _header.unpack_from(signature)
+    return milliseconds, nonce
+
+
+def has_shape(signature: bytes, mac_size: int) -> bool:
+    """Tell whether this can be a sealed signature at all."""
+    return len(signature) == HEADER_SIZE + mac_size and signature[:1] == VERSION
+
+
+def derived_key(secret: bytes) -> bytes:
+    """Make the key for sealed signatures, so that no signature of profile `reference` is ever one of these."""
+    return hmac.digest(secret, b"hopline sealed 1", "sha256")
+
+
+def content(message: Message, domain: str) -> bytes:
+    """Write the covered fields; the domain is given apart, because a message is labelled while it is signed."""
+    try:
+        return _encode(
+            (
+                domain,
+                message.identity,
+                message.version,
+                message.partition,
+                message.bodies,
+                message.distribution,
+                message.correlation_id,
+                message.trace_options,
+                message.receiver_identity,
+                message.receiver_node_identity,
+                [(point.identity, point.version, point.partition) for point in message.callback_point],
+                message.callback_key,
+                message.callback_receiver_identity,
+                message.callback_receiver_node_identity,
+            )
+        )
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise LocalError("message", f"fields that can be transmitted ({error})", message.identity) from None
+
+
+class _Nonces:
+    """Random bytes for headers, drawn many at once: a system call for each would cost more than the MAC."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self._stream = self._draw()
+
+    def new(self) -> bytes:
+        return next(self._stream)
+
+    @staticmethod
+    def _draw() -> Iterator[bytes]:
+        while True:
+            for (nonce,) in struct.iter_unpack("8s", os.urandom(8 * _NONCES_AT_ONCE)):
+                yield nonce
+
+
+_nonces = _Nonces()
+if hasattr(os, "register_at_fork"):  # else a child would use the same ones as its parent
+    os.register_at_fork(after_in_child=_nonces.renew)

@@ -1,0 +1,39 @@
+"""The messages of the protocol itself: which domains they may be in, and which never come from outside."""
+
+from __future__ import annotations
+
+_OWN_REQUESTS = b"HOPLINE."
+
+SERVICES = frozenset(
+    {
+        b"KINO.PING",
+        b"KINO.EXCEPTION",
+        b"KINO.RCPTCONFIRM",
+        b"KINO.REQMSGROUTES",
+        b"KINO.MSGROUTES",
+        b"KINO.REQEXTROUTES",
+        b"KINO.EXTROUTES",
+        b"KINO.REQINTROUTES",
+        b"KINO.INTROUTES",
+    }
+)
+"""Identities on the data plane that nobody should have to list: they are in the first domain unless mapped."""
+
+LOCAL_ONLY = frozenset(
+    {
+        b"KINO.UNREGUNREACHABLENODE",  # would let anyone evict any node: the reference takes it unverified
+        b"KINO.ADDPEER",
+        b"KINO.STARTPEERMON",
+        b"KINO.DELETEPEER",
+        b"KINO.CHCKDEADPEERS",
+        b"KINO.CHCKSTALEPEERS",
+        b"KINO.CHCKPEERCON",
+        b"KINO.QUORUM-RECONNECT",
+    }
+)
+"""Identities that travel inside one process only; whoever sends one over the network wants to do harm."""
+
+
+def is_service(identity: bytes) -> bool:
+    """Tell the protocol's own messages, and Hopline's own requests, from those of users."""
+    return identity in SERVICES or identity.startswith(_OWN_REQUESTS)
