@@ -12,6 +12,7 @@ from random import Random
 from typing import Protocol
 
 import msgspec
+from google.protobuf.message import Message as Content
 
 from hopline.cluster.following import Following, Rendezvous
 from hopline.cluster.health import Health, HealthFeed
@@ -27,7 +28,6 @@ from hopline.cluster.service import (
     REQUEST_NODE_ROUTES,
     UNREGISTER_NODE,
     UNREGISTER_ROUTE,
-    Content,
     contract_of,
     identifier_of,
     read,

@@ -106,8 +106,8 @@ class Attachment:
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
         self.membership.announce(router.advertised())
-        router.on_added = self._added
-        router.on_removed = self._removed
+        router.on_added = self.membership.announce
+        router.on_removed = self.membership.withdraw
         self._frontend = Inlet(self._frontend_socket, self._take, batch=network.sockets.batch)
         self._send_heartbeat()
         self._tick()
@@ -120,8 +120,6 @@ class Attachment:
     def _tick(self) -> None:
         self._timer = self._loop.call_later(TICK, self._tick)
         self.membership.tick()
-        if self.membership.following.is_joined:
-            self._joined.set()
 
     def _send_heartbeat(self) -> None:
         self._heartbeat_timer = self._loop.call_later(self._network.cluster.heartbeat_interval, self._send_heartbeat)
@@ -164,12 +162,6 @@ class Attachment:
             if message.identity not in _CONTROL:
                 self._router.take_back(message, node, waited)
 
-    def _added(self, routes: object) -> None:
-        self.membership.announce(routes)  # type: ignore[arg-type]
-
-    def _removed(self, routes: object) -> None:
-        self.membership.withdraw(routes)  # type: ignore[arg-type]
-
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def _take(self, frames: list[bytes]) -> None:
@@ -204,6 +196,8 @@ class Attachment:
             self.membership.traffic.refused["malformed"] += 1
             return
         self.membership.hear(message)
+        if self.membership.following.is_joined:
+            self._joined.set()
 
     def _take_heartbeat(self, frames: list[bytes]) -> None:
         try:
@@ -249,9 +243,10 @@ class Attachment:
     def speaks(self, node: bytes, wire_format: WireFormat | None) -> None:
         """Note in which format a node writes."""
         known = self._formats
-        if wire_format is not None and known.get(node) is not wire_format:
-            if node in known or len(known) < self._network.cluster.known_nodes:
-                known[node] = wire_format
+        if known.get(node) is wire_format or wire_format is None:
+            return
+        if node in known or len(known) < self._network.cluster.known_nodes:
+            known[node] = wire_format
 
     def subscribe(self, uri: str) -> None:
         """Listen to a node's signs of life."""
@@ -270,12 +265,7 @@ class Attachment:
 
     async def flushed(self) -> None:
         """Wait until no message waits for its peer."""
-        while self._backend.waiting:
-            await asyncio.sleep(0.005)
-
-    def refuse_links(self) -> None:
-        """Let nothing more leave: the node is about to be gone."""
-        self._is_closing = True
+        await self._backend.nothing_waits()
 
     def close(self) -> None:
         """Say goodbye, and close everything; what left already still gets there, within its time."""

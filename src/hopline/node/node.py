@@ -15,9 +15,11 @@ import msgspec
 from hopline.actors import Actor, ActorHost, flow_log, handler_map
 from hopline.client import Deadlines, MessageHub
 from hopline.message import LocalError, Message, NotRunningError, new_node_identity
+from hopline.node.attachment import Attachment
 from hopline.node.context import Context, NodeServices
 from hopline.node.ledger import Ledger
 from hopline.node.links import Connect
+from hopline.node.network import Network
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
@@ -51,6 +53,7 @@ class _Running:
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
+        network = self.attachment = None if node.network is None else Attachment(node.identity, node.network, clock)
         telemetry = telemetry_for(node.identity, node.tracer_provider)
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
@@ -60,9 +63,9 @@ class _Running:
             Ledger(clock, node.on_outcome),
             self.deadlines,
             clock,
-            uri=node.uri,
-            connect=node.connect,
-            discover=node.discover,
+            uri=node.uri if network is None else network.uri,
+            connect=node.connect if network is None else network.connect,
+            discover=node.discover if network is None else network.discover,
             telemetry=telemetry,
         )
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
@@ -113,7 +116,8 @@ class Node:
     """Actors and hubs that can reach one another. Use it as ``async with Node(Greeter()) as node``.
 
     It runs on the event loop where it was started, and may be started again after it stopped. `on_outcome` is called
-    with every message and what became of it. `connect` and `discover` are how a network is plugged in.
+    with every message and what became of it. With a `network` it finds other nodes and is found by them; `connect` and
+    `discover` are how another kind of network is plugged in.
     """
 
     def __init__(
@@ -125,10 +129,15 @@ class Node:
         on_outcome: Callable[[Settled], None] | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], float] | None = None,
+        network: Network | None = None,
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
     ) -> None:
-        for name, value, kind in (("identity", identity, bytes), ("settings", settings, NodeSettings)):
+        for name, value, kind in (
+            ("identity", identity, bytes),
+            ("settings", settings, NodeSettings),
+            ("network", network, Network),
+        ):
             if not (value is None or isinstance(value, kind)):
                 raise LocalError(f"node {name}", f"{kind.__name__}, or nothing", value)
         self.identity = new_node_identity() if identity is None else identity
@@ -137,6 +146,7 @@ class Node:
         self.on_outcome = on_outcome
         self.tracer_provider = tracer_provider
         self.clock = clock
+        self.network = network
         self.connect = connect
         self.discover = discover
         self._actors: dict[bytes, Actor] = {}
@@ -152,9 +162,12 @@ class Node:
         if self._running is not None and self._running.stopping is not None:
             await asyncio.shield(self._running.stopping)
         if self._running is None:
-            self._running = _Running(self)
+            running = self._running = _Running(self)
             for actor in self._actors.values():
                 self._host(actor)
+            if running.attachment is not None:
+                self.uri = running.attachment.uri
+                await running.attachment.attach(running.router)
 
     async def stop(self, drain_time: float | None = None) -> StopReport:
         """Stop the node: finish what is under way, for so many seconds; then fail the rest, and say what that was.
@@ -177,9 +190,14 @@ class Node:
         return await asyncio.shield(running.stopping)
 
     async def _drain(self, running: _Running, seconds: float) -> None:
+        attachment = running.attachment
+        if attachment is not None:
+            attachment.withdraw_actors()
         try:
             async with asyncio.timeout(seconds):
                 await running.idle()
+                if attachment is not None:
+                    await attachment.flushed()
         except TimeoutError:
             pass
 
@@ -188,6 +206,8 @@ class Node:
         try:
             report = await self._fail_the_rest(running)
         finally:
+            if running.attachment is not None:
+                running.attachment.close()
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
             self._final_stats = self._count(running)

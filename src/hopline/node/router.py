@@ -13,6 +13,7 @@ from hopline.message import (
     DeliveryError,
     Distribution,
     ExceptionReport,
+    HoplineError,
     Message,
     MessageIdentifier,
     PeerGoneError,
@@ -42,6 +43,7 @@ log = flow_log("hopline.router")
 
 _NOBODY: frozenset[bytes] = frozenset()
 _NO_ROOM_FOR_COPY = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
+_UNREADABLE = Message(b"")  # stands for what could not be read
 _OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
 
 
@@ -78,6 +80,9 @@ class Router:
         self._watched_links: dict[bytes, asyncio.Task[None]] = {}
         self._is_looking = False
         self._change: asyncio.Future[None] | None = None  # what waits has become less
+        # What a network is told of: routes to this node that others may know, when they come and when they go.
+        self.on_added: Callable[[list[Route]], None] | None = None
+        self.on_removed: Callable[[list[Route]], None] | None = None
 
     @property
     def waiting(self) -> int:
@@ -91,6 +96,8 @@ class Router:
         self._ports[port.identity] = port
         self._tables.internal.add_hub(port.identity, keep_local=keep_local)
         self._look_again(port.identity)
+        if self.on_added is not None and not keep_local:
+            self.on_added([Route(port.identity)])
 
     def add_actor(self, port: Port, handled: dict[MessageIdentifier, bool]) -> None:
         """Let an actor take the messages that it handles; the flag keeps one of them local."""
@@ -99,10 +106,14 @@ class Router:
             self._tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
         self._look_again(self._tables.node_identity, port.identity, *handled)
         self.room_made(port.identity, handled)
+        if self.on_added is not None:
+            self.on_added([Route(port.identity, one) for one, keep_local in handled.items() if not keep_local])
 
     def remove(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
-        self._forget_receiver(receiver)
+        forgotten = self._forget_receiver(receiver)
+        if self.on_removed is not None:
+            self.on_removed(forgotten)
         for delivery in left:
             message = delivery.message
             if message.distribution == Distribution.BROADCAST or message.receiver_identity:
@@ -117,10 +128,10 @@ class Router:
         for delivery in left:
             self.ended(delivery, Outcome.FAILED, "its node stopped before it was handled")
 
-    def _forget_receiver(self, receiver: bytes) -> None:
+    def _forget_receiver(self, receiver: bytes) -> list[Route]:
         self._ports.pop(receiver, None)
-        self._tables.internal.remove(receiver)
         self._tables.balance.forget(receiver)
+        return self._tables.internal.remove(receiver)
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         """Give the routes to this node that others may know: of some messages, or all."""
@@ -211,6 +222,14 @@ class Router:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
         else:
             self._route_again(delivery)
+
+    def refuse(self, message: Message | None, reason: str) -> None:
+        """Count what came from elsewhere and is not acceptable: malformed (then there is no message), or forged.
+
+        Nobody is told: who forges a message may have forged its sender too.
+        """
+        self.ledger.received += 1
+        self.ledger.ended(self._delivery(message or _UNREADABLE, None), Outcome.REJECTED, reason, quietly=False)
 
     def take_back(self, message: Message, peer: bytes, waited: float) -> None:
         """Take back a message that a link to a peer could not deliver, and try others."""
@@ -305,6 +324,9 @@ class Router:
                 return False
         except PeerGoneError:
             raise
+        except HoplineError as error:  # it can be sent nowhere: it is too large, or belongs to no domain
+            self.ended(delivery, Outcome.FAILED, str(error))
+            return True
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error

@@ -57,4 +57,4 @@ class Uplink:
 
 
 def _ignore(_: str) -> None:
-    """A connection that came up is noticed by what comes over it."""
+    """Leave it to what comes over a connection to tell that it came up."""

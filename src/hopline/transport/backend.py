@@ -139,7 +139,8 @@ class PeerLink:
 class Backend:
     """Connects to peers and sends to them. Nobody waits for anybody: each peer has its own room in libzmq, and here.
 
-    `prepare` makes a message fit to leave, `write` gives its frames. `gave_up` is told of a peer that did not shake hands or come back in time.
+    `prepare` makes a message fit to leave, `write` gives its frames. `gave_up` is told of a peer that did not shake
+    hands or come back in time.
     """
 
     def __init__(
@@ -167,6 +168,7 @@ class Backend:
         self._at_uri: dict[str, set[PeerLink]] = {}
         self._pending: dict[PeerLink, None] = {}
         self._retry: asyncio.TimerHandle | None = None
+        self._change: asyncio.Future[None] | None = None  # what waits may have become less
 
     def link(self, node: bytes, uri: str) -> PeerLink:
         """Give the link to a peer, and connect to it if this is the first."""
@@ -196,6 +198,12 @@ class Backend:
     def waiting(self) -> int:
         """How many messages wait to leave."""
         return sum(link.waiting for link in self._pending)
+
+    async def nothing_waits(self) -> None:
+        """Wait until everything left, or was given up."""
+        while self.waiting:
+            self._change = self._loop.create_future()
+            await self._change
 
     def _abandon(self, link: PeerLink) -> None:
         """Drop a link, and tell what never left."""
@@ -236,6 +244,8 @@ class Backend:
                 self._pending.pop(link, None)
         if self._pending and self._retry is None:
             self._retry = self._loop.call_later(RETRY, self._look)
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
 
     def _came_up(self, uri: str) -> None:
         for link in tuple(self._at_uri.get(uri, ())):
