@@ -1,0 +1,355 @@
+"""A rendezvous server: the sockets and clocks around what `hopline.cluster` decides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from hopline.cluster import (
+    Lease,
+    LeaseKeeper,
+    LeaseSettings,
+    Listen,
+    Partner,
+    Publication,
+    Reconnect,
+    Relay,
+    RelaySettings,
+    RelayStatistics,
+    RelayStep,
+    RendezvousAddress,
+    Standing,
+    SynodHealth,
+    SynodHeartbeat,
+    SynodMessage,
+    SynodSettings,
+    from_message,
+    standing,
+    to_message,
+)
+from hopline.message import LocalError, PayloadError
+from hopline.node.network import PARTNER_STEP, UNICAST_STEP, refuse_open_door
+from hopline.security import NoSecurity
+from hopline.transport import (
+    PUB,
+    ROUTER,
+    SUB,
+    Curve,
+    Inlet,
+    Outlet,
+    SocketSettings,
+    advertised,
+    bind,
+    doorkeeper,
+    open_socket,
+    parse,
+)
+from hopline.wire import RemoteError, decode, encode
+
+log = logging.getLogger("hopline.rendezvous")
+
+DEFAULT_ADDRESS = "tcp://127.0.0.1:8001"
+TICKS_PER_SECOND = 10_000_000
+_NET_EPOCH = 621_355_968_000_000_000  # 1970 in ticks of .NET
+_LONGEST_NAP = 0.5
+_KEPT = 10_000
+
+
+class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """Another network whose routes are let in: where its servers publish for partners, and which domains concern us."""
+
+    network_id: str
+    cluster: Sequence[str]
+    allowed_domains: Sequence[str] = ("*",)
+    silence: float = 15.0  # seconds without a sign of life, before another of its servers is listened to
+
+
+class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server listens and publishes, and with whom it shares the leadership."""
+
+    address: str = DEFAULT_ADDRESS  # where it publishes
+    unicast_address: str | None = None  # where nodes send to; by default ten ports above
+    partner_address: str | None = None  # where it publishes for partner networks; by default 110 ports above
+    advertise: str | None = None  # the host name or address that nodes know this machine by
+    synod_address: str | None = None  # which of the members this server is
+    synod: Sequence[str] = ()  # the addresses at which the servers talk to each other, this one's included
+    open_without_keys: bool = False
+    relay: RelaySettings = msgspec.field(default_factory=RelaySettings)
+    lease: LeaseSettings = msgspec.field(default_factory=LeaseSettings)
+    synod_health: SynodSettings = msgspec.field(default_factory=SynodSettings)
+    partners: Sequence[PartnerNetwork] = ()
+    sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
+    curve: Curve | None = None
+
+    def __post_init__(self) -> None:
+        for address in (self.address, self.unicast_address, self.partner_address, self.synod_address):
+            if address is not None:
+                refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys)
+        if self.synod and self.synod_address not in self.synod:
+            raise LocalError("synod_address", "one of the members in synod", self.synod_address)
+
+
+class RendezvousServer:
+    """Use it as ``async with RendezvousServer(settings) as server``; nodes are given `server.address`."""
+
+    def __init__(self, settings: RendezvousSettings | None = None) -> None:
+        self.settings = settings or RendezvousSettings()
+        self._running: _Running | None = None
+
+    async def start(self) -> None:
+        """Bind, and take part in the election; alone, the server leads at once."""
+        if self._running is None:
+            self._running = _Running(self.settings)
+
+    async def stop(self) -> None:
+        """Close everything; if this server led, another one takes over when its lease is over."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def _now_running(self) -> _Running:
+        if self._running is None:
+            raise LocalError("rendezvous server", "one that runs: use `async with`, or await start()", "one that is not")
+        return self._running
+
+    @property
+    def address(self) -> RendezvousAddress:
+        """Where nodes find this server."""
+        return self._now_running.address
+
+    @property
+    def is_leader(self) -> bool:
+        """Tell whether this server leads."""
+        return self._now_running.standing().leads
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease that is valid now, whoever's it is."""
+        return self._now_running.keeper.lease(utc_ticks())
+
+    @property
+    def statistics(self) -> RelayStatistics:
+        """What became of everything that nodes sent."""
+        return self._now_running.relay.statistics
+
+
+def utc_ticks() -> int:
+    """Tell the time as leases have it."""
+    return time.time_ns() // 100 + _NET_EPOCH
+
+
+def _steady_ticks() -> int:
+    return time.monotonic_ns() // 100
+
+
+class _Running:
+    """What exists only while the server runs."""
+
+    def __init__(self, settings: RendezvousSettings) -> None:
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._closing: list[Callable[[], None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._was: Standing | None = None
+        self.refused_in_synod = 0
+        try:
+            self._open(settings)
+        except LocalError:
+            self.close()
+            raise
+        self._look()
+
+    # -- sockets -------------------------------------------------------------------------------------------------------
+
+    def _open(self, settings: RendezvousSettings) -> None:
+        curve = settings.curve
+        if curve is not None:
+            doorkeeper.add(curve)
+            self._closing.append(lambda: doorkeeper.remove(curve))
+        self._broadcast, broadcast_uri = self._publisher(settings.address)
+        self._partner_broadcast, partner_uri = self._publisher(settings.partner_address or _above(broadcast_uri, PARTNER_STEP))
+        unicast = open_socket(ROUTER, settings.sockets, curve=curve, is_server=True)
+        self._closing.append(lambda: unicast.close(0))
+        unicast_uri = bind(unicast, parse(settings.unicast_address or _above(broadcast_uri, UNICAST_STEP)), "address")
+        self.address = RendezvousAddress(
+            advertised(broadcast_uri, settings.advertise),
+            advertised(unicast_uri, settings.advertise),
+            advertised(partner_uri, settings.advertise),
+        )
+        self.relay = Relay(settings.relay, _steady_ticks())
+        self._open_synod(settings)
+        self._partners = [self._listen_to(partner) for partner in settings.partners]
+        inlet = Inlet(unicast, self._from_node, batch=settings.sockets.batch)
+        self._closing.append(inlet.close)
+
+    def _publisher(self, address: str) -> tuple[Outlet, str]:
+        settings = self._settings
+        socket = open_socket(PUB, settings.sockets, curve=settings.curve, is_server=True)
+        socket.sndhwm = _KEPT
+        self._closing.append(lambda: socket.close(0))
+        return Outlet(socket, _KEPT), bind(socket, parse(address), "address")
+
+    def _open_synod(self, settings: RendezvousSettings) -> None:
+        members = list(settings.synod) or [settings.synod_address or self.address.unicast_uri]
+        uri = settings.synod_address or members[0]
+        identity = str(uuid.uuid4()).encode()
+        self._synod: Outlet | None = None
+        if len(members) > 1:
+            self._synod, _ = self._publisher(uri)
+            socket = open_socket(SUB, settings.sockets, curve=settings.curve)
+            socket.subscribe(b"")
+            self._synod_inlet = Inlet(socket, self._from_synod, batch=settings.sockets.batch)
+            self._closing.append(self._synod_inlet.close)
+            for member in members:
+                self._synod_inlet.connect(member)
+        random = Random()  # noqa: S311 - it makes duels end
+        self.keeper = LeaseKeeper(
+            identity, uri, members, self.address.payload(), settings.lease, random, utc_ticks()
+        )
+        self._health = SynodHealth(uri, members, settings.synod_health, _steady_ticks())
+
+    def _listen_to(self, network: PartnerNetwork) -> _PartnerListener:
+        partner = Partner(
+            network.network_id, network.cluster, network.allowed_domains, network.silence, _steady_ticks()
+        )
+        socket = open_socket(SUB, self._settings.sockets, curve=self._settings.curve)
+        socket.subscribe(b"")
+        listener = _PartnerListener(partner)
+        listener.inlet = Inlet(
+            socket, lambda frames: self._from_partner(frames, partner), batch=self._settings.sockets.batch
+        )
+        listener.inlet.connect(partner.uri)
+        listener.uri = partner.uri
+        self._closing.append(listener.inlet.close)
+        return listener
+
+    def close(self) -> None:
+        """Close what is open, in the opposite order."""
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._closing:
+            self._closing.pop()()
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
+
+    def standing(self) -> Standing:
+        """Tell where this server stands."""
+        return standing(self.keeper, utc_ticks())
+
+    def _from_node(self, frames: list[bytes]) -> None:
+        self._act(self.relay.on_unicast(frames, self.standing(), _steady_ticks()))
+
+    def _from_partner(self, frames: list[bytes], partner: Partner) -> None:
+        self._act(self.relay.on_partner(frames, partner, self.standing(), _steady_ticks()))
+
+    def _from_synod(self, frames: list[bytes]) -> None:
+        try:
+            message = from_message(decode(frames))
+        except (RemoteError, PayloadError):
+            self.refused_in_synod += 1
+            return
+        if isinstance(message, SynodHeartbeat):
+            self._health.hear(message, _steady_ticks())
+        else:
+            self._say(self.keeper.receive(message, utc_ticks()))
+        self._look_soon()
+
+    # -- what goes out -------------------------------------------------------------------------------------------------
+
+    def _act(self, steps: Iterable[RelayStep]) -> None:
+        for step in steps:
+            if isinstance(step, Publication):
+                self._broadcast.send(step.frames)
+                if step.to_partners:
+                    self._partner_broadcast.send(step.frames)
+            elif isinstance(step, Listen):
+                for listener in self._partners:
+                    listener.move(step)
+
+    def _say(self, messages: Iterable[SynodMessage]) -> None:
+        """Publish to all members. Alone, there is nobody but this one to hear it."""
+        for message in messages:
+            if self._synod is not None:
+                self._synod.send(encode(to_message(message), self._settings.relay.wire_format))
+            elif not isinstance(message, SynodHeartbeat):
+                self._say(self.keeper.receive(message, utc_ticks()))
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def _look_soon(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_soon(self._look)  # type: ignore[assignment]
+
+    def _look(self) -> None:
+        """Do what is due, and come back when something will be."""
+        steady = _steady_ticks()
+        self._say(self.keeper.tick(utc_ticks()))
+        for step in self._health.tick(steady):
+            if isinstance(step, Reconnect):
+                self._reconnect(step.uri)
+            else:
+                self._say([step])
+        for listener in self._partners:
+            listener.move(listener.partner.tick(steady))
+        where = self.standing()
+        if where != self._was:
+            self._was = where
+            log.info("%s", "leading" if where.leads else f"following {where.leader}" if where.leader else "nobody leads")
+        self._act(self.relay.tick(where, steady))
+        self._timer = self._loop.call_later(self._nap(), self._look)
+
+    def _nap(self) -> float:
+        steady, utc = _steady_ticks(), utc_ticks()
+        due = [self.relay.next_tick - steady, self.keeper.next_tick - utc]
+        if (next_heartbeat := self._health.next_tick) is not None:
+            due.append(next_heartbeat - steady)
+        lease = self.keeper.lease(utc)
+        if lease is not None:
+            due.append(lease.expires_at - utc)  # the standing changes then by itself
+        return min(_LONGEST_NAP, max(0.0, min(due) / TICKS_PER_SECOND))
+
+    def _reconnect(self, uri: str) -> None:
+        log.warning("the member %s of the synod is silent, connecting again", uri)
+        self._synod_inlet.disconnect(uri)
+        self._synod_inlet.connect(uri)
+
+
+class _PartnerListener:
+    """The subscription to one server of a partner network."""
+
+    inlet: Inlet
+    uri: str
+
+    def __init__(self, partner: Partner) -> None:
+        self.partner = partner
+
+    def move(self, listen: Listen | None) -> None:
+        """Listen elsewhere, if that is what was decided, and for this partner."""
+        if listen is not None and listen.network_id == self.partner.network_id:
+            self.inlet.disconnect(self.uri)
+            self.inlet.connect(listen.uri)
+            self.uri = listen.uri
+
+
+def _above(uri: str, step: int) -> str:
+    address = parse(uri)
+    return f"tcp://{address.host}:{address.first_port + step}"
