@@ -34,7 +34,7 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing"},
     "hopline.cluster": PURE
     | {"google", "logging", "msgspec", "random"}
-    | {"hopline.message", "hopline.routing", "hopline.security"},
+    | {"hopline.message", "hopline.routing", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
