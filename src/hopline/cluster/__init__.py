@@ -1,6 +1,40 @@
 """How nodes find each other: rendezvous, discovery, health, the leader's lease. State machines without sockets."""
 
-from hopline.cluster.membership import CONTROL, Member, Membership, ping
-from hopline.cluster.settings import ClusterSettings, RendezvousAddress
+from hopline.cluster.consensus_messages import SynodMessage, from_message, to_message
+from hopline.cluster.lease import Lease, LeaseSettings
+from hopline.cluster.lease_keeper import LeaseKeeper
+from hopline.cluster.membership import CONTROL, Member, Membership, Traffic, ping
+from hopline.cluster.partner import Listen, Partner
+from hopline.cluster.relay import Publication, Relay, RelaySettings, RelayStatistics, RelayStep
+from hopline.cluster.rendezvous import RendezvousAddress, Standing, standing
+from hopline.cluster.settings import ClusterSettings
+from hopline.cluster.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
 
-__all__ = ["CONTROL", "ClusterSettings", "Member", "Membership", "RendezvousAddress", "ping"]
+__all__ = [
+    "CONTROL",
+    "ClusterSettings",
+    "Lease",
+    "LeaseKeeper",
+    "LeaseSettings",
+    "Listen",
+    "Member",
+    "Membership",
+    "Partner",
+    "Publication",
+    "Reconnect",
+    "Relay",
+    "RelaySettings",
+    "RelayStatistics",
+    "RelayStep",
+    "RendezvousAddress",
+    "Standing",
+    "SynodHealth",
+    "SynodHeartbeat",
+    "SynodMessage",
+    "SynodSettings",
+    "Traffic",
+    "from_message",
+    "ping",
+    "standing",
+    "to_message",
+]

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hopline.cluster.settings import ClusterSettings, RendezvousAddress
+from hopline.cluster.rendezvous import RendezvousAddress
+from hopline.cluster.settings import ClusterSettings
 from hopline.message import LocalError
 
 log = logging.getLogger("hopline.cluster")

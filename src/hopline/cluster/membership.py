@@ -16,6 +16,7 @@ from google.protobuf.message import Message as Content
 
 from hopline.cluster.following import Following, Rendezvous
 from hopline.cluster.health import Health, HealthFeed
+from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.searches import Searches
 from hopline.cluster.service import (
     DISCOVER_ROUTE,
@@ -45,7 +46,7 @@ from hopline.cluster.service_pb2 import (
     UnregisterMessageRoute,
     UnregisterNode,
 )
-from hopline.cluster.settings import ClusterSettings, RendezvousAddress
+from hopline.cluster.settings import ClusterSettings
 from hopline.cluster.timespan import from_timespan, to_timespan
 from hopline.message import (
     LocalError,

@@ -33,10 +33,3 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COUNTS = frozenset({"missing_heartbeats", "routes_start_multiplier", "discovery_searches", "known_nodes"})
-
-
-class RendezvousAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where nodes reach one rendezvous server: it publishes at one address, and takes messages at the other."""
-
-    broadcast_uri: str
-    unicast_uri: str

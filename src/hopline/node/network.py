@@ -56,8 +56,7 @@ def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
         return server
     address = parse(server, "rendezvous")
     return RendezvousAddress(
-        broadcast_uri=f"tcp://{address.host}:{address.first_port}",
-        unicast_uri=f"tcp://{address.host}:{address.first_port + UNICAST_STEP}",
+        f"tcp://{address.host}:{address.first_port}", f"tcp://{address.host}:{address.first_port + UNICAST_STEP}"
     )
 
 

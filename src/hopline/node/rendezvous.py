@@ -127,7 +127,9 @@ class RendezvousServer:
     @property
     def _now_running(self) -> _Running:
         if self._running is None:
-            raise LocalError("rendezvous server", "one that runs: use `async with`, or await start()", "one that is not")
+            raise LocalError(
+                "rendezvous server", "one that runs: use `async with`, or await start()", "one that is not"
+            )
         return self._running
 
     @property
@@ -167,7 +169,7 @@ class _Running:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._closing: list[Callable[[], None]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._was: Standing | None = None
         self.refused_in_synod = 0
         try:
@@ -185,10 +187,13 @@ class _Running:
             doorkeeper.add(curve)
             self._closing.append(lambda: doorkeeper.remove(curve))
         self._broadcast, broadcast_uri = self._publisher(settings.address)
-        self._partner_broadcast, partner_uri = self._publisher(settings.partner_address or _above(broadcast_uri, PARTNER_STEP))
+        self._partner_broadcast, partner_uri = self._publisher(
+            settings.partner_address or _above(broadcast_uri, PARTNER_STEP)
+        )
         unicast = open_socket(ROUTER, settings.sockets, curve=curve, is_server=True)
         self._closing.append(lambda: unicast.close(0))
-        unicast_uri = bind(unicast, parse(settings.unicast_address or _above(broadcast_uri, UNICAST_STEP)), "address")
+        unicast_address = settings.unicast_address or _above(settings.address, UNICAST_STEP)
+        unicast_uri = bind(unicast, parse(unicast_address), "unicast_address")
         self.address = RendezvousAddress(
             advertised(broadcast_uri, settings.advertise),
             advertised(unicast_uri, settings.advertise),
@@ -221,9 +226,7 @@ class _Running:
             for member in members:
                 self._synod_inlet.connect(member)
         random = Random()  # noqa: S311 - it makes duels end
-        self.keeper = LeaseKeeper(
-            identity, uri, members, self.address.payload(), settings.lease, random, utc_ticks()
-        )
+        self.keeper = LeaseKeeper(identity, uri, members, self.address.payload(), settings.lease, random, utc_ticks())
         self._health = SynodHealth(uri, members, settings.synod_health, _steady_ticks())
 
     def _listen_to(self, network: PartnerNetwork) -> _PartnerListener:
@@ -297,7 +300,7 @@ class _Running:
     def _look_soon(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_soon(self._look)  # type: ignore[assignment]
+        self._timer = self._loop.call_soon(self._look)
 
     def _look(self) -> None:
         """Do what is due, and come back when something will be."""
@@ -313,7 +316,9 @@ class _Running:
         where = self.standing()
         if where != self._was:
             self._was = where
-            log.info("%s", "leading" if where.leads else f"following {where.leader}" if where.leader else "nobody leads")
+            log.info(
+                "%s", "leading" if where.leads else f"following {where.leader}" if where.leader else "nobody leads"
+            )
         self._act(self.relay.tick(where, steady))
         self._timer = self._loop.call_later(self._nap(), self._look)
 
@@ -351,5 +356,6 @@ class _PartnerListener:
 
 
 def _above(uri: str, step: int) -> str:
+    """Give the address so many ports above; of any port, it is any other."""
     address = parse(uri)
-    return f"tcp://{address.host}:{address.first_port + step}"
+    return f"tcp://{address.host}:{address.first_port + step if address.first_port else 0}"
