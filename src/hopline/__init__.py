@@ -2,6 +2,7 @@
 
 from hopline.actors import Actor, CorrelationFilter, HandlerDefinition, handler
 from hopline.client import MessageHub, Promise, Stream
+from hopline.cluster import ClusterSettings, LeaseSettings, RelaySettings, RendezvousAddress, SynodSettings
 from hopline.message import (
     JSON,
     MSGPACK,
@@ -28,8 +29,20 @@ from hopline.message import (
     payload,
     to_message,
 )
-from hopline.node import Context, Node, NodeSettings, Stats, StopReport
+from hopline.node import (
+    Context,
+    Network,
+    Node,
+    NodeSettings,
+    PartnerNetwork,
+    RendezvousServer,
+    RendezvousSettings,
+    Stats,
+    StopReport,
+)
 from hopline.routing import Outcome, Settled
+from hopline.security import Domain, DomainSecurity, NoSecurity, Profile, SecurityError, load_keys, new_key
+from hopline.transport import Curve, SocketSettings
 from hopline.wire import Limits, Reason, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
 
 __version__ = "0.1.0"
@@ -43,35 +56,51 @@ __all__ = [
     "Actor",
     "ActorError",
     "AnswerTimeoutError",
+    "ClusterSettings",
     "Context",
     "CorrelationFilter",
+    "Curve",
     "DeliveryError",
     "Distribution",
+    "Domain",
+    "DomainSecurity",
     "HandlerDefinition",
     "HoplineError",
+    "LeaseSettings",
     "Limits",
     "LocalError",
     "Message",
     "MessageHub",
     "MessageIdentifier",
+    "Network",
     "NoRoomError",
+    "NoSecurity",
     "Node",
     "NodeSettings",
     "NotRunningError",
     "Outcome",
+    "PartnerNetwork",
     "Payload",
     "PayloadError",
     "PeerGoneError",
+    "Profile",
     "Promise",
     "Reason",
+    "RelaySettings",
     "RemoteError",
+    "RendezvousAddress",
+    "RendezvousServer",
+    "RendezvousSettings",
     "RoutingEntry",
     "RoutingView",
+    "SecurityError",
     "Serializer",
     "Settled",
+    "SocketSettings",
     "Stats",
     "StopReport",
     "Stream",
+    "SynodSettings",
     "TraceOptions",
     "WireFormat",
     "annotate",
@@ -79,6 +108,8 @@ __all__ = [
     "encode",
     "from_message",
     "handler",
+    "load_keys",
+    "new_key",
     "payload",
     "peek",
     "to_message",

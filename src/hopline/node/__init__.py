@@ -1,11 +1,27 @@
-"""The node: hubs, actors and the router put together, the thing that a user starts."""
+"""The node: hubs, actors and the router put together, the thing that a user starts. And the rendezvous server."""
 
 from hopline.node.context import Context
 from hopline.node.links import Link
+from hopline.node.network import Network
 from hopline.node.node import Node, StopReport
 from hopline.node.parking import Sought, sought
+from hopline.node.rendezvous import PartnerNetwork, RendezvousServer, RendezvousSettings
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 
-__all__ = ["Context", "Link", "Node", "NodeSettings", "Router", "Sought", "Stats", "StopReport", "sought"]
+__all__ = [
+    "Context",
+    "Link",
+    "Network",
+    "Node",
+    "NodeSettings",
+    "PartnerNetwork",
+    "RendezvousServer",
+    "RendezvousSettings",
+    "Router",
+    "Sought",
+    "Stats",
+    "StopReport",
+    "sought",
+]

@@ -316,9 +316,7 @@ class _Running:
         where = self.standing()
         if where != self._was:
             self._was = where
-            log.info(
-                "%s", "leading" if where.leads else f"following {where.leader}" if where.leader else "nobody leads"
-            )
+            log.info("this server leads" if where.leads else f"this server follows {where.leader}")
         self._act(self.relay.tick(where, steady))
         self._timer = self._loop.call_later(self._nap(), self._look)
 
