@@ -18,14 +18,13 @@ Frames = Sequence[bytes]
 
 _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
-_RCVMORE = int(zmq.RCVMORE)
 _MAX_SOCKETS = 20_000
 _LAST_WORDS = 500  # ms in which what was sent before the process ends may still leave
 
-# The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send.
+# The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send. What
+# is received without a copy knows whether more follows, which costs half of asking the socket for it.
 _send = zmq.backend.Socket.send
 _receive = zmq.backend.Socket.recv
-_option = zmq.backend.Socket.get
 
 
 @functools.cache
@@ -86,9 +85,11 @@ def send(socket: zmq.Socket[bytes], frames: Frames) -> None:
 
 def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
     """Receive a message without waiting; raises `zmq.Again` when there is none."""
-    frames = [_receive(socket, _NOW)]
-    while _option(socket, _RCVMORE):
-        frames.append(_receive(socket, _NOW))
+    frame = _receive(socket, _NOW, False)
+    frames = [frame.bytes]
+    while frame.more:
+        frame = _receive(socket, _NOW, False)
+        frames.append(frame.bytes)
     return frames
 
 
