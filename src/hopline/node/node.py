@@ -167,7 +167,11 @@ class Node:
                 self._host(actor)
             if running.attachment is not None:
                 self.uri = running.attachment.uri
-                await running.attachment.attach(running.router)
+                try:
+                    await running.attachment.attach(running.router)
+                except BaseException:
+                    await self.stop(0.0)
+                    raise
 
     async def stop(self, drain_time: float | None = None) -> StopReport:
         """Stop the node: finish what is under way, for so many seconds; then fail the rest, and say what that was.
