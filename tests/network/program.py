@@ -120,7 +120,8 @@ async def run_node(options: Answer) -> None:
     settings = NodeSettings(**options.get("settings", {}))
     node = Node(*([worker] if options.get("works", True) else []), network=network, settings=settings)
     async with node:
-        membership = node._require_running().attachment.membership  # type: ignore[union-attr]
+        membership = node.membership
+        assert membership is not None
 
         async def ask(command: Any) -> Answer:
             return await ask_many(node, **command)

@@ -163,6 +163,7 @@ class Membership:
         self._random = random
         self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
         self._announce_at = now
+        self._requested_at = now
         self._routes_at = float("inf")
         self._has_joined = False
         self._has_lost = False  # a peer fell silent since this node joined
@@ -260,14 +261,17 @@ class Membership:
             self.announce(self._routes.advertised())
         self._announce_again(now)
         if self._has_joined:
+            # Everybody may be in this position at once, and on a busy machine again and again.
             settings = self._settings
             delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
-            self._routes_at = min(self._routes_at, now + delay)
+            earliest = self._requested_at + settings.routes_start_delay * settings.routes_start_multiplier
+            self._routes_at = min(self._routes_at, max(now + delay, earliest))
         else:
             self._has_joined = True
             self._request_routes(now)
 
     def _request_routes(self, now: float) -> None:
+        self._requested_at = now
         self._routes_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
         for domain in self._security.domains:
             content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
