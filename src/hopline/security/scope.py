@@ -12,6 +12,7 @@ from hopline.security import sealed
 from hopline.security.domain import Domain, Profile
 from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
+from hopline.security.mac import Mac
 from hopline.security.replay import ReplayCache
 from hopline.wire import MacAlgorithm, mac_input
 
@@ -30,12 +31,11 @@ class Scope:
         self.replays = replays
         self._clock = clock
         self._is_sealed = domain.profile is Profile.SEALED
-        # Copying a MAC that has taken in its key costs half of a new one, and keeps secrets out of variables.
-        macs = tuple(_keyed(key, domain.algorithm, domain.profile) for key in domain.keys)
+        macs = tuple(_mac(key, domain.algorithm, domain.profile) for key in domain.keys)
         self._unsigned = domain.unsigned if isinstance(domain.unsigned, frozenset) else frozenset()
         self._signer = None if domain.unsigned is True else macs[0]
         self._verifiers = macs
-        self._mac_size = macs[0].digest_size if macs else 0
+        self._mac_size = macs[0].size if macs else 0
 
     def signs(self, identity: bytes) -> bool:
         """Tell whether messages of this identity are signed in the domain."""
@@ -46,13 +46,12 @@ class Scope:
         signer = self._signer
         if signer is None or message.identity in self._unsigned:
             return message if message.domain == self.name else _replace(message, domain=self.name)
-        mac = signer.copy()
         if self._is_sealed:
             header = sealed.header(int(self._clock() * 1000))
-            mac.update(header + sealed.content(message, self.name))
-            return _replace(message, domain=self.name, signature=header + mac.digest())
-        mac.update(mac_input(message))
-        return _replace(message, domain=self.name, signature=mac.digest())
+            signature = header + signer.of(header + sealed.content(message, self.name))
+        else:
+            signature = signer.of(mac_input(message))
+        return _replace(message, domain=self.name, signature=signature)
 
     def verify(self, message: Message) -> None:
         """Raise `SecurityError` unless the signature is right, and the message new if the domain asks for that."""
@@ -79,15 +78,13 @@ class Scope:
     def _is_made_by_a_key(self, content: bytes, digest: bytes) -> bool:
         verifiers = self._verifiers
         for at, verifier in enumerate(verifiers):
-            mac = verifier.copy()
-            mac.update(content)
-            if hmac.compare_digest(mac.digest(), digest):
+            if hmac.compare_digest(verifier.of(content), digest):
                 if at:  # while keys are rotated most peers use the same one: try it first from now on
                     self._verifiers = (verifier, *verifiers[:at], *verifiers[at + 1 :])
                 return True
         return False
 
 
-def _keyed(key: Key, algorithm: MacAlgorithm, profile: Profile) -> hmac.HMAC:
+def _mac(key: Key, algorithm: MacAlgorithm, profile: Profile) -> Mac:
     secret = key.reveal()
-    return hmac.new(sealed.derived_key(secret) if profile is Profile.SEALED else secret, None, algorithm.value)
+    return Mac(sealed.derived_key(secret) if profile is Profile.SEALED else secret, algorithm.value)
