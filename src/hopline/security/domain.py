@@ -12,7 +12,7 @@ from hopline.security.key import MIN_KEY_SIZE, Key, problem_of
 from hopline.wire import MacAlgorithm
 
 DEFAULT_WINDOW = 30.0
-"""Seconds that a message may be under way between two nodes, where replays are refused."""
+"""Seconds that a message may be under way, from its first node to its last, where replays are refused."""
 DEFAULT_CLOCK_SKEW = 5.0
 """Seconds that the clocks of two nodes may differ, where replays are refused."""
 DEFAULT_REPLAY_CAPACITY = 200_000

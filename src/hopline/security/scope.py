@@ -42,11 +42,16 @@ class Scope:
         return self._signer is not None and identity not in self._unsigned
 
     def protect(self, message: Message) -> Message:
-        """Label a message with this domain, and sign it unless it is one of the unsigned."""
+        """Label a message with this domain, and sign it unless it is one of the unsigned.
+
+        A sealed signature that is right is kept: signed anew, a replay would be as good as new after one more node.
+        """
         signer = self._signer
         if signer is None or message.identity in self._unsigned:
             return message if message.domain == self.name else _replace(message, domain=self.name)
         if self._is_sealed:
+            if message.signature and self._is_sealed_by_a_key(message):
+                return message if message.domain == self.name else _replace(message, domain=self.name)
             header = sealed.header(int(self._clock() * 1000))
             signature = header + signer.of(header + sealed.content(message, self.name))
         else:
@@ -65,8 +70,7 @@ class Scope:
         if self._is_sealed:
             if not sealed.has_shape(signature, self._mac_size):
                 return SecurityReason.WRONG_PROFILE if signature else SecurityReason.UNSIGNED
-            content = signature[:_HEADER_SIZE] + sealed.content(message, self.name)
-            if not self._is_made_by_a_key(content, signature[_HEADER_SIZE:]):
+            if not self._is_sealed_by_a_key(message):
                 return SecurityReason.WRONG_SIGNATURE
             if self.domain.refuse_replays:  # after the signature: who has no key can neither fill nor probe the cache
                 return self.replays.refusal(self.domain, *sealed.read_header(signature))
@@ -74,6 +78,11 @@ class Scope:
         if len(signature) != self._mac_size:
             return SecurityReason.WRONG_PROFILE if signature else SecurityReason.UNSIGNED
         return None if self._is_made_by_a_key(mac_input(message), signature) else SecurityReason.WRONG_SIGNATURE
+
+    def _is_sealed_by_a_key(self, message: Message) -> bool:
+        signature = message.signature
+        content = signature[:_HEADER_SIZE] + sealed.content(message, self.name)
+        return self._is_made_by_a_key(content, signature[_HEADER_SIZE:])
 
     def _is_made_by_a_key(self, content: bytes, digest: bytes) -> bool:
         verifiers = self._verifiers
