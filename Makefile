@@ -8,7 +8,7 @@ MINUTES ?= 5
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format generate bench-wire bench-runtime bench-formation fuzz simulate clean
+.PHONY: help setup demo test lint format generate bench-wire bench-security bench-runtime bench-formation fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ generate: $(READY) ## Write again what is derived: codecs and docs page from the
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire
+
+bench-security: $(READY) ## Time signing and verifying beside the bare HMAC
+	@$(BIN)/python -m benchmarks.bench_security
 
 $(PEERS): $(READY)
 	@echo "Adding the runtimes to compare with to $(VENV) (once)"
