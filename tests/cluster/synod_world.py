@@ -10,6 +10,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -90,7 +91,7 @@ class World:
                     delay = random.random() * self._delay
                     if random.random() < self._tail:
                         delay += random.random() * 5  # later than any round, and than most leases
-                    self.after(delay, lambda receiver=receiver, message=message: self._deliver(receiver, message))
+                    self.after(delay, partial(self._deliver, receiver, message))
 
     def _deliver(self, receiver: Machine, message: ConsensusMessage) -> None:
         if receiver.keeper is not None:
