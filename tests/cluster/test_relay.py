@@ -127,6 +127,17 @@ def test_whatever_sockets_put_in_front_is_left_behind_and_nothing_else(
     assert step == Publication(frames, to_partners=True)
 
 
+@pytest.mark.parametrize(("wire_format", "extra"), [(WireFormat.V5, b"what is new"), (WireFormat.V4, b"")])
+def test_frames_that_we_would_not_write_are_relayed_all_the_same(wire_format: WireFormat, extra: bytes) -> None:
+    frames = encode(LEAVING, wire_format)
+    body_offset = int.from_bytes(frames[-2][:2], "little") if frames[-2] else 0
+    frames[-2] = (body_offset + 1).to_bytes(2, "little") + frames[-2][2:]
+    unusual = [*frames[:3], extra, *frames[3:]]  # a frame below the body that no table knows
+    assert decode(unusual) == LEAVING
+    assert Server(LEADING).unicast([ROUTER_ID, *unusual]) == [Publication(unusual, to_partners=True)]
+    assert Server(LEADING).unicast(tuple(unusual[1:])) == [Publication(unusual, to_partners=True)]
+
+
 def test_a_ping_is_answered_in_the_configured_format() -> None:
     for wire_format in FORMATS:
         (pong,) = Server(LEADING, wire_format=wire_format).unicast(as_received(any_of(service.PING)))
