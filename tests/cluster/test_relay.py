@@ -26,7 +26,7 @@ from hopline.cluster.service_pb2 import (
     UnregisterUnreachableNode,
 )
 from hopline.message import MessageIdentifier, PayloadError, WireFormat
-from hopline.wire import decode, encode
+from hopline.wire import decode, encode, layouts
 from tests.wire.vectors import frames_of, load
 
 SECOND = in_ticks(1)
@@ -136,6 +136,15 @@ def test_frames_that_we_would_not_write_are_relayed_all_the_same(wire_format: Wi
     assert decode(unusual) == LEAVING
     assert Server(LEADING).unicast([ROUTER_ID, *unusual]) == [Publication(unusual, to_partners=True)]
     assert Server(LEADING).unicast(tuple(unusual[1:])) == [Publication(unusual, to_partners=True)]
+
+
+def test_early_dialects_are_relayed_as_they_are() -> None:
+    server = Server(LEADING)
+    for layout in (layouts.V4A, layouts.V4B, layouts.V4C, layouts.V4D, layouts.V4E, layouts.V5_INT32):
+        frames = encode(LEAVING, layout)
+        assert server.unicast([ROUTER_ID, *frames]) == [Publication(frames, to_partners=True)]
+    assert server.unicast(encode(LEAVING.clone(version=b"1.1"), layouts.V4A)) == []
+    assert server.refused() == {Refusal.UNKNOWN_KIND: 1}
 
 
 def test_a_ping_is_answered_in_the_configured_format() -> None:
