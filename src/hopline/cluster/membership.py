@@ -260,15 +260,16 @@ class Membership:
             self._has_lost = False
             self.announce(self._routes.advertised())
         self._announce_again(now)
+        settings = self._settings
+        delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
         if self._has_joined:
             # Everybody may be in this position at once, and on a busy machine again and again.
-            settings = self._settings
-            delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
             earliest = self._requested_at + settings.routes_start_delay * settings.routes_start_multiplier
             self._routes_at = min(self._routes_at, max(now + delay, earliest))
         else:
             self._has_joined = True
             self._request_routes(now)
+            self._routes_at = now + delay  # once more, for answers may be lost while everything starts
 
     def _request_routes(self, now: float) -> None:
         self._requested_at = now
