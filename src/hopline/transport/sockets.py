@@ -18,6 +18,8 @@ Frames = Sequence[bytes]
 
 _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
 _MAX_SOCKETS = 20_000
 _PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
 _LAST_WORDS = 500  # ms in which what was sent before the process ends may still leave
@@ -26,6 +28,7 @@ _LAST_WORDS = 500  # ms in which what was sent before the process ends may still
 # is received without a copy knows whether more follows, which costs half of asking the socket for it.
 _send = zmq.backend.Socket.send
 _receive = zmq.backend.Socket.recv
+_option = zmq.backend.Socket.get
 
 
 @functools.cache
@@ -94,6 +97,11 @@ def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
         frame = _receive(socket, _NOW, False)
         frames.append(frame.bytes)
     return frames
+
+
+def has_more(socket: zmq.Socket[bytes]) -> bool:
+    """Tell whether another message is there; as good as to see `receive` raise, for less than half the price."""
+    return bool(int(_option(socket, _EVENTS)) & _POLLIN)
 
 
 def _milliseconds(seconds: float) -> int:
