@@ -27,6 +27,7 @@ SMALL, LARGE = 64, 64 * 1024
 SIZES = {SMALL: "64 B", LARGE: "64 KiB"}
 FORMATS = ("V5", "V6")
 SEQUENTIAL_P99 = "sequential p99"
+WARM_UP = 0.1  # seconds a measure before the rounds: caches, and what the interpreter specialises
 
 UNSIGNED, SEALED, REFERENCE = "no", "sealed", "reference"
 SIGNED_AS = {UNSIGNED: "", SEALED: ", sealed", REFERENCE: ", reference"}  # the profiles of signatures
@@ -138,13 +139,19 @@ def measure(contenders: Sequence[Contender], seconds: float, rounds: int, consol
                 running[contender.name] = stack.enter_context(Running(contender))
             except ContenderError as error:
                 results.failed[contender.name] = str(error)
-        orders = [Order(taken, size, seconds) for size in SIZES for taken in MEASURES]
-        _round(running, orders, Results(failed=results.failed))  # caches, and what the interpreter specialises
+        _round(
+            running, _orders(WARM_UP), Results(failed=results.failed)
+        )  # caches, and what the interpreter specialises
+        orders = _orders(seconds)
         for number in track(range(rounds), description="rounds", console=console, transient=True):
             first = number % max(1, len(running))  # nobody always runs after the same one
             names = [*running][first:] + [*running][:first]
             _round({name: running[name] for name in names}, orders, results)
     return results
+
+
+def _orders(seconds: float) -> list[Order]:
+    return [Order(taken, size, seconds) for size in SIZES for taken in MEASURES]
 
 
 def _round(running: dict[str, Running], orders: Sequence[Order], results: Results) -> None:
@@ -219,7 +226,7 @@ def verdicts(console: Console, results: Results) -> None:
 
 def main(
     rounds: int = typer.Option(7, min=3, help="How often everything is timed."),
-    seconds: float = typer.Option(0.3, min=0.05, help="How long each of them is timed."),
+    seconds: float = typer.Option(0.25, min=0.05, help="How long each of them is timed."),
     quick: bool = typer.Option(False, "--quick", help="Time less, in 3 rounds: for a glance, not for the record."),
 ) -> None:
     """Time messages between processes beside raw pyzmq, xoscar, Ray and NATS."""
