@@ -39,7 +39,7 @@ from hopline.message.receivers import (
     new_node_identity,
     receiver_kind,
 )
-from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
+from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer, reader_of
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
@@ -82,6 +82,7 @@ __all__ = [
     "new_node_identity",
     "payload",
     "payload_type",
+    "reader_of",
     "receiver_kind",
     "ticks",
     "to_message",

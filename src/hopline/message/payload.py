@@ -21,7 +21,7 @@ from hopline.message.errors import LocalError
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.message import Distribution, Message
-from hopline.message.serializers import MSGPACK, Serializer
+from hopline.message.serializers import MSGPACK, Serializer, reader_of
 
 Kind = TypeVar("Kind", bound=type)
 Content = TypeVar("Content")
@@ -35,6 +35,7 @@ class PayloadType(msgspec.Struct, frozen=True):
     identifier: MessageIdentifier
     serializer: Serializer
     of: type  # the class that says it, for what is derived from it does not
+    read: Callable[[bytes], Any]  # makes an instance of a body
 
 
 @overload
@@ -73,7 +74,7 @@ def payload(
     identifier = MessageIdentifier(name, version, partition)
 
     def mark(cls: Kind) -> Kind:
-        setattr(cls, _MARK, PayloadType(identifier, serializer, cls))
+        setattr(cls, _MARK, PayloadType(identifier, serializer, cls, reader_of(serializer, cls)))
         return cls
 
     return mark
@@ -128,4 +129,5 @@ def to_message(
 
 def from_message(message: Message, cls: type[Content]) -> Content:
     """Read the payload of a message, or raise `PayloadError` when the body is not of that kind."""
-    return payload_type(cls).serializer.decode(message.body, cls)
+    read: Content = payload_type(cls).read(message.body)
+    return read

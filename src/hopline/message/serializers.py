@@ -24,13 +24,17 @@ class Serializer(Protocol):
         ...
 
 
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
 class _MsgspecSerializer:
     """A format of msgspec: structs, dataclasses, typed dicts and plain types, checked against the type in reading."""
 
-    def __init__(self, name: str, encode: Callable[[Any], bytes], decode: Any) -> None:
+    def __init__(self, name: str, codec: Any) -> None:
         self.name = name
-        self._encode = encode
-        self._decode = decode
+        self._encode: Callable[[Any], bytes] = codec.Encoder().encode
+        self._decode = codec.decode
+        self._decoder = codec.Decoder
 
     def encode(self, payload: Any) -> bytes:
         try:
@@ -41,8 +45,22 @@ class _MsgspecSerializer:
     def decode(self, body: bytes, kind: type[Payload]) -> Payload:
         try:
             read: Payload = self._decode(body, type=kind)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise PayloadError(kind, str(error), body) from None
+        return read
+
+    def reader(self, kind: type[Payload]) -> Callable[[bytes], Payload]:
+        decode: Callable[[bytes], Payload] | None = None
+
+        def read(body: bytes) -> Payload:
+            nonlocal decode
+            if decode is None:  # not before the first body: the annotations may name what is defined later
+                decode = self._decoder(kind).decode
+            try:
+                return decode(body)
+            except _UNREADABLE as error:
+                raise PayloadError(kind, str(error), body) from None
+
         return read
 
 
@@ -80,7 +98,14 @@ class _RawSerializer:
         return kind(body)  # type: ignore[call-arg]
 
 
-MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.decode)
-JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json.Encoder().encode, msgspec.json.decode)
+def reader_of(serializer: Serializer, kind: type[Payload]) -> Callable[[bytes], Payload]:
+    """Give what reads many payloads of one kind: it does what `decode` does, but finds out only once how."""
+    if isinstance(serializer, _MsgspecSerializer):
+        return serializer.reader(kind)
+    return lambda body: serializer.decode(body, kind)
+
+
+MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack)
+JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json)
 PROTOBUF: Serializer = _ProtobufSerializer()
 RAW: Serializer = _RawSerializer()
