@@ -21,7 +21,7 @@ from hopline.actors.actor import Actor
 from hopline.actors.flow import current_message
 from hopline.actors.handler import HandlerDefinition
 from hopline.actors.log import flow_log
-from hopline.actors.results import exception_result, result
+from hopline.actors.results import exception_result, plain_result, result, result_type
 from hopline.actors.services import HandlerSpan, Services, Telemetry
 from hopline.message import EXCEPTION, ExceptionReport, HoplineError, LocalError, Message, MessageIdentifier
 from hopline.routing import NO_DEADLINE, Delivery, Outcome, Place, remaining_ticks
@@ -115,8 +115,9 @@ class ActorHost:
     def _take_turn(self) -> None:
         """Handle what waits, for a while; then the others."""
         self._scheduled = False
-        exchange, deliveries = self._services.exchange, self._deliveries
+        exchange, deliveries, handle = self._services.exchange, self._deliveries, self._handle
         clock, slow_handler, full = exchange.clock, self._services.slow_handler, self._capacity
+        new_context = self._services.base_context.copy
         now = clock()
         turn_ends = now + TURN_SECONDS
         try:
@@ -131,7 +132,7 @@ class ActorHost:
                     exchange.ended(delivery, Outcome.EXPIRED, "its lifetime was over in the mailbox")
                 else:
                     # In a context of its own: what one handler sets, others do not see.
-                    self._services.base_context.copy().run(self._handle, delivery, now)
+                    new_context().run(handle, delivery, now)
                     since, now = now, clock()
                     if now - since > slow_handler:
                         self._warn_of_slow(delivery.message, now - since)
@@ -146,21 +147,32 @@ class ActorHost:
     def _handle(self, delivery: Delivery, now: float) -> None:
         """Call the handler, and send what it returned if that can be done at once."""
         services, message = self._services, delivery.message
-        services.exchange.delivered(delivery, self.identity)
+        exchange = services.exchange
+        exchange.delivered(delivery, self.identity)
         current_message.set(message)
-        definition = self._handlers.get(message.identifier)
+        definition = self._handlers.get(delivery.identifier)
         span = None if services.telemetry is None else self._begin_span(services.telemetry, delivery, definition)
         try:
             if definition is None:
-                raise LocalError(self.name, "a message that it handles", str(message.identifier))
-            if definition.blocking:
-                returned: Any = self._in_thread(definition, delivery, now)
+                raise LocalError(self.name, "a message that it handles", str(delivery.identifier))
+            if definition.read is not None:  # nearly always
+                returned: Any = definition.function(self.actor, definition.read(message.body))
+            elif definition.blocking:
+                returned = self._in_thread(definition, delivery, now)
             else:
                 returned = self._call(definition, delivery, now)
-            if self._sent_at_once(message, returned):
-                self._handled(span, None)
-            else:
-                self._go_on(self._finish(delivery, span, returned))
+            if returned is not None:
+                if _takes_time(returned.__class__):
+                    self._go_on(self._finish(delivery, span, returned))
+                    return
+                if isinstance(returned, Message):
+                    sent = result(message, returned)
+                    self._send_soon(sent, sent.identifier)
+                else:
+                    kind = result_type(returned)
+                    answer = plain_result(message, kind.identifier, kind.serializer.encode(returned))
+                    self._send_soon(answer, kind.identifier)
+            self._handled(span, None)
         except (KeyboardInterrupt, SystemExit) as error:
             self._fail(delivery, span, error)
             raise
@@ -222,15 +234,6 @@ class ActorHost:
 
     # -- sending results ---------------------------------------------------------------------------------------------
 
-    def _sent_at_once(self, message: Message, returned: Any) -> bool:
-        """Send what a plain function returned, unless it has to be awaited or there is no room for it."""
-        if returned is None:
-            return True
-        if _takes_time(returned.__class__):
-            return False
-        self._send_soon(result(message, returned))
-        return True
-
     async def _finish(self, delivery: Delivery, span: HandlerSpan | None, returned: Any) -> None:
         """See a handler through that did not end at once."""
         task = asyncio.current_task()
@@ -272,14 +275,14 @@ class ActorHost:
         if not count % RESULTS_AT_ONCE:
             await asyncio.sleep(0)
 
-    def _send_soon(self, message: Message) -> None:
+    def _send_soon(self, message: Message, identifier: MessageIdentifier) -> None:
         """Send now, or wait for room in a task. The place in the queue is taken now in any case."""
-        place = self._services.exchange.submit(message)
+        place = self._services.exchange.submit(message, identifier)
         if place is not None:
             self._go_on(self._wait_for_room(message, place))
 
     async def _send(self, message: Message) -> None:
-        place = self._services.exchange.submit(message)
+        place = self._services.exchange.submit(message, message.identifier)
         if place is not None:
             await self._wait_for_room(message, place)
 
@@ -304,7 +307,7 @@ class ActorHost:
         if message.identifier == EXCEPTION and EXCEPTION not in message.callback_point:
             self._handled(span, error)  # nobody but this handler would get the report
             return
-        self._send_soon(exception_result(message, told))
+        self._send_soon(exception_result(message, told), EXCEPTION)
         self._handled(span, error)
 
     def _handled(self, span: HandlerSpan | None, error: BaseException | None) -> None:

@@ -14,6 +14,7 @@ from hopline.message import (
     LocalError,
     Message,
     MessageIdentifier,
+    PayloadType,
     payload_type,
 )
 
@@ -22,16 +23,21 @@ def result(incoming: Message, content: object) -> Message:
     """Make the message of what a handler returned: a payload, or a message that says more."""
     if isinstance(content, Message):
         return _result_message(incoming, content)
+    kind = result_type(content)
+    return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
+
+
+def result_type(content: object) -> PayloadType:
+    """Tell what kind of payload a handler returned."""
     try:
-        kind = payload_type(content.__class__)
+        return payload_type(content.__class__)
     except LocalError:
         raise LocalError("result", "payloads, messages or nothing", content) from None
-    return _plain_result(incoming, kind.identifier, kind.serializer.encode(content))
 
 
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:
     """Make the message that says what went wrong. It goes where the callback point says, as any result."""
-    return _plain_result(incoming, EXCEPTION, report.to_body())
+    return plain_result(incoming, EXCEPTION, report.to_body())
 
 
 def receipt(incoming: Message) -> Message:
@@ -51,7 +57,7 @@ def receipt(incoming: Message) -> Message:
     )
 
 
-def _plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:
+def plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:
     """Make a unicast result in one go, which is what nearly every handler returns."""
     callback_point = incoming.callback_point
     if identifier in callback_point:

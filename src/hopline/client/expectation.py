@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +18,6 @@ from hopline.message import (
     LocalError,
     Message,
     MessageIdentifier,
-    PayloadType,
     payload_type,
 )
 
@@ -26,11 +25,15 @@ from hopline.message import (
 Callback: TypeAlias = "type | MessageIdentifier | Sequence[type | MessageIdentifier]"
 
 
+# Makes the answer of a reply as the caller wants it, or raises what the reply reports.
+Read: TypeAlias = Callable[[Message], Any]
+
+
 class Expectation(msgspec.Struct, frozen=True):
-    """The kinds of messages that count as an answer. An exception always does."""
+    """The kinds of messages that count as an answer, and how each is read. An exception always counts."""
 
     callback_point: tuple[MessageIdentifier, ...]
-    kinds: dict[MessageIdentifier, PayloadType | None]
+    readers: dict[MessageIdentifier, Read]
 
     @classmethod
     def of(cls, callback: Callback | None) -> Expectation:
@@ -44,17 +47,30 @@ class Expectation(msgspec.Struct, frozen=True):
             raise LocalError("callback", "a payload class, a message identifier, or several of these", callback)
         return _expectation(wanted)
 
-    def read(self, reply: Message | HoplineError) -> Any:
-        """Give the answer as the caller wants it, or raise what the reply reports."""
-        if isinstance(reply, HoplineError):
-            raise reply
-        identifier = reply.identifier
-        kind = self.kinds[identifier]
-        if kind is not None:
-            return kind.serializer.decode(reply.body, kind.of)
-        if identifier == EXCEPTION:
-            raise error_of(reply)
-        return None if identifier == RECEIPT else reply
+
+def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Read]:
+    if isinstance(wanted, MessageIdentifier):
+        return wanted, _READERS.get(wanted, _as_it_is)
+    if not isinstance(wanted, type):
+        raise LocalError("callback", "payload classes or message identifiers", wanted)
+    kind = payload_type(wanted)
+    read = kind.read
+    return kind.identifier, lambda reply: read(reply.body)
+
+
+def _as_it_is(reply: Message) -> Message:
+    return reply
+
+
+def _nothing(_: Message) -> None:
+    return None
+
+
+def _raise_error(reply: Message) -> None:
+    raise error_of(reply)
+
+
+_READERS: dict[MessageIdentifier, Read] = {EXCEPTION: _raise_error, RECEIPT: _nothing}
 
 
 def error_of(reply: Message) -> HoplineError:
@@ -66,17 +82,10 @@ def error_of(reply: Message) -> HoplineError:
 
 
 def _expectation(wanted: Sequence[type | MessageIdentifier]) -> Expectation:
-    kinds: dict[MessageIdentifier, PayloadType | None] = {}
-    for one in wanted:
-        if isinstance(one, MessageIdentifier):
-            kinds.setdefault(one, None)
-        elif isinstance(one, type):
-            kind = payload_type(one)
-            kinds.setdefault(kind.identifier, kind)
-        else:
-            raise LocalError("callback", "payload classes or message identifiers", one)
-    kinds.setdefault(EXCEPTION, None)
-    return Expectation(tuple(kinds), kinds)
+    readers: dict[MessageIdentifier, Read] = {}
+    for identifier, read in map(_reader, (*wanted, EXCEPTION)):
+        readers.setdefault(identifier, read)
+    return Expectation(tuple(readers), readers)
 
 
 _RECEIPT = _expectation([RECEIPT])

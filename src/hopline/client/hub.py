@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Sequence
+from asyncio import AbstractEventLoop, _get_running_loop, sleep
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from threading import get_ident
 from typing import Any, TypeVar, overload
 
-from hopline.client.deadlines import Deadlines
+from hopline.client.deadlines import Deadlines, Line
 from hopline.client.expectation import Callback, Expectation
 from hopline.client.promise import Promise
 from hopline.client.stream import Gathering, Stream
@@ -51,7 +50,7 @@ class MessageHub:
         self,
         exchange: Exchange,
         deadlines: Deadlines,
-        loop: asyncio.AbstractEventLoop,
+        loop: AbstractEventLoop,
         *,
         node_identity: bytes,
         answer_time: float = 30.0,
@@ -63,17 +62,18 @@ class MessageHub:
         self._exchange = exchange
         self._deadlines = deadlines
         self._loop = loop
-        self._thread = get_ident()
         self._answer_time = answer_time
         self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
-        self._waiting: dict[int, Promise[Any] | Gathering] = {}
+        self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
+        self._others: dict[int, Promise[Any] | Gathering] = {}
+        self._forget_it = self._forget  # the same for every promise
         self._is_open = True
 
     @property
     def waiting(self) -> int:
         """How many answers and streams are waited for."""
-        return len(self._waiting)
+        return len(self._patient.members) + len(self._others)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            place = self._exchange.submit(promise.message, promise.seconds)
+            place = self._exchange.submit(promise.message, promise.identifier, promise.seconds)
             if place is not None:
                 await place.wait()
             return await promise
@@ -127,8 +127,8 @@ class MessageHub:
         """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            if not self._exchange.try_submit(promise.message):
-                raise NoRoomError(str(promise.message.identifier))
+            if not self._exchange.try_submit(promise.message, promise.identifier):
+                raise NoRoomError(str(promise.identifier))
         except BaseException:
             promise.cancel()
             raise
@@ -136,20 +136,21 @@ class MessageHub:
 
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
-        place = self._exchange.submit(self._message(content))
+        message = self._message(content)
+        place = self._exchange.submit(message, message.identifier)
         if place is not None:
             await place.wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
         message = self._message(content)
-        if not self._exchange.try_submit(message):
+        if not self._exchange.try_submit(message, message.identifier):
             raise NoRoomError(str(message.identifier))
 
     async def broadcast(self, content: object) -> None:
         """Send to every actor that handles it, on every node, and want no answer."""
         await self.send_one_way(self._message(content, Distribution.BROADCAST))
-        await asyncio.sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
+        await sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
 
     @overload
     def stream(
@@ -193,8 +194,8 @@ class MessageHub:
         async def start(gathering: Gathering) -> None:
             self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
-            self._expect(gathering, seconds)
-            self._exchange.submit(addressed, seconds)  # a broadcast never waits for room
+            self._expect(gathering, self._exchange.clock() + seconds)
+            self._exchange.submit(addressed, addressed.identifier, seconds)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -211,33 +212,24 @@ class MessageHub:
         return content.clone(distribution=distribution)
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
-        self._require_open()
+        # A payload, made a message in one go, is what nearly everyone sends.
+        if not self._is_open or _get_running_loop() is not self._loop:
+            self._require_open()
         expectation = Expectation.of(callback)
         key = next(self._keys)
         if isinstance(content, Message):
-            if callback is None and content.distribution == Distribution.BROADCAST:
-                raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
-            seconds = self._seconds(timeout, content.ttl_ticks)
-            message = self._addressed(content, expectation, key)
-        else:
-            seconds, ttl_ticks = self._answer_time, self._answer_ticks
-            if timeout is not None:
-                seconds = self._seconds(timeout, 0)
-                ttl_ticks = _ticks(seconds)
-            if callback is None:  # who has the receipt waits no longer, but the message is to be handled
-                ttl_ticks = 0
-            message = self._request(content, expectation, key, ttl_ticks)
-        promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop, self._forget)
-        self._expect(promise, seconds)
-        return promise
-
-    def _request(self, content: object, expectation: Expectation, key: int, ttl_ticks: int) -> Message:
-        """Make the message of a request in one go, which is what nearly everyone sends."""
-        kind = payload_type(type(content))
+            return self._promise_of_message(content, callback, expectation, timeout, key)
+        kind = payload_type(content.__class__)
         identifier = kind.identifier
-        if identifier in expectation.kinds:  # by the protocol's rule it would come straight back, unseen by any actor
+        if identifier in expectation.readers:  # by the protocol's rule it would come straight back, unseen by any actor
             raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
-        return Message(
+        seconds, ttl_ticks = self._answer_time, self._answer_ticks
+        if timeout is not None:
+            seconds = self._seconds(timeout, 0)
+            ttl_ticks = _ticks(seconds)
+        if callback is None:  # who has the receipt waits no longer, but the message is to be handled
+            ttl_ticks = 0
+        message = Message(
             identity=identifier.identity,
             version=identifier.version,
             partition=identifier.partition,
@@ -249,6 +241,30 @@ class MessageHub:
             callback_receiver_identity=self.identity,
             callback_receiver_node_identity=self._node_identity,
         )
+        deadline = self._exchange.clock() + seconds
+        promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, deadline, self._forget_it)
+        if timeout is None:
+            patient = self._patient
+            patient.members[key] = promise
+            if not patient.is_watched:
+                patient.watch()
+        else:
+            self._expect(promise, deadline)
+        return promise
+
+    def _promise_of_message(
+        self, content: Message, callback: Callback | None, expectation: Expectation, timeout: Timeout, key: int
+    ) -> Promise[Any]:
+        if callback is None and content.distribution == Distribution.BROADCAST:
+            raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
+        seconds = self._seconds(timeout, content.ttl_ticks)
+        message = self._addressed(content, expectation, key)
+        deadline = self._exchange.clock() + seconds
+        promise: Promise[Any] = Promise(
+            key, expectation, message, message.identifier, seconds, deadline, self._forget_it
+        )
+        self._expect(promise, deadline)
+        return promise
 
     def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
         return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
@@ -264,56 +280,57 @@ class MessageHub:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def _expect(self, waiting: Promise[Any] | Gathering, seconds: float) -> None:
-        self._waiting[waiting.key] = waiting
-        if seconds != NO_DEADLINE:
-            waiting.tick = self._deadlines.add(self._exchange.clock() + seconds, waiting)
+    def _expect(self, waiting: Promise[Any] | Gathering, deadline: float) -> None:
+        self._others[waiting.key] = waiting
+        waiting.tick = self._deadlines.add(deadline, waiting)
 
     def _forget(self, waiting: Promise[Any] | Gathering) -> None:
-        if self._waiting.pop(waiting.key, None) is not None:
+        key = waiting.key
+        if self._patient.members.pop(key, None) is None and self._others.pop(key, None) is not None:
             self._deadlines.discard(waiting.tick, waiting)
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
         reply = delivery.message
-        waiting = self._waiting.get(reply.callback_key)
-        if waiting is None and reply.wire_format is WireFormat.FIRST:
-            waiting = self._by_flow(reply)
-        if waiting is None or reply.identifier not in waiting.expectation.kinds:
+        waiting = self._patient.members.get(reply.callback_key) or self._among_others(delivery)
+        read = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
+        if waiting is None or read is None:
             self.unexpected += 1
-        elif not waiting.take(reply):
+        elif not waiting.take(reply, read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
         self._exchange.delivered(delivery, self.identity)
         return True
 
-    def _by_flow(self, reply: Message) -> Promise[Any] | Gathering | None:
-        """Find who waits by the flow: messages of the first format carry no key."""
-        return next(
-            (
-                one
-                for one in self._waiting.values()
-                if one.message.correlation_id == reply.correlation_id and reply.identifier in one.expectation.kinds
-            ),
-            None,
-        )
+    def _among_others(self, delivery: Delivery) -> Promise[Any] | Gathering | None:
+        """Find who waits otherwise than most: for a time of its own, or by the flow, as the first format has no key."""
+        reply = delivery.message
+        waiting = self._others.get(reply.callback_key)
+        if waiting is None and reply.wire_format is WireFormat.FIRST:
+            flow = (one for one in self._all_waiting() if one.message.correlation_id == reply.correlation_id)
+            return next((one for one in flow if delivery.identifier in one.expectation.readers), None)
+        return waiting
+
+    def _all_waiting(self) -> Iterator[Promise[Any] | Gathering]:
+        return itertools.chain(self._patient.members.values(), self._others.values())
 
     # -- ending ------------------------------------------------------------------------------------------------------
 
     def _require_open(self) -> None:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
-        if get_ident() != self._thread or not self._loop.is_running():
+        if _get_running_loop() is not self._loop:
             advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
             raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
 
     def close(self, error: HoplineError) -> int:
         """Fail whatever is still waited for, and tell how much that was."""
         self._is_open = False
-        left = list(self._waiting.values())
+        left = list(self._all_waiting())
         for waiting in left:
             self._forget(waiting)
             waiting.fail(type(error)(*error.args))  # each raises its own: a traceback grows with every raise
+        self._patient.close()
         return len(left)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from hopline.client.expectation import Expectation
+from hopline.client.expectation import Expectation, Read
 from hopline.message import ActorError, HoplineError, Message, PayloadError
 
 Answer = TypeVar("Answer")
@@ -30,15 +30,15 @@ class Gathering:
         self.expectation = expectation
         self.message = message
         self.tick = 0
-        self.arrived: deque[Message | HoplineError] = deque()
+        self.arrived: deque[tuple[Message, Read] | HoplineError] = deque()
         self.is_over = False
         self._wake: asyncio.Future[None] | None = None
 
-    def take(self, reply: Message) -> bool:
+    def take(self, reply: Message, read: Read) -> bool:
         """Keep an answer for the reader, unless too many wait already."""
         if len(self.arrived) >= STREAM_CAPACITY:
             return False
-        self.arrived.append(reply)
+        self.arrived.append((reply, read))
         self._wake_reader()
         return True
 
@@ -57,7 +57,7 @@ class Gathering:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def next(self) -> Message | HoplineError | None:
+    async def next(self) -> tuple[Message, Read] | HoplineError | None:
         """Wait for what comes next; None at the end."""
         while not self.arrived:
             if self.is_over:
@@ -105,12 +105,15 @@ class Stream(Generic[Answer]):
                 self.close()
                 raise
         while self._left:
-            reply = await self._gathering.next()
-            if reply is None:
+            arrived = await self._gathering.next()
+            if arrived is None:
                 break
             self._left -= 1
             try:
-                answer: Answer = self._gathering.expectation.read(reply)
+                if isinstance(arrived, HoplineError):
+                    raise arrived
+                reply, read = arrived
+                answer: Answer = read(reply)
                 return answer
             except (ActorError, PayloadError) as error:
                 if len(self.errors) < ERRORS_KEPT:

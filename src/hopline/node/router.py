@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from hopline.actors import exception_result, flow_log, receipt
 from hopline.client import Deadlines
 from hopline.message import (
@@ -36,6 +38,7 @@ from hopline.routing import (
     Tables,
     decide,
     remaining_ticks,
+    sole_receiver,
 )
 
 log = flow_log("hopline.router")
@@ -169,30 +172,51 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def try_submit(self, message: Message) -> bool:
+    def try_submit(self, message: Message, identifier: MessageIdentifier) -> bool:
         """Take a message from a hub or actor of this node, unless its receiver has no room now."""
-        return self._submit(message, may_wait=False)[1]
-
-    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
-        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
-        delivery, is_taken = self._submit(message, may_wait=True)
+        if self._telemetry is None:
+            return self._submit(message, identifier, None) is None
+        span = self._telemetry.producing(message)
+        is_taken = self._submit(message, identifier, span.origin) is None
         if is_taken:
+            span.end()
+        return is_taken
+
+    def submit(self, message: Message, identifier: MessageIdentifier, within: float = NO_DEADLINE) -> Place | None:
+        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
+        if self._telemetry is None:
+            delivery = self._submit(message, identifier, None)
+        else:
+            span = self._telemetry.producing(message)
+            delivery = self._submit(message, identifier, span.origin)
+            span.end()
+        if delivery is None:
             return None
         until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
         return self._waiting_room.add(self._destination(message), delivery, until, _NOBODY, submitted=True)
 
-    def _submit(self, message: Message, *, may_wait: bool) -> tuple[Delivery, bool]:
-        span = None if self._telemetry is None else self._telemetry.producing(message)
+    def _submit(self, message: Message, identifier: MessageIdentifier, origin: object) -> Delivery | None:
+        """Route a message that was made here. One that finds no room comes back, and nothing happened."""
+        # Requests and answers all pass here, hence in one go what nearly all of them need.
         now, ttl_ticks = self.clock(), message.ttl_ticks
         deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-        delivery = Delivery(message, now, deadline, None if span is None else span.origin)
-        must_wait = self._waiting_room.queues and self._must_wait(message)
-        is_taken = not must_wait and self._route(delivery)
-        if is_taken:
-            self.ledger.submitted += 1
-        if span is not None and (is_taken or may_wait):
-            span.end()
-        return delivery, is_taken
+        delivery = Delivery(message, identifier, now, deadline, origin)
+        if self._waiting_room.queues and self._must_wait(message):
+            return delivery
+        receiver = sole_receiver(message, identifier, self._tables)
+        if receiver is None:
+            if not self._route(delivery):
+                return delivery
+        else:
+            port = self._ports[receiver]
+            if port.confirms_receipts and RECEIPT in message.callback_point:
+                is_taken = self._hand_over(delivery, port)
+            else:
+                is_taken = port.offer(delivery)
+            if not (is_taken or self._has_no_room(delivery, _NOBODY)):
+                return delivery
+        self.ledger.submitted += 1
+        return None
 
     def _destination(self, message: Message) -> Destination:
         return destination(message, self._tables.node_identity)
@@ -206,7 +230,7 @@ class Router:
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
         self.ledger.received += 1
-        delivery = self._delivery(message, None)
+        delivery = self._delivery(message)
         if delivery.deadline <= delivery.since:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
         else:
@@ -216,8 +240,8 @@ class Router:
         """Take back a message that a link to a peer could not deliver, and try others."""
         self.ledger.returned += 1
         undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
-        delivery = self._delivery(undone, None)
-        delivery = Delivery(undone, delivery.since - waited, delivery.deadline - waited)
+        delivery = self._delivery(undone)
+        delivery = Delivery(undone, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
         if undone.distribution == Distribution.BROADCAST:
             self.ended(delivery, Outcome.FAILED, "its node went away with it")
         else:
@@ -226,12 +250,13 @@ class Router:
     def abandoned(self, message: Message, reason: str) -> None:
         """Count a message that was made here and never routed."""
         self.ledger.submitted += 1
-        self.ended(self._delivery(message, None), Outcome.FAILED, reason)
+        self.ended(self._delivery(message), Outcome.FAILED, reason)
 
-    def _delivery(self, message: Message, origin: object) -> Delivery:
+    def _delivery(self, message: Message) -> Delivery:
         now = self.clock()
         ttl_ticks = message.ttl_ticks
-        return Delivery(message, now, now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE, origin)
+        deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
+        return Delivery(message, message.identifier, now, deadline)
 
     # -- routing them --------------------------------------------------------------------------------------------------
 
@@ -280,8 +305,8 @@ class Router:
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
         if port.confirms_receipts and RECEIPT in message.callback_point:
-            confirmed = Delivery(message.without_callback(RECEIPT), delivery.since, delivery.deadline, delivery.origin)
-            if not port.offer(confirmed):
+            confirmed = message.without_callback(RECEIPT)
+            if not port.offer(msgspec.structs.replace(delivery, message=confirmed)):
                 return False
             self._submit_own(receipt(message))
             return True
@@ -308,7 +333,7 @@ class Router:
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
-        self.ledger.sent(Delivery(leaving, delivery.since, delivery.deadline), node)
+        self.ledger.sent(Delivery(leaving, delivery.identifier, delivery.since, delivery.deadline), node)
         return True
 
     def _link(self, node: bytes) -> Link:
@@ -409,7 +434,7 @@ class Router:
     def _submit_own(self, message: Message) -> None:
         """Submit a message of the router's own: a receipt, or a report."""
         self.ledger.submitted += 1
-        self._route_again(self._delivery(message, None))
+        self._route_again(self._delivery(message))
 
     def _watch_link(self, node: bytes, link: Link) -> None:
         if node not in self._watched_links:

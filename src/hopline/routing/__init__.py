@@ -1,7 +1,7 @@
 """Who gets this message: what lives here, what lives elsewhere, and the decision. Pure: no I/O, no clock."""
 
 from hopline.routing.balance import Balance
-from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
+from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, sole_receiver
 from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Place, Port, remaining_ticks
 from hopline.routing.external import ExternalTable, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
@@ -28,4 +28,5 @@ __all__ = [
     "Tables",
     "decide",
     "remaining_ticks",
+    "sole_receiver",
 ]

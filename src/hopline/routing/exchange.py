@@ -15,9 +15,10 @@ TICKS_PER_SECOND = 10_000_000
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """A message on this node: since when, until when, and what its sender's telemetry noted of it."""
+    """A message on this node: its kind, since when, until when, and what its sender's telemetry noted of it."""
 
     message: Message
+    identifier: MessageIdentifier  # the message's own, made once and then at hand for all who ask
     since: float
     deadline: float = NO_DEADLINE
     origin: object = None
@@ -68,11 +69,11 @@ class Exchange(Protocol):
         """Tell the node's time in seconds; it never goes back."""
         ...
 
-    def try_submit(self, message: Message) -> bool:
+    def try_submit(self, message: Message, identifier: MessageIdentifier) -> bool:
         """Take a message for routing unless its receiver has no room now, in which case nothing happened."""
         ...
 
-    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
+    def submit(self, message: Message, identifier: MessageIdentifier, within: float = NO_DEADLINE) -> Place | None:
         """Take a message for routing. One that finds no room gets a place to wait at, for so many seconds."""
         ...
 
