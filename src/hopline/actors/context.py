@@ -33,7 +33,8 @@ class HandlerContext:
     async def send(self, content: object) -> None:
         """Send a payload or message as a result of this one, now; wait for room."""
         message = result(self.message, content)
-        place = self._services.exchange.submit(message, message.identifier)
+        exchange = self._services.exchange
+        place = exchange.submit(message, message.identifier, exchange.clock())
         if place is not None:
             await place.wait()
 
@@ -42,7 +43,8 @@ class HandlerContext:
         if self._blocking:
             raise LocalError("try_send", "context.wait(context.send(...)) in a blocking handler", content)
         message = result(self.message, content)
-        if not self._services.exchange.try_submit(message, message.identifier):
+        exchange = self._services.exchange
+        if not exchange.try_submit(message, message.identifier, exchange.clock()):
             raise NoRoomError(str(message.identifier))
 
     def wait(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:

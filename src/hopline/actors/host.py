@@ -21,9 +21,17 @@ from hopline.actors.actor import Actor
 from hopline.actors.flow import current_message
 from hopline.actors.handler import HandlerDefinition
 from hopline.actors.log import flow_log
-from hopline.actors.results import exception_result, plain_result, result, result_type
+from hopline.actors.results import exception_result, plain_result, result
 from hopline.actors.services import HandlerSpan, Services, Telemetry
-from hopline.message import EXCEPTION, ExceptionReport, HoplineError, LocalError, Message, MessageIdentifier
+from hopline.message import (
+    EXCEPTION,
+    PAYLOAD_MARK,
+    ExceptionReport,
+    HoplineError,
+    LocalError,
+    Message,
+    MessageIdentifier,
+)
 from hopline.routing import NO_DEADLINE, Delivery, Outcome, Place, remaining_ticks
 
 log = flow_log("hopline.actors")
@@ -132,8 +140,7 @@ class ActorHost:
                     exchange.ended(delivery, Outcome.EXPIRED, "its lifetime was over in the mailbox")
                 else:
                     # In a context of its own: what one handler sets, others do not see.
-                    new_context().run(handle, delivery, now)
-                    since, now = now, clock()
+                    since, now = now, new_context().run(handle, delivery, now)
                     if now - since > slow_handler:
                         self._warn_of_slow(delivery.message, now - since)
         finally:  # whatever happened, the others in the mailbox are not to wait for ever
@@ -144,8 +151,9 @@ class ActorHost:
 
     # -- running handlers --------------------------------------------------------------------------------------------
 
-    def _handle(self, delivery: Delivery, now: float) -> None:
-        """Call the handler, and send what it returned if that can be done at once."""
+    def _handle(self, delivery: Delivery, now: float) -> float:
+        """Call the handler, send what it returned if that can be done at once, and tell when it returned."""
+        # In one go what nearly all handlers do: a plain function that takes a payload and returns one, or nothing.
         services, message = self._services, delivery.message
         exchange = services.exchange
         exchange.delivered(delivery, self.identity)
@@ -155,29 +163,37 @@ class ActorHost:
         try:
             if definition is None:
                 raise LocalError(self.name, "a message that it handles", str(delivery.identifier))
-            if definition.read is not None:  # nearly always
-                returned: Any = definition.function(self.actor, definition.read(message.body))
+            if definition.read is not None:
+                bodies = message.bodies
+                returned: Any = definition.function(self.actor, definition.read(bodies[0] if bodies else b""))
             elif definition.blocking:
                 returned = self._in_thread(definition, delivery, now)
             else:
                 returned = self._call(definition, delivery, now)
+            now = exchange.clock()
             if returned is not None:
-                if _takes_time(returned.__class__):
-                    self._go_on(self._finish(delivery, span, returned))
-                    return
-                if isinstance(returned, Message):
-                    sent = result(message, returned)
-                    self._send_soon(sent, sent.identifier)
-                else:
-                    kind = result_type(returned)
+                kind = getattr(returned.__class__, PAYLOAD_MARK, None)
+                if kind is not None and kind.is_plain and kind.of is returned.__class__:
                     answer = plain_result(message, kind.identifier, kind.serializer.encode(returned))
-                    self._send_soon(answer, kind.identifier)
-            self._handled(span, None)
+                    place = exchange.submit(answer, kind.identifier, now)
+                    if place is not None:
+                        self._go_on(self._wait_for_room(answer, place))
+                elif _takes_time(returned.__class__):
+                    self._go_on(self._finish(delivery, span, returned))
+                    return exchange.clock()  # it may have begun already
+                else:
+                    self._send_soon(result(message, returned))
+            if span is None:
+                exchange.handled(None)
+            else:
+                self._handled(span, None)
+            return now
         except (KeyboardInterrupt, SystemExit) as error:
             self._fail(delivery, span, error)
             raise
         except BaseException as error:  # an extension's panic is no Exception, and no reason to leave a caller waiting
             self._fail(delivery, span, error)
+            return exchange.clock()
         finally:
             if span is not None:
                 span.detach()
@@ -275,14 +291,18 @@ class ActorHost:
         if not count % RESULTS_AT_ONCE:
             await asyncio.sleep(0)
 
-    def _send_soon(self, message: Message, identifier: MessageIdentifier) -> None:
+    def _send_soon(self, message: Message) -> None:
         """Send now, or wait for room in a task. The place in the queue is taken now in any case."""
-        place = self._services.exchange.submit(message, identifier)
+        place = self._submit(message)
         if place is not None:
             self._go_on(self._wait_for_room(message, place))
 
+    def _submit(self, message: Message) -> Place | None:
+        exchange = self._services.exchange
+        return exchange.submit(message, message.identifier, exchange.clock())
+
     async def _send(self, message: Message) -> None:
-        place = self._services.exchange.submit(message, message.identifier)
+        place = self._submit(message)
         if place is not None:
             await self._wait_for_room(message, place)
 
@@ -307,7 +327,7 @@ class ActorHost:
         if message.identifier == EXCEPTION and EXCEPTION not in message.callback_point:
             self._handled(span, error)  # nobody but this handler would get the report
             return
-        self._send_soon(exception_result(message, told), EXCEPTION)
+        self._send_soon(exception_result(message, told))
         self._handled(span, error)
 
     def _handled(self, span: HandlerSpan | None, error: BaseException | None) -> None:

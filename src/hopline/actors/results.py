@@ -14,7 +14,6 @@ from hopline.message import (
     LocalError,
     Message,
     MessageIdentifier,
-    PayloadType,
     payload_type,
 )
 
@@ -23,16 +22,11 @@ def result(incoming: Message, content: object) -> Message:
     """Make the message of what a handler returned: a payload, or a message that says more."""
     if isinstance(content, Message):
         return _result_message(incoming, content)
-    kind = result_type(content)
-    return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
-
-
-def result_type(content: object) -> PayloadType:
-    """Tell what kind of payload a handler returned."""
     try:
-        return payload_type(content.__class__)
+        kind = payload_type(content.__class__)
     except LocalError:
         raise LocalError("result", "payloads, messages or nothing", content) from None
+    return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
 
 
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:
@@ -64,21 +58,27 @@ def plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) 
         receiver, node = incoming.callback_receiver_identity, incoming.callback_receiver_node_identity
     else:
         receiver = node = b""
-    return Message(
-        identity=identifier.identity,
-        version=identifier.version,
-        partition=identifier.partition,
-        bodies=(body,),
-        correlation_id=incoming.correlation_id,
-        trace_options=incoming.trace_options,
-        receiver_identity=receiver,
-        receiver_node_identity=node,
-        callback_point=callback_point,
-        callback_key=incoming.callback_key,
-        callback_receiver_identity=incoming.callback_receiver_identity,
-        callback_receiver_node_identity=incoming.callback_receiver_node_identity,
-        routing=incoming.routing,
-        wire_format=incoming.wire_format,  # it answers in kind, and is routed by that format's rule
+    return Message(  # by position, which takes half the time
+        identifier.identity,
+        identifier.version,
+        identifier.partition,
+        (body,),
+        0,  # unicast
+        incoming.correlation_id,
+        0,  # no lifetime
+        incoming.trace_options,
+        0,  # no hops yet
+        receiver,
+        node,
+        callback_point,
+        incoming.callback_key,
+        incoming.callback_receiver_identity,
+        incoming.callback_receiver_node_identity,
+        b"",  # no socket
+        b"",  # no signature
+        "",  # no domain
+        incoming.routing,
+        incoming.wire_format,  # it answers in kind, and is routed by that format's rule
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -25,6 +24,8 @@ from hopline.message import (
 Callback: TypeAlias = "type | MessageIdentifier | Sequence[type | MessageIdentifier]"
 
 
+MOST_EXPECTATIONS = 1024  # remembered at once
+
 # Makes the answer of a reply as the caller wants it, or raises what the reply reports.
 Read: TypeAlias = Callable[[Message], Any]
 
@@ -38,11 +39,9 @@ class Expectation(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, callback: Callback | None) -> Expectation:
         """Read what the caller asked for; nothing means a receipt."""
-        if isinstance(callback, type):
-            return _of_type(callback)
         if callback is None:
             return _RECEIPT
-        wanted: object = [callback] if isinstance(callback, MessageIdentifier) else callback
+        wanted: object = [callback] if isinstance(callback, (type, MessageIdentifier)) else callback
         if not (isinstance(wanted, Sequence) and wanted):
             raise LocalError("callback", "a payload class, a message identifier, or several of these", callback)
         return _expectation(wanted)
@@ -55,7 +54,12 @@ def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Read]:
         raise LocalError("callback", "payload classes or message identifiers", wanted)
     kind = payload_type(wanted)
     read = kind.read
-    return kind.identifier, lambda reply: read(reply.body)
+
+    def read_reply(reply: Message) -> Any:
+        bodies = reply.bodies
+        return read(bodies[0] if bodies else b"")
+
+    return kind.identifier, read_reply
 
 
 def _as_it_is(reply: Message) -> Message:
@@ -91,6 +95,11 @@ def _expectation(wanted: Sequence[type | MessageIdentifier]) -> Expectation:
 _RECEIPT = _expectation([RECEIPT])
 
 
-@functools.lru_cache(maxsize=1024)
-def _of_type(kind: type) -> Expectation:
-    return _expectation([kind])
+class Expectations(dict["Callback | None", Expectation]):
+    """What was expected before, by what the caller asked for."""
+
+    def __missing__(self, callback: Callback | None) -> Expectation:
+        if len(self) >= MOST_EXPECTATIONS:
+            self.clear()
+        expectation = self[callback] = Expectation.of(callback)
+        return expectation

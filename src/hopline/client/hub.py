@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Any, TypeVar, overload
 
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.expectation import Callback, Expectation
+from hopline.client.expectation import Callback, Expectation, Expectations
 from hopline.client.promise import Promise
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
+    PAYLOAD_MARK,
     Distribution,
     HoplineError,
     LocalError,
@@ -65,6 +66,7 @@ class MessageHub:
         self._answer_time = answer_time
         self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
+        self._expectations = Expectations()
         self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
         self._others: dict[int, Promise[Any] | Gathering] = {}
         self._forget_it = self._forget  # the same for every promise
@@ -100,7 +102,7 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            place = self._exchange.submit(promise.message, promise.identifier, promise.seconds)
+            place = self._exchange.submit(promise.message, promise.identifier, promise.since, promise.seconds)
             if place is not None:
                 await place.wait()
             return await promise
@@ -127,7 +129,7 @@ class MessageHub:
         """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            if not self._exchange.try_submit(promise.message, promise.identifier):
+            if not self._exchange.try_submit(promise.message, promise.identifier, promise.since):
                 raise NoRoomError(str(promise.identifier))
         except BaseException:
             promise.cancel()
@@ -137,14 +139,14 @@ class MessageHub:
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
         message = self._message(content)
-        place = self._exchange.submit(message, message.identifier)
+        place = self._exchange.submit(message, message.identifier, self._exchange.clock())
         if place is not None:
             await place.wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
         message = self._message(content)
-        if not self._exchange.try_submit(message, message.identifier):
+        if not self._exchange.try_submit(message, message.identifier, self._exchange.clock()):
             raise NoRoomError(str(message.identifier))
 
     async def broadcast(self, content: object) -> None:
@@ -194,8 +196,9 @@ class MessageHub:
         async def start(gathering: Gathering) -> None:
             self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
-            self._expect(gathering, self._exchange.clock() + seconds)
-            self._exchange.submit(addressed, addressed.identifier, seconds)  # a broadcast never waits for room
+            now = self._exchange.clock()
+            self._expect(gathering, now + seconds)
+            self._exchange.submit(addressed, addressed.identifier, now, seconds)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -215,11 +218,15 @@ class MessageHub:
         # A payload, made a message in one go, is what nearly everyone sends.
         if not self._is_open or _get_running_loop() is not self._loop:
             self._require_open()
-        expectation = Expectation.of(callback)
-        key = next(self._keys)
-        if isinstance(content, Message):
-            return self._promise_of_message(content, callback, expectation, timeout, key)
-        kind = payload_type(content.__class__)
+        try:
+            expectation = self._expectations[callback]
+        except TypeError:  # a list cannot be remembered
+            expectation = Expectation.of(callback)
+        kind = getattr(content.__class__, PAYLOAD_MARK, None)
+        if kind is None or kind.of is not content.__class__:
+            if isinstance(content, Message):
+                return self._promise_of_message(content, callback, expectation, timeout)
+            kind = payload_type(content.__class__)
         identifier = kind.identifier
         if identifier in expectation.readers:  # by the protocol's rule it would come straight back, unseen by any actor
             raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
@@ -229,20 +236,27 @@ class MessageHub:
             ttl_ticks = _ticks(seconds)
         if callback is None:  # who has the receipt waits no longer, but the message is to be handled
             ttl_ticks = 0
-        message = Message(
-            identity=identifier.identity,
-            version=identifier.version,
-            partition=identifier.partition,
-            bodies=(kind.serializer.encode(content),),
-            correlation_id=new_flow_id(),
-            ttl_ticks=ttl_ticks,
-            callback_point=expectation.callback_point,
-            callback_key=key,
-            callback_receiver_identity=self.identity,
-            callback_receiver_node_identity=self._node_identity,
+        key = next(self._keys)
+        message = Message(  # by position, which takes half the time
+            identifier.identity,
+            identifier.version,
+            identifier.partition,
+            (kind.serializer.encode(content),),
+            0,  # unicast
+            new_flow_id(),
+            ttl_ticks,
+            0,  # nothing is traced
+            0,  # no hops yet
+            b"",  # whoever handles it
+            b"",  # wherever
+            expectation.callback_point,
+            key,
+            self.identity,
+            self._node_identity,
         )
-        deadline = self._exchange.clock() + seconds
-        promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, deadline, self._forget_it)
+        now = self._exchange.clock()
+        deadline = now + seconds
+        promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, now, deadline, self._forget_it)
         if timeout is None:
             patient = self._patient
             patient.members[key] = promise
@@ -253,15 +267,16 @@ class MessageHub:
         return promise
 
     def _promise_of_message(
-        self, content: Message, callback: Callback | None, expectation: Expectation, timeout: Timeout, key: int
+        self, content: Message, callback: Callback | None, expectation: Expectation, timeout: Timeout
     ) -> Promise[Any]:
         if callback is None and content.distribution == Distribution.BROADCAST:
             raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
         seconds = self._seconds(timeout, content.ttl_ticks)
+        key, now = next(self._keys), self._exchange.clock()
         message = self._addressed(content, expectation, key)
-        deadline = self._exchange.clock() + seconds
+        deadline = now + seconds
         promise: Promise[Any] = Promise(
-            key, expectation, message, message.identifier, seconds, deadline, self._forget_it
+            key, expectation, message, message.identifier, seconds, now, deadline, self._forget_it
         )
         self._expect(promise, deadline)
         return promise

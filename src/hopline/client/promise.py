@@ -26,6 +26,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     message: Message
     identifier: MessageIdentifier  # the message's own
     seconds: float
+    since: float
     deadline: float
     _forget: Callable[[Promise[Any]], None]
     tick: int = 0

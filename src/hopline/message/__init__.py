@@ -31,7 +31,7 @@ from hopline.message.message import (
     TraceOptions,
     ticks,
 )
-from hopline.message.payload import Payload, PayloadType, from_message, payload, payload_type, to_message
+from hopline.message.payload import PAYLOAD_MARK, Payload, PayloadType, from_message, payload, payload_type, to_message
 from hopline.message.receivers import (
     ReceiverKind,
     new_actor_identity,
@@ -50,6 +50,7 @@ __all__ = [
     "MAX_VERSION",
     "MSGPACK",
     "NO_FLOW",
+    "PAYLOAD_MARK",
     "PROTOBUF",
     "RAW",
     "RECEIPT",

@@ -11,7 +11,7 @@ PriceOrder(sku=4711)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -26,7 +26,7 @@ from hopline.message.serializers import MSGPACK, Serializer, reader_of
 Kind = TypeVar("Kind", bound=type)
 Content = TypeVar("Content")
 
-_MARK = "__hopline_payload__"
+PAYLOAD_MARK = "__hopline_payload__"  # where a class keeps its `PayloadType`
 
 
 class PayloadType(msgspec.Struct, frozen=True):
@@ -36,6 +36,7 @@ class PayloadType(msgspec.Struct, frozen=True):
     serializer: Serializer
     of: type  # the class that says it, for what is derived from it does not
     read: Callable[[bytes], Any]  # makes an instance of a body
+    is_plain: bool  # neither something to wait for nor something that gives others
 
 
 @overload
@@ -74,7 +75,8 @@ def payload(
     identifier = MessageIdentifier(name, version, partition)
 
     def mark(cls: Kind) -> Kind:
-        setattr(cls, _MARK, PayloadType(identifier, serializer, cls, reader_of(serializer, cls)))
+        is_plain = not issubclass(cls, (Awaitable, Iterator, AsyncIterator))
+        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, reader_of(serializer, cls), is_plain))
         return cls
 
     return mark
@@ -92,7 +94,7 @@ def payload_type(cls: type) -> PayloadType:
 
     A class speaks for itself only: what is derived from a payload is another kind, and needs a name of its own.
     """
-    found: PayloadType | None = getattr(cls, _MARK, None)
+    found: PayloadType | None = getattr(cls, PAYLOAD_MARK, None)
     if found is not None and found.of is cls:
         return found
     if issubclass(cls, type):

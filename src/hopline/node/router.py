@@ -79,6 +79,7 @@ class Router:
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
         self._watched_links: dict[bytes, asyncio.Task[None]] = {}
+        self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
         self._change: asyncio.Future[None] | None = None  # what waits has become less
 
@@ -172,33 +173,35 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def try_submit(self, message: Message, identifier: MessageIdentifier) -> bool:
+    def try_submit(self, message: Message, identifier: MessageIdentifier, now: float) -> bool:
         """Take a message from a hub or actor of this node, unless its receiver has no room now."""
         if self._telemetry is None:
-            return self._submit(message, identifier, None) is None
+            return self._submit(message, identifier, now, None) is None
         span = self._telemetry.producing(message)
-        is_taken = self._submit(message, identifier, span.origin) is None
+        is_taken = self._submit(message, identifier, now, span.origin) is None
         if is_taken:
             span.end()
         return is_taken
 
-    def submit(self, message: Message, identifier: MessageIdentifier, within: float = NO_DEADLINE) -> Place | None:
+    def submit(
+        self, message: Message, identifier: MessageIdentifier, now: float, within: float = NO_DEADLINE
+    ) -> Place | None:
         """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
         if self._telemetry is None:
-            delivery = self._submit(message, identifier, None)
+            delivery = self._submit(message, identifier, now, None)
         else:
             span = self._telemetry.producing(message)
-            delivery = self._submit(message, identifier, span.origin)
+            delivery = self._submit(message, identifier, now, span.origin)
             span.end()
         if delivery is None:
             return None
         until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
         return self._waiting_room.add(self._destination(message), delivery, until, _NOBODY, submitted=True)
 
-    def _submit(self, message: Message, identifier: MessageIdentifier, origin: object) -> Delivery | None:
+    def _submit(self, message: Message, identifier: MessageIdentifier, now: float, origin: object) -> Delivery | None:
         """Route a message that was made here. One that finds no room comes back, and nothing happened."""
         # Requests and answers all pass here, hence in one go what nearly all of them need.
-        now, ttl_ticks = self.clock(), message.ttl_ticks
+        ttl_ticks = message.ttl_ticks
         deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
         delivery = Delivery(message, identifier, now, deadline, origin)
         if self._waiting_room.queues and self._must_wait(message):
@@ -209,10 +212,10 @@ class Router:
                 return delivery
         else:
             port = self._ports[receiver]
-            if port.confirms_receipts and RECEIPT in message.callback_point:
-                is_taken = self._hand_over(delivery, port)
-            else:
+            if message.callback_point is self._known_without_receipt:
                 is_taken = port.offer(delivery)
+            else:
+                is_taken = self._hand_over(delivery, port)
             if not (is_taken or self._has_no_room(delivery, _NOBODY)):
                 return delivery
         self.ledger.submitted += 1
@@ -304,7 +307,9 @@ class Router:
 
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
-        if port.confirms_receipts and RECEIPT in message.callback_point:
+        if RECEIPT not in message.callback_point:
+            self._known_without_receipt = message.callback_point
+        elif port.confirms_receipts:
             confirmed = message.without_callback(RECEIPT)
             if not port.offer(msgspec.structs.replace(delivery, message=confirmed)):
                 return False

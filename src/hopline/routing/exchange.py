@@ -69,11 +69,13 @@ class Exchange(Protocol):
         """Tell the node's time in seconds; it never goes back."""
         ...
 
-    def try_submit(self, message: Message, identifier: MessageIdentifier) -> bool:
+    def try_submit(self, message: Message, identifier: MessageIdentifier, now: float) -> bool:
         """Take a message for routing unless its receiver has no room now, in which case nothing happened."""
         ...
 
-    def submit(self, message: Message, identifier: MessageIdentifier, within: float = NO_DEADLINE) -> Place | None:
+    def submit(
+        self, message: Message, identifier: MessageIdentifier, now: float, within: float = NO_DEADLINE
+    ) -> Place | None:
         """Take a message for routing. One that finds no room gets a place to wait at, for so many seconds."""
         ...
 
