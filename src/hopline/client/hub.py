@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from asyncio import AbstractEventLoop, _get_running_loop, sleep
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from threading import get_ident
 from typing import Any, TypeVar, overload
 
 from hopline.client.deadlines import Deadlines, Line
@@ -51,7 +52,7 @@ class MessageHub:
         self,
         exchange: Exchange,
         deadlines: Deadlines,
-        loop: AbstractEventLoop,
+        loop: asyncio.AbstractEventLoop,
         *,
         node_identity: bytes,
         answer_time: float = 30.0,
@@ -61,8 +62,11 @@ class MessageHub:
         self.unexpected = 0  # replies that nobody waited for: late, or doubled
         self._node_identity = node_identity
         self._exchange = exchange
+        self._clock = exchange.clock
+        self._delivered = exchange.delivered
         self._deadlines = deadlines
         self._loop = loop
+        self._thread = get_ident()
         self._answer_time = answer_time
         self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
@@ -139,20 +143,20 @@ class MessageHub:
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
         message = self._message(content)
-        place = self._exchange.submit(message, message.identifier, self._exchange.clock())
+        place = self._exchange.submit(message, message.identifier, self._clock())
         if place is not None:
             await place.wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
         message = self._message(content)
-        if not self._exchange.try_submit(message, message.identifier, self._exchange.clock()):
+        if not self._exchange.try_submit(message, message.identifier, self._clock()):
             raise NoRoomError(str(message.identifier))
 
     async def broadcast(self, content: object) -> None:
         """Send to every actor that handles it, on every node, and want no answer."""
         await self.send_one_way(self._message(content, Distribution.BROADCAST))
-        await sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
+        await asyncio.sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
 
     @overload
     def stream(
@@ -196,7 +200,7 @@ class MessageHub:
         async def start(gathering: Gathering) -> None:
             self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
-            now = self._exchange.clock()
+            now = self._clock()
             self._expect(gathering, now + seconds)
             self._exchange.submit(addressed, addressed.identifier, now, seconds)  # a broadcast never waits for room
 
@@ -216,8 +220,7 @@ class MessageHub:
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
         # A payload, made a message in one go, is what nearly everyone sends.
-        if not self._is_open or _get_running_loop() is not self._loop:
-            self._require_open()
+        self._require_open()
         try:
             expectation = self._expectations[callback]
         except TypeError:  # a list cannot be remembered
@@ -254,7 +257,8 @@ class MessageHub:
             self.identity,
             self._node_identity,
         )
-        now = self._exchange.clock()
+        clock = self._clock
+        now = clock()
         deadline = now + seconds
         promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, now, deadline, self._forget_it)
         if timeout is None:
@@ -272,7 +276,7 @@ class MessageHub:
         if callback is None and content.distribution == Distribution.BROADCAST:
             raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
         seconds = self._seconds(timeout, content.ttl_ticks)
-        key, now = next(self._keys), self._exchange.clock()
+        key, now = next(self._keys), self._clock()
         message = self._addressed(content, expectation, key)
         deadline = now + seconds
         promise: Promise[Any] = Promise(
@@ -314,7 +318,8 @@ class MessageHub:
         elif not waiting.take(reply, read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
-        self._exchange.delivered(delivery, self.identity)
+        delivered = self._delivered
+        delivered(delivery, self.identity)
         return True
 
     def _among_others(self, delivery: Delivery) -> Promise[Any] | Gathering | None:
@@ -334,7 +339,7 @@ class MessageHub:
     def _require_open(self) -> None:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
-        if _get_running_loop() is not self._loop:
+        if get_ident() != self._thread or not self._loop.is_running():
             advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
             raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
 

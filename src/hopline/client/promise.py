@@ -38,7 +38,8 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
 
     def take(self, outcome: Message | HoplineError, read: Callable[[Any], Any]) -> bool:
         """Take the answer. Nothing more is expected then."""
-        self._forget(self)
+        forget = self._forget
+        forget(self)
         if self._outcome is None:
             self._outcome = outcome
             self._read = read
@@ -76,5 +77,6 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
             except asyncio.CancelledError:
                 self._forget(self)
                 raise
-        answer: Answer = self._read(self._outcome)
+        read = self._read
+        answer: Answer = read(self._outcome)
         return answer

@@ -37,8 +37,9 @@ class _MsgspecSerializer:
         self._decoder = codec.Decoder
 
     def encode(self, payload: Any) -> bytes:
+        encode = self._encode
         try:
-            return self._encode(payload)
+            return encode(payload)
         except (TypeError, ValueError, OverflowError) as error:
             raise LocalError("payload", f"something that {self.name} can hold ({error})", payload) from None
 

@@ -48,10 +48,12 @@ def sole_receiver(message: Message, identifier: MessageIdentifier, tables: Table
     """
     node, receiver = message.receiver_node_identity, message.receiver_identity
     if node:
-        return receiver if node == tables.node_identity and tables.internal.has_hub(receiver) else None
+        has_hub = tables.internal.has_hub
+        return receiver if node == tables.node_identity and has_hub(receiver) else None
     if receiver or message.distribution == _BROADCAST or not tables.external.is_empty:
         return None
-    ring = tables.internal.handlers(identifier)
+    handlers = tables.internal.handlers
+    ring = handlers(identifier)
     return None if ring is None else ring.rotate()
 
 
