@@ -34,9 +34,9 @@ class HandlerContext:
         """Send a payload or message as a result of this one, now; wait for room."""
         message = result(self.message, content)
         exchange = self._services.exchange
-        place = exchange.submit(message, message.identifier, exchange.clock())
-        if place is not None:
-            await place.wait()
+        back = exchange.submit(message, message.identifier, exchange.clock())
+        if back is not None:
+            await exchange.wait_for_room(back).wait()
 
     def try_send(self, content: object) -> None:
         """Send as `send` does, but raise `NoRoomError` instead of waiting; for plain functions."""
@@ -44,7 +44,7 @@ class HandlerContext:
             raise LocalError("try_send", "context.wait(context.send(...)) in a blocking handler", content)
         message = result(self.message, content)
         exchange = self._services.exchange
-        if not exchange.try_submit(message, message.identifier, exchange.clock()):
+        if exchange.submit(message, message.identifier, exchange.clock()) is not None:
             raise NoRoomError(str(message.identifier))
 
     def wait(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:

@@ -178,9 +178,9 @@ class ActorHost:
                 kind = getattr(returned.__class__, PAYLOAD_MARK, None)
                 if kind is not None and kind.is_plain and kind.of is returned.__class__:
                     answer = plain_result(message, kind.identifier, kind.serializer.encode(returned))
-                    place = exchange.submit(answer, kind.identifier, now)
-                    if place is not None:
-                        self._go_on(self._wait_for_room(answer, place))
+                    back = exchange.submit(answer, kind.identifier, now)
+                    if back is not None:
+                        self._wait_in_task(back)
                 elif _takes_time(returned.__class__):
                     self._go_on(self._finish(delivery, span, returned))
                     return clock()  # it may have begun already
@@ -296,18 +296,22 @@ class ActorHost:
 
     def _send_soon(self, message: Message) -> None:
         """Send now, or wait for room in a task. The place in the queue is taken now in any case."""
-        place = self._submit(message)
-        if place is not None:
-            self._go_on(self._wait_for_room(message, place))
+        back = self._submit(message)
+        if back is not None:
+            self._wait_in_task(back)
 
-    def _submit(self, message: Message) -> Place | None:
+    async def _send(self, message: Message) -> None:
+        back = self._submit(message)
+        if back is not None:
+            await self._wait_for_room(message, self._services.exchange.wait_for_room(back))
+
+    def _submit(self, message: Message) -> Delivery | None:
         exchange = self._services.exchange
         return exchange.submit(message, message.identifier, exchange.clock())
 
-    async def _send(self, message: Message) -> None:
-        place = self._submit(message)
-        if place is not None:
-            await self._wait_for_room(message, place)
+    def _wait_in_task(self, delivery: Delivery) -> None:
+        place = self._services.exchange.wait_for_room(delivery)
+        self._go_on(self._wait_for_room(delivery.message, place))
 
     async def _wait_for_room(self, message: Message, place: Place) -> None:
         try:

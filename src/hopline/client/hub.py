@@ -72,6 +72,7 @@ class MessageHub:
         self._keys = itertools.count(1)
         self._expectations = Expectations()
         self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
+        self._in_line = self._patient.members
         self._others: dict[int, Promise[Any] | Gathering] = {}
         self._forget_it = self._forget  # the same for every promise
         self._is_open = True
@@ -79,7 +80,7 @@ class MessageHub:
     @property
     def waiting(self) -> int:
         """How many answers and streams are waited for."""
-        return len(self._patient.members) + len(self._others)
+        return len(self._in_line) + len(self._others)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -106,9 +107,9 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            place = self._exchange.submit(promise.message, promise.identifier, promise.since, promise.seconds)
-            if place is not None:
-                await place.wait()
+            back = self._exchange.submit(promise.message, promise.identifier, promise.since)
+            if back is not None:
+                await self._exchange.wait_for_room(back, promise.seconds).wait()
             return await promise
         finally:
             self._forget(promise)
@@ -133,7 +134,7 @@ class MessageHub:
         """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            if not self._exchange.try_submit(promise.message, promise.identifier, promise.since):
+            if self._exchange.submit(promise.message, promise.identifier, promise.since) is not None:
                 raise NoRoomError(str(promise.identifier))
         except BaseException:
             promise.cancel()
@@ -143,14 +144,14 @@ class MessageHub:
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
         message = self._message(content)
-        place = self._exchange.submit(message, message.identifier, self._clock())
-        if place is not None:
-            await place.wait()
+        back = self._exchange.submit(message, message.identifier, self._clock())
+        if back is not None:
+            await self._exchange.wait_for_room(back).wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
         message = self._message(content)
-        if not self._exchange.try_submit(message, message.identifier, self._clock()):
+        if self._exchange.submit(message, message.identifier, self._clock()) is not None:
             raise NoRoomError(str(message.identifier))
 
     async def broadcast(self, content: object) -> None:
@@ -202,7 +203,7 @@ class MessageHub:
             addressed = self._addressed(message, expectation, gathering.key)
             now = self._clock()
             self._expect(gathering, now + seconds)
-            self._exchange.submit(addressed, addressed.identifier, now, seconds)  # a broadcast never waits for room
+            self._exchange.submit(addressed, addressed.identifier, now)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -262,10 +263,9 @@ class MessageHub:
         deadline = now + seconds
         promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, now, deadline, self._forget_it)
         if timeout is None:
-            patient = self._patient
-            patient.members[key] = promise
-            if not patient.is_watched:
-                patient.watch()
+            self._in_line[key] = promise
+            if not self._patient.is_watched:
+                self._patient.watch()
         else:
             self._expect(promise, deadline)
         return promise
@@ -305,13 +305,13 @@ class MessageHub:
 
     def _forget(self, waiting: Promise[Any] | Gathering) -> None:
         key = waiting.key
-        if self._patient.members.pop(key, None) is None and self._others.pop(key, None) is not None:
+        if self._in_line.pop(key, None) is None and self._others.pop(key, None) is not None:
             self._deadlines.discard(waiting.tick, waiting)
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
         reply = delivery.message
-        waiting = self._patient.members.get(reply.callback_key) or self._among_others(delivery)
+        waiting = self._in_line.get(reply.callback_key) or self._among_others(delivery)
         read = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
         if waiting is None or read is None:
             self.unexpected += 1
@@ -332,7 +332,7 @@ class MessageHub:
         return waiting
 
     def _all_waiting(self) -> Iterator[Promise[Any] | Gathering]:
-        return itertools.chain(self._patient.members.values(), self._others.values())
+        return itertools.chain(self._in_line.values(), self._others.values())
 
     # -- ending ------------------------------------------------------------------------------------------------------
 

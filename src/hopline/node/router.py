@@ -78,6 +78,7 @@ class Router:
         self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
+        self._queues = self._waiting_room.queues
         self._watched_links: dict[bytes, asyncio.Task[None]] = {}
         self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
@@ -173,38 +174,14 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def try_submit(self, message: Message, identifier: MessageIdentifier, now: float) -> bool:
-        """Take a message from a hub or actor of this node, unless its receiver has no room now."""
-        if self._telemetry is None:
-            return self._submit(message, identifier, now, None) is None
-        span = self._telemetry.producing(message)
-        is_taken = self._submit(message, identifier, now, span.origin) is None
-        if is_taken:
-            span.end()
-        return is_taken
-
-    def submit(
-        self, message: Message, identifier: MessageIdentifier, now: float, within: float = NO_DEADLINE
-    ) -> Place | None:
-        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
-        if self._telemetry is None:
-            delivery = self._submit(message, identifier, now, None)
-        else:
-            span = self._telemetry.producing(message)
-            delivery = self._submit(message, identifier, now, span.origin)
-            span.end()
-        if delivery is None:
-            return None
-        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
-        return self._waiting_room.add(self._destination(message), delivery, until, _NOBODY, submitted=True)
-
-    def _submit(self, message: Message, identifier: MessageIdentifier, now: float, origin: object) -> Delivery | None:
-        """Route a message that was made here. One that finds no room comes back, and nothing happened."""
+    def submit(self, message: Message, identifier: MessageIdentifier, now: float) -> Delivery | None:
+        """Take a message from a hub or actor of this node. One that finds no room comes back: nothing happened yet."""
         # Requests and answers all pass here, hence in one go what nearly all of them need.
         ttl_ticks = message.ttl_ticks
         deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-        delivery = Delivery(message, identifier, now, deadline, origin)
-        if self._waiting_room.queues and self._must_wait(message):
+        span = None if self._telemetry is None else self._telemetry.producing(message)
+        delivery = Delivery(message, identifier, now, deadline, None if span is None else span.origin)
+        if self._queues and self._must_wait(message):
             return delivery
         receiver = sole_receiver(message, identifier, self._tables)
         if receiver is None:
@@ -219,7 +196,18 @@ class Router:
             if not (is_taken or self._has_no_room(delivery, _NOBODY)):
                 return delivery
         self.ledger.submitted += 1
+        if span is not None:
+            span.end()
         return None
+
+    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
+        """Give a delivery that came back a place to wait at, for so many seconds."""
+        if self._telemetry is not None:
+            span = self._telemetry.producing(delivery.message)
+            delivery = msgspec.structs.replace(delivery, origin=span.origin)
+            span.end()
+        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
+        return self._waiting_room.add(self._destination(delivery.message), delivery, until, _NOBODY, submitted=True)
 
     def _destination(self, message: Message) -> Destination:
         return destination(message, self._tables.node_identity)

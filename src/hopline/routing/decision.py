@@ -54,7 +54,7 @@ def sole_receiver(message: Message, identifier: MessageIdentifier, tables: Table
         return None
     handlers = tables.internal.handlers
     ring = handlers(identifier)
-    return None if ring is None else ring.rotate()
+    return None if ring is None else ring.only or ring.rotate()
 
 
 def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = ()) -> Decision:

@@ -69,14 +69,12 @@ class Exchange(Protocol):
         """Tell the node's time in seconds; it never goes back."""
         ...
 
-    def try_submit(self, message: Message, identifier: MessageIdentifier, now: float) -> bool:
-        """Take a message for routing unless its receiver has no room now, in which case nothing happened."""
+    def submit(self, message: Message, identifier: MessageIdentifier, now: float) -> Delivery | None:
+        """Take a message for routing. One that finds no room comes back, and nothing happened."""
         ...
 
-    def submit(
-        self, message: Message, identifier: MessageIdentifier, now: float, within: float = NO_DEADLINE
-    ) -> Place | None:
-        """Take a message for routing. One that finds no room gets a place to wait at, for so many seconds."""
+    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
+        """Give a delivery that came back a place to wait at, for so many seconds."""
         ...
 
     def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:

@@ -14,7 +14,7 @@ class Ring(Generic[Member]):
 
     def __init__(self) -> None:
         self._members: OrderedDict[Member, None] = OrderedDict()
-        self._only: Member | None = None  # the only member, whose turn it always is
+        self.only: Member | None = None  # the only member, whose turn it always is
 
     def add(self, member: Member) -> None:
         """Put a member last, unless it has its place already."""
@@ -27,12 +27,10 @@ class Ring(Generic[Member]):
         self._note_only()
 
     def _note_only(self) -> None:
-        self._only = next(iter(self._members)) if len(self._members) == 1 else None
+        self.only = next(iter(self._members)) if len(self._members) == 1 else None
 
     def rotate(self) -> Member:
         """Give the one whose turn it is, and put it last."""
-        if self._only is not None:
-            return self._only
         member = next(iter(self._members))
         self._members.move_to_end(member)
         return member
