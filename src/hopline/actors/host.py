@@ -177,7 +177,12 @@ class ActorHost:
             if returned is not None:
                 kind = getattr(returned.__class__, PAYLOAD_MARK, None)
                 if kind is not None and kind.is_plain and kind.of is returned.__class__:
-                    answer = plain_result(message, kind.identifier, kind.serializer.encode(returned))
+                    write = kind.write
+                    try:
+                        body = write(returned)
+                    except Exception:
+                        body = kind.serializer.encode(returned)  # which says what is wrong
+                    answer = plain_result(message, kind.identifier, body)
                     back = exchange.submit(answer, kind.identifier, now)
                     if back is not None:
                         self._wait_in_task(back)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from threading import get_ident
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from hopline.client.deadlines import Deadlines, Line
 from hopline.client.expectation import Callback, Expectation, Expectations
@@ -74,7 +74,7 @@ class MessageHub:
         self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
         self._in_line = self._patient.members
         self._others: dict[int, Promise[Any] | Gathering] = {}
-        self._forget_it = self._forget  # the same for every promise
+        self._leave_line = self._in_line.pop
         self._is_open = True
 
     @property
@@ -112,7 +112,7 @@ class MessageHub:
                 await self._exchange.wait_for_room(back, promise.seconds).wait()
             return await promise
         finally:
-            self._forget(promise)
+            promise.leave()
 
     @overload
     def try_send(self, content: object, *, timeout: Timeout = None) -> Promise[None]: ...
@@ -221,7 +221,8 @@ class MessageHub:
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
         # A payload, made a message in one go, is what nearly everyone sends.
-        self._require_open()
+        if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
+            self._refuse()
         try:
             expectation = self._expectations[callback]
         except TypeError:  # a list cannot be remembered
@@ -240,12 +241,17 @@ class MessageHub:
             ttl_ticks = _ticks(seconds)
         if callback is None:  # who has the receipt waits no longer, but the message is to be handled
             ttl_ticks = 0
+        write = kind.write
+        try:
+            body = write(content)
+        except Exception:
+            body = kind.serializer.encode(content)  # which says what is wrong
         key = next(self._keys)
         message = Message(  # by position, which takes half the time
             identifier.identity,
             identifier.version,
             identifier.partition,
-            (kind.serializer.encode(content),),
+            (body,),
             0,  # unicast
             new_flow_id(),
             ttl_ticks,
@@ -261,7 +267,8 @@ class MessageHub:
         clock = self._clock
         now = clock()
         deadline = now + seconds
-        promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, now, deadline, self._forget_it)
+        forget = self._leave_line if timeout is None else self._forget
+        promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, now, deadline, forget)
         if timeout is None:
             self._in_line[key] = promise
             if not self._patient.is_watched:
@@ -280,7 +287,7 @@ class MessageHub:
         message = self._addressed(content, expectation, key)
         deadline = now + seconds
         promise: Promise[Any] = Promise(
-            key, expectation, message, message.identifier, seconds, now, deadline, self._forget_it
+            key, expectation, message, message.identifier, seconds, now, deadline, self._forget
         )
         self._expect(promise, deadline)
         return promise
@@ -303,9 +310,10 @@ class MessageHub:
         self._others[waiting.key] = waiting
         waiting.tick = self._deadlines.add(deadline, waiting)
 
-    def _forget(self, waiting: Promise[Any] | Gathering) -> None:
-        key = waiting.key
-        if self._in_line.pop(key, None) is None and self._others.pop(key, None) is not None:
+    def _forget(self, key: int, nothing: None) -> None:
+        """Expect no more of one of the others; as to leave the line, it does no harm to do it twice."""
+        waiting = self._others.pop(key, nothing)
+        if waiting is not None:
             self._deadlines.discard(waiting.tick, waiting)
 
     def offer(self, delivery: Delivery) -> bool:
@@ -337,18 +345,20 @@ class MessageHub:
     # -- ending ------------------------------------------------------------------------------------------------------
 
     def _require_open(self) -> None:
+        if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
-        if get_ident() != self._thread or not self._loop.is_running():
-            advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
-            raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
+        advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
+        raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
 
     def close(self, error: HoplineError) -> int:
         """Fail whatever is still waited for, and tell how much that was."""
         self._is_open = False
         left = list(self._all_waiting())
         for waiting in left:
-            self._forget(waiting)
             waiting.fail(type(error)(*error.args))  # each raises its own: a traceback grows with every raise
         self._patient.close()
         return len(left)

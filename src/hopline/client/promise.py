@@ -28,7 +28,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     seconds: float
     since: float
     deadline: float
-    _forget: Callable[[Promise[Any]], None]
+    _forget: Callable[[int, None], object]  # by its key
     tick: int = 0
     _is_cancelled: bool = False
     # Errors are outcomes too, and raised to whoever awaits: a promise that nobody awaits is no error.
@@ -39,7 +39,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     def take(self, outcome: Message | HoplineError, read: Callable[[Any], Any]) -> bool:
         """Take the answer. Nothing more is expected then."""
         forget = self._forget
-        forget(self)
+        forget(self.key, None)
         if self._outcome is None:
             self._outcome = outcome
             self._read = read
@@ -55,9 +55,13 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         """Give up because the time is over."""
         self.fail(AnswerTimeoutError(str(self.identifier), self.seconds))
 
+    def leave(self) -> None:
+        """See to it that nothing more is expected."""
+        self._forget(self.key, None)
+
     def cancel(self) -> None:
         """Wait no longer, and leave nothing behind."""
-        self._forget(self)
+        self.leave()
         self._is_cancelled = True
         if self._waiter is not None:
             self._waiter.cancel()
@@ -75,7 +79,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
             try:
                 yield from self._waiter
             except asyncio.CancelledError:
-                self._forget(self)
+                self.leave()
                 raise
         read = self._read
         answer: Answer = read(self._outcome)

@@ -23,7 +23,7 @@ class Gathering:
     __slots__ = ("_forget", "_wake", "arrived", "expectation", "is_over", "key", "message", "tick")
 
     def __init__(
-        self, key: int, expectation: Expectation, message: Message, forget: Callable[[Gathering], None]
+        self, key: int, expectation: Expectation, message: Message, forget: Callable[[int, None], object]
     ) -> None:
         self._forget = forget
         self.key = key
@@ -50,7 +50,7 @@ class Gathering:
     def expire(self) -> None:
         """End the stream: its time is over."""
         self.is_over = True
-        self._forget(self)
+        self._forget(self.key, None)
         self._wake_reader()
 
     def _wake_reader(self) -> None:
@@ -79,7 +79,7 @@ class Stream(Generic[Answer]):
         self,
         gathering: Gathering,
         start: Callable[[Gathering], Awaitable[None]],
-        forget: Callable[[Gathering], None],
+        forget: Callable[[int, None], object],
         limit: int | None,
     ) -> None:
         self.errors: list[ActorError | PayloadError] = []
@@ -127,7 +127,7 @@ class Stream(Generic[Answer]):
     def close(self) -> None:
         """Take no more answers."""
         self._left = 0
-        self._forget(self._gathering)
+        self._forget(self._gathering.key, None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,4 +138,4 @@ class Stream(Generic[Answer]):
         self.close()
 
     def __del__(self) -> None:
-        self._forget(self._gathering)
+        self._forget(self._gathering.key, None)

@@ -21,7 +21,7 @@ from hopline.message.errors import LocalError
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.message import Distribution, Message
-from hopline.message.serializers import MSGPACK, Serializer, reader_of
+from hopline.message.serializers import MSGPACK, Serializer, reader_of, writer_of
 
 Kind = TypeVar("Kind", bound=type)
 Content = TypeVar("Content")
@@ -36,6 +36,7 @@ class PayloadType(msgspec.Struct, frozen=True):
     serializer: Serializer
     of: type  # the class that says it, for what is derived from it does not
     read: Callable[[bytes], Any]  # makes an instance of a body
+    write: Callable[[Any], bytes]  # makes a body of an instance; if it fails, the serializer says why
     is_plain: bool  # neither something to wait for nor something that gives others
 
 
@@ -76,7 +77,9 @@ def payload(
 
     def mark(cls: Kind) -> Kind:
         is_plain = not issubclass(cls, (Awaitable, Iterator, AsyncIterator))
-        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, reader_of(serializer, cls), is_plain))
+        read: Callable[[bytes], Any] = reader_of(serializer, cls)
+        write = writer_of(serializer)
+        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, read, write, is_plain))
         return cls
 
     return mark

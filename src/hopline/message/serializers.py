@@ -32,14 +32,13 @@ class _MsgspecSerializer:
 
     def __init__(self, name: str, codec: Any) -> None:
         self.name = name
-        self._encode: Callable[[Any], bytes] = codec.Encoder().encode
+        self.write: Callable[[Any], bytes] = codec.Encoder().encode  # raises msgspec's own errors
         self._decode = codec.decode
         self._decoder = codec.Decoder
 
     def encode(self, payload: Any) -> bytes:
-        encode = self._encode
         try:
-            return encode(payload)
+            return self.write(payload)
         except (TypeError, ValueError, OverflowError) as error:
             raise LocalError("payload", f"something that {self.name} can hold ({error})", payload) from None
 
@@ -104,6 +103,11 @@ def reader_of(serializer: Serializer, kind: type[Payload]) -> Callable[[bytes], 
     if isinstance(serializer, _MsgspecSerializer):
         return serializer.reader(kind)
     return lambda body: serializer.decode(body, kind)
+
+
+def writer_of(serializer: Serializer) -> Callable[[Any], bytes]:
+    """Give the shortest way to write a payload. Where it fails, `encode` says what is wrong."""
+    return serializer.write if isinstance(serializer, _MsgspecSerializer) else serializer.encode
 
 
 MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack)
