@@ -13,14 +13,14 @@ from benchmarks.runtime.memory import bytes_each
 from hopline import Actor, MessageHub, Node, NodeSettings, Payload, Promise, handler
 
 
-class Ask(Payload):
+class Ask(Payload, frozen=True):
     """The request."""
 
     number: int
     text: str
 
 
-class Told(Payload):
+class Told(Payload, frozen=True):
     """The answer."""
 
     number: int

@@ -167,8 +167,11 @@ class ActorHost:
                 raise LocalError(self.name, "a message that it handles", str(delivery.identifier))
             read, function = definition.read, definition.function
             if read is not None:
-                bodies = message.bodies
-                returned: Any = function(self.actor, read(bodies[0] if bodies else b""))
+                content: Any = delivery.content
+                if content is None or content.__class__ is not definition.content:
+                    bodies = message.bodies
+                    content = read(bodies[0] if bodies else b"")
+                returned: Any = function(self.actor, content)
             elif definition.blocking:
                 returned = self._in_thread(definition, delivery, now)
             else:
@@ -183,7 +186,9 @@ class ActorHost:
                     except Exception:
                         body = kind.serializer.encode(returned)  # which says what is wrong
                     answer = plain_result(message, kind.identifier, body)
-                    back = exchange.submit(answer, kind.identifier, now)
+                    is_value = kind.is_value
+                    value = returned if is_value is not None and is_value(returned) else None
+                    back = exchange.submit(answer, kind.identifier, now, value)
                     if back is not None:
                         self._wait_in_task(back)
                 elif _takes_time(returned.__class__):
@@ -222,7 +227,9 @@ class ActorHost:
             message = message.clone(ttl_ticks=remaining_ticks(delivery, now))
         content: Any = message
         if definition.content is not None and definition.serializer is not None:
-            content = definition.serializer.decode(message.body, definition.content)
+            content = delivery.content
+            if content.__class__ is not definition.content:
+                content = definition.serializer.decode(message.body, definition.content)
         if definition.wants_context:
             context = self._services.context_type(message, self._services, blocking=definition.blocking)
             return definition.function(self.actor, content, context)

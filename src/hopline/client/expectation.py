@@ -26,15 +26,22 @@ Callback: TypeAlias = "type | MessageIdentifier | Sequence[type | MessageIdentif
 
 MOST_EXPECTATIONS = 1024  # remembered at once
 
-# Makes the answer of a reply as the caller wants it, or raises what the reply reports.
-Read: TypeAlias = Callable[[Message], Any]
+# Makes the answer as the caller wants it, or raises what the reply reports.
+Read: TypeAlias = Callable[[Any], Any]
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """How a reply is read: from the message, or, if it comes with one of this class, as it is."""
+
+    read: Read
+    of: type | None = None
 
 
 class Expectation(msgspec.Struct, frozen=True):
     """The kinds of messages that count as an answer, and how each is read. An exception always counts."""
 
     callback_point: tuple[MessageIdentifier, ...]
-    readers: dict[MessageIdentifier, Read]
+    readers: dict[MessageIdentifier, Reader]
 
     @classmethod
     def of(cls, callback: Callback | None) -> Expectation:
@@ -47,9 +54,9 @@ class Expectation(msgspec.Struct, frozen=True):
         return _expectation(wanted)
 
 
-def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Read]:
+def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Reader]:
     if isinstance(wanted, MessageIdentifier):
-        return wanted, _READERS.get(wanted, _as_it_is)
+        return wanted, _READERS.get(wanted, Reader(as_it_is))
     if not isinstance(wanted, type):
         raise LocalError("callback", "payload classes or message identifiers", wanted)
     kind = payload_type(wanted)
@@ -59,11 +66,12 @@ def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Read]:
         bodies = reply.bodies
         return read(bodies[0] if bodies else b"")
 
-    return kind.identifier, read_reply
+    return kind.identifier, Reader(read_reply, wanted)
 
 
-def _as_it_is(reply: Message) -> Message:
-    return reply
+def as_it_is(answer: Any) -> Any:
+    """Read what needs no reading."""
+    return answer
 
 
 def _nothing(_: Message) -> None:
@@ -74,7 +82,7 @@ def _raise_error(reply: Message) -> None:
     raise error_of(reply)
 
 
-_READERS: dict[MessageIdentifier, Read] = {EXCEPTION: _raise_error, RECEIPT: _nothing}
+_READERS = {EXCEPTION: Reader(_raise_error), RECEIPT: Reader(_nothing)}
 
 
 def error_of(reply: Message) -> HoplineError:
@@ -86,9 +94,9 @@ def error_of(reply: Message) -> HoplineError:
 
 
 def _expectation(wanted: Sequence[type | MessageIdentifier]) -> Expectation:
-    readers: dict[MessageIdentifier, Read] = {}
-    for identifier, read in map(_reader, (*wanted, EXCEPTION)):
-        readers.setdefault(identifier, read)
+    readers: dict[MessageIdentifier, Reader] = {}
+    for identifier, reader in map(_reader, (*wanted, EXCEPTION)):
+        readers.setdefault(identifier, reader)
     return Expectation(tuple(readers), readers)
 
 

@@ -10,7 +10,7 @@ from threading import get_ident
 from typing import Any, NoReturn, TypeVar, overload
 
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.expectation import Callback, Expectation, Expectations
+from hopline.client.expectation import Callback, Expectation, Expectations, as_it_is
 from hopline.client.promise import Promise
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
@@ -23,6 +23,7 @@ from hopline.message import (
     NoRoomError,
     NotRunningError,
     WireFormat,
+    as_value,
     new_flow_id,
     new_hub_identity,
     payload_type,
@@ -107,7 +108,7 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            back = self._exchange.submit(promise.message, promise.identifier, promise.since)
+            back = self._exchange.submit(promise.message, promise.identifier, promise.since, promise.content)
             if back is not None:
                 await self._exchange.wait_for_room(back, promise.seconds).wait()
             return await promise
@@ -134,7 +135,8 @@ class MessageHub:
         """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            if self._exchange.submit(promise.message, promise.identifier, promise.since) is not None:
+            back = self._exchange.submit(promise.message, promise.identifier, promise.since, promise.content)
+            if back is not None:
                 raise NoRoomError(str(promise.identifier))
         except BaseException:
             promise.cancel()
@@ -144,14 +146,14 @@ class MessageHub:
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
         message = self._message(content)
-        back = self._exchange.submit(message, message.identifier, self._clock())
+        back = self._exchange.submit(message, message.identifier, self._clock(), as_value(content))
         if back is not None:
             await self._exchange.wait_for_room(back).wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
         message = self._message(content)
-        if self._exchange.submit(message, message.identifier, self._clock()) is not None:
+        if self._exchange.submit(message, message.identifier, self._clock(), as_value(content)) is not None:
             raise NoRoomError(str(message.identifier))
 
     async def broadcast(self, content: object) -> None:
@@ -196,6 +198,7 @@ class MessageHub:
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
             message = message.clone(ttl_ticks=_ticks(seconds))
+        value = as_value(content)
         gathering = Gathering(next(self._keys), expectation, message, self._forget)
 
         async def start(gathering: Gathering) -> None:
@@ -203,7 +206,7 @@ class MessageHub:
             addressed = self._addressed(message, expectation, gathering.key)
             now = self._clock()
             self._expect(gathering, now + seconds)
-            self._exchange.submit(addressed, addressed.identifier, now)  # a broadcast never waits for room
+            self._exchange.submit(addressed, addressed.identifier, now, value)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -267,8 +270,10 @@ class MessageHub:
         clock = self._clock
         now = clock()
         deadline = now + seconds
+        is_value = kind.is_value
+        value = content if is_value is not None and is_value(content) else None
         forget = self._leave_line if timeout is None else self._forget
-        promise: Promise[Any] = Promise(key, expectation, message, identifier, seconds, now, deadline, forget)
+        promise: Promise[Any] = Promise(key, expectation, message, value, identifier, seconds, now, deadline, forget)
         if timeout is None:
             self._in_line[key] = promise
             if not self._patient.is_watched:
@@ -287,7 +292,7 @@ class MessageHub:
         message = self._addressed(content, expectation, key)
         deadline = now + seconds
         promise: Promise[Any] = Promise(
-            key, expectation, message, message.identifier, seconds, now, deadline, self._forget
+            key, expectation, message, None, message.identifier, seconds, now, deadline, self._forget
         )
         self._expect(promise, deadline)
         return promise
@@ -318,12 +323,16 @@ class MessageHub:
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
-        reply = delivery.message
+        reply, content = delivery.message, delivery.content
         waiting = self._in_line.get(reply.callback_key) or self._among_others(delivery)
-        read = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
-        if waiting is None or read is None:
+        reader = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
+        if waiting is None or reader is None:
             self.unexpected += 1
-        elif not waiting.take(reply, read):
+        elif not (
+            waiting.take(content, as_it_is)
+            if content is not None and content.__class__ is reader.of
+            else waiting.take(reply, reader.read)
+        ):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
         delivered = self._delivered

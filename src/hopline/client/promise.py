@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hopline.client.expectation import Expectation
+from hopline.client.expectation import Expectation, Read
 from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageIdentifier
 
 Answer = TypeVar("Answer")
@@ -24,6 +24,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     key: int
     expectation: Expectation
     message: Message
+    content: object  # and the payload to be handed over with it, if it may
     identifier: MessageIdentifier  # the message's own
     seconds: float
     since: float
@@ -32,11 +33,11 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     tick: int = 0
     _is_cancelled: bool = False
     # Errors are outcomes too, and raised to whoever awaits: a promise that nobody awaits is no error.
-    _outcome: Message | HoplineError | None = None
-    _read: Callable[[Any], Any] = _raise  # makes the answer of the outcome
+    _outcome: object = None
+    _read: Read = _raise  # makes the answer of the outcome
     _waiter: asyncio.Future[None] | None = None  # made only for one who has to wait
 
-    def take(self, outcome: Message | HoplineError, read: Callable[[Any], Any]) -> bool:
+    def take(self, outcome: object, read: Read) -> bool:
         """Take the answer. Nothing more is expected then."""
         forget = self._forget
         forget(self.key, None)

@@ -30,11 +30,11 @@ class Gathering:
         self.expectation = expectation
         self.message = message
         self.tick = 0
-        self.arrived: deque[tuple[Message, Read] | HoplineError] = deque()
+        self.arrived: deque[tuple[object, Read] | HoplineError] = deque()
         self.is_over = False
         self._wake: asyncio.Future[None] | None = None
 
-    def take(self, reply: Message, read: Read) -> bool:
+    def take(self, reply: object, read: Read) -> bool:
         """Keep an answer for the reader, unless too many wait already."""
         if len(self.arrived) >= STREAM_CAPACITY:
             return False
@@ -57,7 +57,7 @@ class Gathering:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def next(self) -> tuple[Message, Read] | HoplineError | None:
+    async def next(self) -> tuple[object, Read] | HoplineError | None:
         """Wait for what comes next; None at the end."""
         while not self.arrived:
             if self.is_over:

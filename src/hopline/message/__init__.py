@@ -31,7 +31,16 @@ from hopline.message.message import (
     TraceOptions,
     ticks,
 )
-from hopline.message.payload import PAYLOAD_MARK, Payload, PayloadType, from_message, payload, payload_type, to_message
+from hopline.message.payload import (
+    PAYLOAD_MARK,
+    Payload,
+    PayloadType,
+    as_value,
+    from_message,
+    payload,
+    payload_type,
+    to_message,
+)
 from hopline.message.receivers import (
     ReceiverKind,
     new_actor_identity,
@@ -76,6 +85,7 @@ __all__ = [
     "TraceOptions",
     "Version",
     "WireFormat",
+    "as_value",
     "from_message",
     "new_actor_identity",
     "new_flow_id",

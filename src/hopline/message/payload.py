@@ -22,6 +22,7 @@ from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.message import Distribution, Message
 from hopline.message.serializers import MSGPACK, Serializer, reader_of, writer_of
+from hopline.message.values import value_check
 
 Kind = TypeVar("Kind", bound=type)
 Content = TypeVar("Content")
@@ -37,6 +38,7 @@ class PayloadType(msgspec.Struct, frozen=True):
     of: type  # the class that says it, for what is derived from it does not
     read: Callable[[bytes], Any]  # makes an instance of a body
     write: Callable[[Any], bytes]  # makes a body of an instance; if it fails, the serializer says why
+    is_value: Callable[[Any], bool] | None  # tells which instances can be handed over as they are; None: none can
     is_plain: bool  # neither something to wait for nor something that gives others
 
 
@@ -79,7 +81,8 @@ def payload(
         is_plain = not issubclass(cls, (Awaitable, Iterator, AsyncIterator))
         read: Callable[[bytes], Any] = reader_of(serializer, cls)
         write = writer_of(serializer)
-        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, read, write, is_plain))
+        is_value = value_check(cls) if serializer is MSGPACK else None
+        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, read, write, is_value, is_plain))
         return cls
 
     return mark
@@ -105,6 +108,14 @@ def payload_type(cls: type) -> PayloadType:
     if cls is Payload or not issubclass(cls, Payload):
         raise LocalError("payload", "a class derived from Payload, or with the decorator @payload", cls)
     return payload_type(payload(cls.__name__)(cls))
+
+
+def as_value(content: object) -> object | None:
+    """Give a payload that can be handed over as it is, and None for any other."""
+    kind: PayloadType | None = getattr(content.__class__, PAYLOAD_MARK, None)
+    if kind is None or kind.of is not content.__class__ or kind.is_value is None:
+        return None
+    return content if kind.is_value(content) else None
 
 
 def to_message(

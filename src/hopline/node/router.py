@@ -174,13 +174,15 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def submit(self, message: Message, identifier: MessageIdentifier, now: float) -> Delivery | None:
+    def submit(
+        self, message: Message, identifier: MessageIdentifier, now: float, content: object = None
+    ) -> Delivery | None:
         """Take a message from a hub or actor of this node. One that finds no room comes back: nothing happened yet."""
         # Requests and answers all pass here, hence in one go what nearly all of them need.
         ttl_ticks = message.ttl_ticks
         deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
         span = None if self._telemetry is None else self._telemetry.producing(message)
-        delivery = Delivery(message, identifier, now, deadline, None if span is None else span.origin)
+        delivery = Delivery(message, identifier, now, deadline, None if span is None else span.origin, content)
         if self._queues and self._must_wait(message):
             return delivery
         receiver = sole_receiver(message, identifier, self._tables)

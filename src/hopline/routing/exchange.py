@@ -22,6 +22,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     since: float
     deadline: float = NO_DEADLINE
     origin: object = None
+    content: object = None  # the payload that the body was written from, where nobody could tell it from one read anew
 
 
 def remaining_ticks(delivery: Delivery, now: float) -> int:
@@ -69,7 +70,9 @@ class Exchange(Protocol):
         """Tell the node's time in seconds; it never goes back."""
         ...
 
-    def submit(self, message: Message, identifier: MessageIdentifier, now: float) -> Delivery | None:
+    def submit(
+        self, message: Message, identifier: MessageIdentifier, now: float, content: object = None
+    ) -> Delivery | None:
         """Take a message for routing. One that finds no room comes back, and nothing happened."""
         ...
 
