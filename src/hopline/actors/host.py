@@ -51,6 +51,9 @@ def _takes_time(kind: Hashable) -> bool:
     return kind in (list, tuple) or (isinstance(kind, type) and issubclass(kind, (Awaitable, Iterator, AsyncIterator)))
 
 
+_set_current_message = current_message.set
+
+
 class HandlerCancelledError(HoplineError):
     """The handler was stopped before it ended: its node or its actor went away, or it cancelled itself."""
 
@@ -159,7 +162,7 @@ class ActorHost:
         exchange = services.exchange
         clock, delivered, handled = exchange.clock, exchange.delivered, exchange.handled
         delivered(delivery, self.identity)
-        current_message.set(message)
+        _set_current_message(message)
         definition = self._handlers.get(delivery.identifier)
         span = None if services.telemetry is None else self._begin_span(services.telemetry, delivery, definition)
         try:
@@ -185,12 +188,16 @@ class ActorHost:
                         body = write(returned)
                     except Exception:
                         body = kind.serializer.encode(returned)  # which says what is wrong
-                    answer = plain_result(message, kind.identifier, body)
                     is_value = kind.is_value
-                    value = returned if is_value is not None and is_value(returned) else None
-                    back = exchange.submit(answer, kind.identifier, now, value)
-                    if back is not None:
-                        self._wait_in_task(back)
+                    if not (
+                        is_value is not None
+                        and is_value(returned)
+                        and exchange.bring_home(message, kind.identifier, returned)
+                    ):
+                        answer = plain_result(message, kind.identifier, body)
+                        back = exchange.submit(answer, kind.identifier, now)
+                        if back is not None:
+                            self._wait_in_task(back)
                 elif _takes_time(returned.__class__):
                     self._go_on(self._finish(delivery, span, returned))
                     return clock()  # it may have begun already

@@ -31,7 +31,7 @@ Read: TypeAlias = Callable[[Any], Any]
 
 
 class Reader(msgspec.Struct, frozen=True):
-    """How a reply is read: from the message, or, if it comes with one of this class, as it is."""
+    """How a reply is read from its message, and of which class the answer is then."""
 
     read: Read
     of: type | None = None

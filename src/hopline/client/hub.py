@@ -323,21 +323,25 @@ class MessageHub:
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
-        reply, content = delivery.message, delivery.content
+        reply = delivery.message
         waiting = self._in_line.get(reply.callback_key) or self._among_others(delivery)
         reader = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
         if waiting is None or reader is None:
             self.unexpected += 1
-        elif not (
-            waiting.take(content, as_it_is)
-            if content is not None and content.__class__ is reader.of
-            else waiting.take(reply, reader.read)
-        ):
+        elif not waiting.take(reply, reader.read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
         delivered = self._delivered
         delivered(delivery, self.identity)
         return True
+
+    def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
+        """Take an answer that is a value, if it is just what the one with this key waits for."""
+        waiting = self._in_line.get(key) or self._others.get(key)
+        reader = None if waiting is None else waiting.expectation.readers.get(identifier)
+        if waiting is None or reader is None or reader.of is not value.__class__:
+            return False
+        return waiting.take(value, as_it_is)
 
     def _among_others(self, delivery: Delivery) -> Promise[Any] | Gathering | None:
         """Find who waits otherwise than most: for a time of its own, or by the flow, as the first format has no key."""

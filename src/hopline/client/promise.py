@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hopline.client.expectation import Expectation, Read
+from hopline.client.expectation import Expectation, Read, as_it_is
 from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageIdentifier
 
 Answer = TypeVar("Answer")
@@ -34,7 +34,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     _is_cancelled: bool = False
     # Errors are outcomes too, and raised to whoever awaits: a promise that nobody awaits is no error.
     _outcome: object = None
-    _read: Read = _raise  # makes the answer of the outcome
+    _read: Read = as_it_is  # makes the answer of the outcome
     _waiter: asyncio.Future[None] | None = None  # made only for one who has to wait
 
     def take(self, outcome: object, read: Read) -> bool:
@@ -43,7 +43,8 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         forget(self.key, None)
         if self._outcome is None:
             self._outcome = outcome
-            self._read = read
+            if read is not as_it_is:
+                self._read = read
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(None)
         return True

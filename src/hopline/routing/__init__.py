@@ -2,7 +2,16 @@
 
 from hopline.routing.balance import Balance
 from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, sole_receiver
-from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Place, Port, remaining_ticks
+from hopline.routing.exchange import (
+    NO_DEADLINE,
+    TICKS_PER_SECOND,
+    Delivery,
+    Exchange,
+    HubPort,
+    Place,
+    Port,
+    remaining_ticks,
+)
 from hopline.routing.external import ExternalTable, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
 from hopline.routing.outcome import Outcome, Settled
@@ -17,6 +26,7 @@ __all__ = [
     "Delivery",
     "Exchange",
     "ExternalTable",
+    "HubPort",
     "InternalTable",
     "NodeRemoval",
     "Outcome",

@@ -50,6 +50,14 @@ class Port(Protocol):
         ...
 
 
+class HubPort(Port, Protocol):
+    """The port of a hub, where answers come home."""
+
+    def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
+        """Take an answer that is a value, if it is just what the one with this key waits for."""
+        ...
+
+
 class Place(Protocol):
     """A place in the queue for room at a receiver."""
 
@@ -78,6 +86,10 @@ class Exchange(Protocol):
 
     def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
         """Give a delivery that came back a place to wait at, for so many seconds."""
+        ...
+
+    def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
+        """Give the answer to a request to whoever waits for it here, or say that it has to be sent as a message."""
         ...
 
     def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:
