@@ -32,7 +32,7 @@ from hopline.message import (
     Message,
     MessageIdentifier,
 )
-from hopline.routing import NO_DEADLINE, Delivery, Outcome, Place, remaining_ticks
+from hopline.routing import NO_DEADLINE, Delivery, Outcome, Place, delivery_of, remaining_ticks
 
 log = flow_log("hopline.actors")
 
@@ -194,10 +194,9 @@ class ActorHost:
                         and is_value(returned)
                         and exchange.bring_home(message, kind.identifier, returned)
                     ):
-                        answer = plain_result(message, kind.identifier, body)
-                        back = exchange.submit(answer, kind.identifier, now)
-                        if back is not None:
-                            self._wait_in_task(back)
+                        answer = Delivery(plain_result(message, kind.identifier, body), kind.identifier, now)
+                        if not exchange.submit(answer):
+                            self._wait_in_task(answer)
                 elif _takes_time(returned.__class__):
                     self._go_on(self._finish(delivery, span, returned))
                     return clock()  # it may have begun already
@@ -315,18 +314,16 @@ class ActorHost:
 
     def _send_soon(self, message: Message) -> None:
         """Send now, or wait for room in a task. The place in the queue is taken now in any case."""
-        back = self._submit(message)
-        if back is not None:
-            self._wait_in_task(back)
+        exchange = self._services.exchange
+        delivery = delivery_of(message, exchange.clock())
+        if not exchange.submit(delivery):
+            self._wait_in_task(delivery)
 
     async def _send(self, message: Message) -> None:
-        back = self._submit(message)
-        if back is not None:
-            await self._wait_for_room(message, self._services.exchange.wait_for_room(back))
-
-    def _submit(self, message: Message) -> Delivery | None:
         exchange = self._services.exchange
-        return exchange.submit(message, message.identifier, exchange.clock())
+        delivery = delivery_of(message, exchange.clock())
+        if not exchange.submit(delivery):
+            await self._wait_for_room(message, exchange.wait_for_room(delivery))
 
     def _wait_in_task(self, delivery: Delivery) -> None:
         place = self._services.exchange.wait_for_room(delivery)

@@ -9,6 +9,8 @@ from datetime import timedelta
 from threading import get_ident
 from typing import Any, NoReturn, TypeVar, overload
 
+import msgspec
+
 from hopline.client.deadlines import Deadlines, Line
 from hopline.client.expectation import Callback, Expectation, Expectations, as_it_is
 from hopline.client.promise import Promise
@@ -29,7 +31,7 @@ from hopline.message import (
     payload_type,
     to_message,
 )
-from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Outcome
+from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Outcome, delivery_of
 
 Answer = TypeVar("Answer")
 First = TypeVar("First")
@@ -108,9 +110,8 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            back = self._exchange.submit(promise.message, promise.identifier, promise.since, promise.content)
-            if back is not None:
-                await self._exchange.wait_for_room(back, promise.seconds).wait()
+            if not self._exchange.submit(promise.delivery):
+                await self._exchange.wait_for_room(promise.delivery, promise.seconds).wait()
             return await promise
         finally:
             promise.leave()
@@ -135,9 +136,8 @@ class MessageHub:
         """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            back = self._exchange.submit(promise.message, promise.identifier, promise.since, promise.content)
-            if back is not None:
-                raise NoRoomError(str(promise.identifier))
+            if not self._exchange.submit(promise.delivery):
+                raise NoRoomError(str(promise.delivery.identifier))
         except BaseException:
             promise.cancel()
             raise
@@ -145,16 +145,15 @@ class MessageHub:
 
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
-        message = self._message(content)
-        back = self._exchange.submit(message, message.identifier, self._clock(), as_value(content))
-        if back is not None:
-            await self._exchange.wait_for_room(back).wait()
+        delivery = self._delivery(self._message(content), content)
+        if not self._exchange.submit(delivery):
+            await self._exchange.wait_for_room(delivery).wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
-        message = self._message(content)
-        if self._exchange.submit(message, message.identifier, self._clock(), as_value(content)) is not None:
-            raise NoRoomError(str(message.identifier))
+        delivery = self._delivery(self._message(content), content)
+        if not self._exchange.submit(delivery):
+            raise NoRoomError(str(delivery.identifier))
 
     async def broadcast(self, content: object) -> None:
         """Send to every actor that handles it, on every node, and want no answer."""
@@ -198,15 +197,14 @@ class MessageHub:
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
             message = message.clone(ttl_ticks=_ticks(seconds))
-        value = as_value(content)
         gathering = Gathering(next(self._keys), expectation, message, self._forget)
 
         async def start(gathering: Gathering) -> None:
             self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
-            now = self._clock()
-            self._expect(gathering, now + seconds)
-            self._exchange.submit(addressed, addressed.identifier, now, value)  # a broadcast never waits for room
+            delivery = self._delivery(addressed, content)
+            self._expect(gathering, delivery.since + seconds)
+            self._exchange.submit(delivery)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -272,8 +270,9 @@ class MessageHub:
         deadline = now + seconds
         is_value = kind.is_value
         value = content if is_value is not None and is_value(content) else None
+        delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, None, value)
         forget = self._leave_line if timeout is None else self._forget
-        promise: Promise[Any] = Promise(key, expectation, message, value, identifier, seconds, now, deadline, forget)
+        promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, forget)
         if timeout is None:
             self._in_line[key] = promise
             if not self._patient.is_watched:
@@ -288,14 +287,15 @@ class MessageHub:
         if callback is None and content.distribution == Distribution.BROADCAST:
             raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
         seconds = self._seconds(timeout, content.ttl_ticks)
-        key, now = next(self._keys), self._clock()
-        message = self._addressed(content, expectation, key)
-        deadline = now + seconds
-        promise: Promise[Any] = Promise(
-            key, expectation, message, None, message.identifier, seconds, now, deadline, self._forget
-        )
+        key = next(self._keys)
+        delivery = delivery_of(self._addressed(content, expectation, key), self._clock())
+        deadline = delivery.since + seconds
+        promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, self._forget)
         self._expect(promise, deadline)
         return promise
+
+    def _delivery(self, message: Message, content: object) -> Delivery:
+        return msgspec.structs.replace(delivery_of(message, self._clock()), content=as_value(content))
 
     def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
         return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hopline.client.expectation import Expectation, Read, as_it_is
-from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageIdentifier
+from hopline.message import AnswerTimeoutError, HoplineError, Message
+from hopline.routing import Delivery
 
 Answer = TypeVar("Answer")
 
@@ -23,11 +24,8 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
 
     key: int
     expectation: Expectation
-    message: Message
-    content: object  # and the payload to be handed over with it, if it may
-    identifier: MessageIdentifier  # the message's own
+    delivery: Delivery  # of what was asked
     seconds: float
-    since: float
     deadline: float
     _forget: Callable[[int, None], object]  # by its key
     tick: int = 0
@@ -36,6 +34,11 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     _outcome: object = None
     _read: Read = as_it_is  # makes the answer of the outcome
     _waiter: asyncio.Future[None] | None = None  # made only for one who has to wait
+
+    @property
+    def message(self) -> Message:
+        """What was asked."""
+        return self.delivery.message
 
     def take(self, outcome: object, read: Read) -> bool:
         """Take the answer. Nothing more is expected then."""
@@ -55,7 +58,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
 
     def expire(self) -> None:
         """Give up because the time is over."""
-        self.fail(AnswerTimeoutError(str(self.identifier), self.seconds))
+        self.fail(AnswerTimeoutError(str(self.delivery.identifier), self.seconds))
 
     def leave(self) -> None:
         """See to it that nothing more is expected."""

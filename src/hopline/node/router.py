@@ -28,7 +28,6 @@ from hopline.node.telemetry import Telemetry
 from hopline.node.waiting import Destination, Place, WaitingRoom, destination
 from hopline.routing import (
     NO_DEADLINE,
-    TICKS_PER_SECOND,
     Decision,
     Delivery,
     HubPort,
@@ -38,6 +37,7 @@ from hopline.routing import (
     Route,
     Tables,
     decide,
+    delivery_of,
     remaining_ticks,
     sole_receiver,
 )
@@ -178,33 +178,29 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def submit(
-        self, message: Message, identifier: MessageIdentifier, now: float, content: object = None
-    ) -> Delivery | None:
-        """Take a message from a hub or actor of this node. One that finds no room comes back: nothing happened yet."""
+    def submit(self, delivery: Delivery) -> bool:
+        """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
         # Requests and answers all pass here, hence in one go what nearly all of them need.
-        ttl_ticks = message.ttl_ticks
-        deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-        span = None if self._telemetry is None else self._telemetry.producing(message)
-        delivery = Delivery(message, identifier, now, deadline, None if span is None else span.origin, content)
+        message, span = delivery.message, None
+        if self._telemetry is not None:
+            span = self._telemetry.producing(message)
+            delivery = msgspec.structs.replace(delivery, origin=span.origin)
         if self._queues and self._must_wait(message):
-            return delivery
-        receiver = sole_receiver(message, identifier, self._tables)
+            return False
+        receiver = sole_receiver(message, delivery.identifier, self._tables)
         if receiver is None:
-            if not self._route(delivery):
-                return delivery
+            is_taken = self._route(delivery)
         else:
             port = self._ports[receiver]
             if message.callback_point is self._known_without_receipt:
-                is_taken = port.offer(delivery)
+                is_taken = port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
             else:
-                is_taken = self._hand_over(delivery, port)
-            if not (is_taken or self._has_no_room(delivery, _NOBODY)):
-                return delivery
-        self.ledger.submitted += 1
-        if span is not None:
-            span.end()
-        return None
+                is_taken = self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
+        if is_taken:
+            self.ledger.submitted += 1
+            if span is not None:
+                span.end()
+        return is_taken
 
     def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
         """Give an answer straight to the hub of this node that waits for it, where nobody would see its message.
@@ -224,7 +220,7 @@ class Router:
         return True
 
     def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
-        """Give a delivery that came back a place to wait at, for so many seconds."""
+        """Give a delivery that was not taken a place to wait at, for so many seconds."""
         if self._telemetry is not None:
             span = self._telemetry.producing(delivery.message)
             delivery = msgspec.structs.replace(delivery, origin=span.origin)
@@ -267,10 +263,7 @@ class Router:
         self.ended(self._delivery(message), Outcome.FAILED, reason)
 
     def _delivery(self, message: Message) -> Delivery:
-        now = self.clock()
-        ttl_ticks = message.ttl_ticks
-        deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-        return Delivery(message, message.identifier, now, deadline)
+        return delivery_of(message, self.clock())
 
     # -- routing them --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from hopline.routing.exchange import (
     HubPort,
     Place,
     Port,
+    delivery_of,
     remaining_ticks,
 )
 from hopline.routing.external import ExternalTable, NodeRemoval
@@ -37,6 +38,7 @@ __all__ = [
     "Settled",
     "Tables",
     "decide",
+    "delivery_of",
     "remaining_ticks",
     "sole_receiver",
 ]

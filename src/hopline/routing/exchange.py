@@ -25,6 +25,13 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     content: object = None  # the payload that the body was written from, where nobody could tell it from one read anew
 
 
+def delivery_of(message: Message, now: float) -> Delivery:
+    """Make the delivery of a message whose stay on this node begins now."""
+    ttl_ticks = message.ttl_ticks
+    deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
+    return Delivery(message, message.identifier, now, deadline)
+
+
 def remaining_ticks(delivery: Delivery, now: float) -> int:
     """Give the lifetime that is left of a message, in the wire's unit; zero is no limit, and never "nearly none"."""
     if delivery.deadline == NO_DEADLINE:
@@ -78,14 +85,12 @@ class Exchange(Protocol):
         """Tell the node's time in seconds; it never goes back."""
         ...
 
-    def submit(
-        self, message: Message, identifier: MessageIdentifier, now: float, content: object = None
-    ) -> Delivery | None:
-        """Take a message for routing. One that finds no room comes back, and nothing happened."""
+    def submit(self, delivery: Delivery) -> bool:
+        """Take a message that was made here for routing, or say that there is no room, and nothing happened."""
         ...
 
     def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
-        """Give a delivery that came back a place to wait at, for so many seconds."""
+        """Give a delivery that was not taken a place to wait at, for so many seconds."""
         ...
 
     def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
