@@ -24,7 +24,7 @@ from hopline.message import (
 Callback: TypeAlias = "type | MessageIdentifier | Sequence[type | MessageIdentifier]"
 
 
-MOST_EXPECTATIONS = 1024  # remembered at once
+MOST_REMEMBERED = 1024
 
 # Makes the answer as the caller wants it, or raises what the reply reports.
 Read: TypeAlias = Callable[[Any], Any]
@@ -103,11 +103,17 @@ def _expectation(wanted: Sequence[type | MessageIdentifier]) -> Expectation:
 _RECEIPT = _expectation([RECEIPT])
 
 
-class Expectations(dict["Callback | None", Expectation]):
-    """What was expected before, by what the caller asked for."""
+_remembered: dict[Callback | None, Expectation] = {}
 
-    def __missing__(self, callback: Callback | None) -> Expectation:
-        if len(self) >= MOST_EXPECTATIONS:
-            self.clear()
-        expectation = self[callback] = Expectation.of(callback)
+
+def expectation_of(callback: Callback | None) -> Expectation:
+    """Read what the caller asked for, and remember it: most ask for the same again."""
+    try:
+        return _remembered[callback]
+    except KeyError:
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        expectation = _remembered[callback] = Expectation.of(callback)
         return expectation
+    except TypeError:  # a list cannot be looked up
+        return Expectation.of(callback)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar, overload
 import msgspec
 
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.expectation import Callback, Expectation, Expectations, as_it_is
+from hopline.client.expectation import Callback, Expectation, as_it_is, expectation_of
 from hopline.client.promise import Promise
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
@@ -73,7 +73,6 @@ class MessageHub:
         self._answer_time = answer_time
         self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
-        self._expectations = Expectations()
         self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
         self._in_line = self._patient.members
         self._others: dict[int, Promise[Any] | Gathering] = {}
@@ -190,7 +189,7 @@ class MessageHub:
         self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Any]:
         """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
-        expectation = Expectation.of(callback)
+        expectation = expectation_of(callback)
         if not (limit is None or limit >= 1):
             raise LocalError("limit", "at least 1", limit)
         message = self._message(content, Distribution.BROADCAST)
@@ -224,10 +223,7 @@ class MessageHub:
         # A payload, made a message in one go, is what nearly everyone sends.
         if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
             self._refuse()
-        try:
-            expectation = self._expectations[callback]
-        except TypeError:  # a list cannot be remembered
-            expectation = Expectation.of(callback)
+        expectation = expectation_of(callback)
         kind = getattr(content.__class__, PAYLOAD_MARK, None)
         if kind is None or kind.of is not content.__class__:
             if isinstance(content, Message):

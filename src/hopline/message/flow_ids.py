@@ -28,13 +28,13 @@ class _FlowIds:
 
     def _begin_block(self) -> None:
         beginning = b"%b%0*x" % (self._prefix, 12 - _DIGITS_IN_BLOCK, next(self._blocks) % _BLOCKS)
-        self._block = map(beginning.__add__, _LAST_DIGITS)
+        self._block = beginning, iter(_LAST_DIGITS)  # taken together, so that threads never mix two blocks
 
     def new(self) -> bytes:
-        # Threads may share a block, or begin one each at the same time: no two of them get the same id.
         while True:
+            beginning, digits = self._block
             try:
-                return next(self._block)
+                return beginning + next(digits)
             except StopIteration:
                 self._begin_block()
 
