@@ -61,8 +61,10 @@ class Line(Generic[Member]):
 
     def _expire(self) -> None:
         now = self._clock()
-        for one in list(itertools.takewhile(lambda one: one.deadline <= now, self.members.values())):
-            expire(one, self._loop)
+        due = itertools.takewhile(lambda member: member[1].deadline <= now, self.members.items())
+        for key, one in list(due):
+            if self.members.pop(key, None) is not None:  # else it left while others expired
+                expire(one, self._loop)
         self.watch()
 
     def close(self) -> None:

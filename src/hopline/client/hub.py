@@ -144,7 +144,9 @@ class MessageHub:
 
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
-        delivery = self._delivery(self._message(content), content)
+        await self._send(self._delivery(self._message(content), content))
+
+    async def _send(self, delivery: Delivery) -> None:
         if not self._exchange.submit(delivery):
             await self._exchange.wait_for_room(delivery).wait()
 
@@ -156,7 +158,7 @@ class MessageHub:
 
     async def broadcast(self, content: object) -> None:
         """Send to every actor that handles it, on every node, and want no answer."""
-        await self.send_one_way(self._message(content, Distribution.BROADCAST))
+        await self._send(self._delivery(self._message(content, Distribution.BROADCAST), content))
         await asyncio.sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
 
     @overload

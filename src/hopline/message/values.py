@@ -6,12 +6,12 @@ Such a payload may be handed over inside a process as the object that it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-_PLAIN: frozenset[type] = frozenset({int, float, str, bytes, bool, NoneType})
+_PLAIN: frozenset[type] = frozenset({int, float, str, bytes, bool, type(None)})
+_UNIONS = (Union, type(int | str))
 
 
 def value_check(cls: type) -> Callable[[Any], bool] | None:
@@ -45,5 +45,5 @@ def value_check(cls: type) -> Callable[[Any], bool] | None:
 
 def _plain_types(annotation: Any) -> tuple[type, ...]:
     """Give the types that a field may hold; none if one of them is not plain."""
-    types = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    types = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return types if _PLAIN.issuperset(types) else ()
