@@ -1,4 +1,4 @@
-"""Hopline: typed payloads that are written and read, callbacks, lifetimes, outcomes, all as in a real network."""
+"""Hopline: typed payloads that are values, callbacks, lifetimes, outcomes; only what nobody looks at is not done."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ async def test_a_value_is_handed_over_there_and_back() -> None:
     keeper, ask = Keeper(), Ask(1)
     async with started(keeper) as node:
         sent = await soon(node.hub.send(ask, callback=Told))
-        promised = await soon(node.hub.try_send(ask, callback=Told))
+        promise = node.hub.try_send(ask, callback=Told)
+        assert "Ask/1" in repr(promise)
+        promised = await soon(promise)
         assert [keeper.got[0] is ask, keeper.got[1] is ask] == [True, True]
         assert [sent is keeper.gave[0], promised is keeper.gave[1]] == [True, True]
 

@@ -71,6 +71,9 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         if self._waiter is not None:
             self._waiter.cancel()
 
+    def __repr__(self) -> str:
+        return f"<Promise {self.key} of the answer to {self.delivery.identifier}>"
+
     def done(self) -> bool:
         """Tell whether waiting is over."""
         return self._is_cancelled or self._outcome is not None
