@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator
 
-_DIGITS_IN_BLOCK = 3
+_DIGITS_IN_BLOCK = 2
 _LAST_DIGITS = tuple(b"%0*x" % (_DIGITS_IN_BLOCK, number) for number in range(16**_DIGITS_IN_BLOCK))
 _BLOCKS = 16 ** (12 - _DIGITS_IN_BLOCK)
 
