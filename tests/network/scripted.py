@@ -70,11 +70,13 @@ class Scripted:
     def __init__(self, wire: str) -> None:
         self.wire = wire
         self._context: zmq.Context[Socket] = zmq.Context()
+        self._sockets: list[Socket] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def socket(self, kind: int, *, connect: str | None = None, identity: bytes = b"") -> Socket:
         """Open a socket and connect it, or bind it to a free port."""
         socket = self._context.socket(kind)
+        self._sockets.append(socket)
         socket.linger = 0
         if identity:
             socket.set(zmq.ROUTING_ID, identity)
@@ -109,6 +111,8 @@ class Scripted:
         for task in self._tasks:
             task.cancel()
         ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for socket in self._sockets:
+            socket.close(0)
         self._context.destroy(linger=0)
         for one in ended:
             assert isinstance(one, asyncio.CancelledError), one
