@@ -39,12 +39,15 @@ log = logging.getLogger("hopline.network")
 TICK = 0.05  # seconds between looks at what is due
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _OUTLET_CAPACITY = 1_000
+_LONGEST_IDENTITY = 256  # libzmq's limit
 
 
 class Attachment:
     """Lives as long as the node runs. Opening binds; attaching joins; leaving and closing undo both."""
 
     def __init__(self, identity: bytes, network: Network, clock: Callable[[], float]) -> None:
+        if not 0 < len(identity) < _LONGEST_IDENTITY or identity.startswith(b"\0"):
+            raise LocalError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
         self._clock = clock
@@ -64,8 +67,6 @@ class Attachment:
 
     def _open(self) -> None:
         network, sockets, curve = self._network, self._network.sockets, self._network.curve
-        if curve is not None:
-            doorkeeper.add(curve)
         address = parse(network.address)
         frontend = open_socket(ROUTER, sockets, identity=self._identity, curve=curve, is_server=True)
         heartbeats = open_socket(PUB, sockets, curve=curve, is_server=True)
@@ -78,6 +79,8 @@ class Attachment:
             frontend.close(0)
             heartbeats.close(0)
             raise
+        if curve is not None:
+            doorkeeper.add(curve)
         self._heartbeats = Outlet(heartbeats, _OUTLET_CAPACITY)
         health = open_socket(SUB, sockets, curve=curve)
         health.subscribe(b"")
@@ -260,6 +263,8 @@ class Attachment:
 
     def withdraw_actors(self) -> None:
         """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
+        if self._frontend is None:  # it never joined
+            return
         self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
         self.membership.tick()
 
@@ -275,12 +280,13 @@ class Attachment:
                 timer.cancel()
         linger = self._network.goodbye_time
         self._backend.close(linger)
-        self.membership.leave()
+        if self._frontend is not None:
+            self.membership.leave()
+            self._frontend.close()
+        self._frontend_socket.close(0)
         self._uplink.close(linger)
         self._heartbeats.close()
         self._health.close()
-        if self._frontend is not None:
-            self._frontend.close()
         if self._network.curve is not None:
             doorkeeper.remove(self._network.curve)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from hopline.actors import Actor, ActorHost, flow_log, handler_map
 from hopline.client import Deadlines, MessageHub
+from hopline.cluster import Membership
 from hopline.message import LocalError, Message, NotRunningError, new_node_identity
 from hopline.node.attachment import Attachment
 from hopline.node.context import Context, NodeServices
@@ -167,7 +168,11 @@ class Node:
                 self._host(actor)
             if running.attachment is not None:
                 self.uri = running.attachment.uri
-                await running.attachment.attach(running.router)
+                try:
+                    await running.attachment.attach(running.router)
+                except BaseException:
+                    await self.stop(0.0)
+                    raise
 
     async def stop(self, drain_time: float | None = None) -> StopReport:
         """Stop the node: finish what is under way, for so many seconds; then fail the rest, and say what that was.
@@ -269,6 +274,12 @@ class Node:
     def router(self) -> Router:
         """The router, for what plugs a network in."""
         return self._require_running().router
+
+    @property
+    def membership(self) -> Membership | None:
+        """This node's part in its network, for those who look at it; None for a node by itself."""
+        attachment = self._require_running().attachment
+        return None if attachment is None else attachment.membership
 
     @property
     def actors(self) -> tuple[Actor, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import zmq
 
 from hopline.message import LocalError
-from hopline.transport.address import Address
+from hopline.transport.address import Address, look_up
 from hopline.transport.curve import Curve
 from hopline.transport.settings import SocketSettings
 
@@ -20,6 +20,7 @@ _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _RCVMORE = int(zmq.RCVMORE)
 _MAX_SOCKETS = 20_000
+_PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
 _LAST_WORDS = 500  # ms in which what was sent before the process ends may still leave
 
 # The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send.
@@ -52,7 +53,7 @@ def open_socket(
     socket.set(zmq.MAXMSGSIZE, settings.max_frame_size)
     socket.set(zmq.RECONNECT_IVL, _milliseconds(settings.reconnect_interval))
     socket.set(zmq.RECONNECT_IVL_MAX, _milliseconds(settings.reconnect_interval_max))
-    if settings.heartbeat_interval:
+    if settings.heartbeat_interval and kind not in _PUBLISHED:
         socket.set(zmq.HEARTBEAT_IVL, _milliseconds(settings.heartbeat_interval))
         socket.set(zmq.HEARTBEAT_TIMEOUT, _milliseconds(settings.heartbeat_timeout))
     if kind == zmq.ROUTER:
@@ -67,7 +68,9 @@ def open_socket(
 def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") -> str:
     """Bind a socket to the first free of some ports, and give the address that it got."""
     problem: zmq.ZMQError | None = None
-    for candidate in address.candidates:
+    host = address.host if address.is_everywhere else look_up(address.host, field)  # libzmq binds to numbers only
+    socket.ipv6 = host.startswith("[")
+    for candidate in Address(host, address.first_port, address.last_port).candidates:
         try:
             socket.bind(candidate)
         except zmq.ZMQError as error:
