@@ -33,7 +33,7 @@ from tests.node.running import started
 from .frames import V4, V5, V6
 
 FORMATS = {V4: WireFormat.V4, V5: WireFormat.V5, V6: WireFormat.V6}
-INTERVAL = 200  # ms between our signs of life
+INTERVAL = 900  # ms between our signs of life
 ANYWHERE = "tcp://127.0.0.1:0"
 QUICK = ClusterSettings(
     heartbeat_interval=INTERVAL / 1000, probe_interval=0.02, announce_period=0.2, discovery_period=0.3

@@ -23,6 +23,7 @@ from .frames import (
     read,
     registration,
     rendezvous_node,
+    signature,
     text,
     wire_of,
     write,
@@ -136,6 +137,7 @@ class KinoNode(Scripted):
         self.broadcast = self.socket(zmq.SUB, connect=broadcast_uri)
         self.unicast = self.socket(zmq.DEALER, connect=unicast_uri)
         self.uri, self.health_uri = where(self.frontend), where(self.heartbeats)
+        self.domain, self.key = b"", b""  # in which it signs, if it has a key
         self._connected: set[str] = set()
         self._beating: asyncio.Task[None] | None = None
 
@@ -164,7 +166,13 @@ class KinoNode(Scripted):
 
     async def say(self, message: Fields) -> None:
         """Send a message to the rendezvous server, for everybody."""
-        await send(self.unicast, NOTHING + write(self.wire, message))
+        await send(self.unicast, NOTHING + write(self.wire, self.signed(message)))
+
+    def signed(self, message: Fields) -> Fields:
+        """Label and sign a message, in a network where that is done."""
+        if not self.key:
+            return message
+        return message.but(domain=self.domain, signature=signature(message, self.key))
 
     async def say_plainly(self, identity: bytes, body: bytes) -> None:
         """Say it with the headers that all service messages have."""
@@ -197,13 +205,10 @@ class KinoNode(Scripted):
 
     async def tell(self, node: bytes, uri: str, message: Fields) -> None:
         """Send a message to another node."""
-        await self.tell_frames(node, uri, write(self.wire, message))
-
-    async def tell_frames(self, node: bytes, uri: str, frames: Sequence[bytes]) -> None:
         if uri not in self._connected:
             self._connected.add(uri)
             self.backend.connect(uri)
-        await send(self.backend, [node, b"", *frames])
+        await send(self.backend, [node, b"", *write(self.wire, self.signed(message))])
 
     def request(self, body: bytes = b"\n\x06kino-2", *, callbacks: Sequence[bytes] = (EHHLO, EXCEPTION)) -> Fields:
         """Make the captured client's request this node's own."""
