@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import pytest
 import zmq
 
-from hopline import Domain, DomainSecurity, Node, Outcome, RendezvousAddress, RendezvousServer
+from hopline import (
+    DeliveryError,
+    Domain,
+    DomainSecurity,
+    Message,
+    Node,
+    NodeSettings,
+    Outcome,
+    RendezvousAddress,
+    RendezvousServer,
+    SocketSettings,
+)
 from hopline.cluster.relay import Refusal
 from tests.node.running import on_loop, until
 
-from .frames import BOTH, V5, V6, address_of, heartbeat, live, live_frames, read, registration, text, write
+from .frames import BOTH, V5, V6, address_of, discovery, heartbeat, live, live_frames, read, registration, text, write
 from .ours import Ehhlo, Hello, Reversing, attachment, handlers, knows, membership, our_node, rendezvous, tables
-from .scripted import EHHLO, HELLO, NOTHING, KinoNode, KinoRendezvous, Scripted, guid, receive, send
+from .scripted import EHHLO, HELLO, NOTHING, KinoNode, KinoRendezvous, Scripted, guid, receive, send, where
 from .test_rendezvous_server import free_addresses
 
 GREETING = b"\n\x06kino-2"
@@ -42,10 +54,34 @@ async def network(wire: str, **ours: Any) -> AsyncIterator[tuple[Node, Reversing
         await kino.join()
         await until(lambda: knows(node, kino.identity) and not membership(node)._unconfirmed)
         before = known(node)
-        yield node, actor, kino, server
-        assert known(node) == before
-        assert server.is_leader
-        await works(node, actor, kino)
+        with no_errors():
+            yield node, actor, kino, server
+            assert known(node) == before
+            assert server.is_leader
+            await works(node, actor, kino)
+
+
+class Errors(logging.Handler):
+    """Keeps what is logged as an error: something fell that should not."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@contextmanager
+def no_errors() -> Iterator[None]:
+    """Check that nothing is logged as an error, by us or by the event loop."""
+    errors = Errors()
+    logging.getLogger().addHandler(errors)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(errors)
+    assert not errors.records, errors.records
 
 
 def known(node: Node) -> Any:
@@ -358,27 +394,66 @@ async def test_service_messages_with_bodies_that_cannot_be_read_are_refused_and_
         assert set(refused) == {"malformed"}
 
 
+NO_ADDRESSES = (
+    "tcp://",
+    "tcp://127.0.0.1",
+    "tcp://127.0.0.1:",
+    "tcp://127.0.0.1:0",
+    "tcp://127.0.0.1:99999",
+    "tcp://127.0.0.1:5101-5130",
+    "tcp://127.0.0.1:5101/",
+    "tcp://*:5101",
+    "tcp://[::1:5",
+    "tcp://10.77.0.\x11:6210",
+    "tcp://eth0;127.0.0.1:5101",
+    "ipc:///tmp/socket",
+    "inproc://zeromq.zap.01",
+)
+
+
 @in_both
 @on_loop
-async def test_routes_to_where_nobody_can_be_do_no_harm(wire: str) -> None:
+async def test_routes_to_what_is_no_address_are_refused_and_counted(wire: str) -> None:
     async with network(wire) as (node, _, kino, _):
-        ghosts = []
-        for uri in (
-            "tcp://",
-            "tcp://256.1.1.1:99999",
-            "tcp://no.such.host.invalid:1",
-            "tcp://127.0.0.1:1",
-            "tcp://[::1:5",
-        ):
-            ghosts.append(guid())
-            body = registration(uri, ghosts[-1], [(b"\x01" + guid(), [b"GHOST"])], uri, 60_000)
+        refused = membership(node).traffic.refused
+        for uri in NO_ADDRESSES:
+            before = refused["malformed"]
+            for uris in ((uri, kino.health_uri), (kino.uri, uri)):
+                body = registration(uris[0], guid(), [(b"\x01" + guid(), [HELLO])], uris[1], 60_000)
+                await kino.say_plainly(b"KINO.REGEXTROUTE", body)
+            await until(lambda: refused["malformed"] == before + 2)  # noqa: B023
+            await kino.say_plainly(b"KINO.REQCLUSTROUTES", address_of(uri, guid()))
+            await until(lambda: refused["malformed"] == before + 3)  # noqa: B023
+
+
+@in_both
+@on_loop
+async def test_routes_to_where_nobody_is_do_no_harm(wire: str) -> None:
+    sockets, settings = SocketSettings(refusal_time=0.2, handshake_time=0.5), NodeSettings(parking_time=0.5)
+    async with network(wire, sockets=sockets, settings=settings) as (node, _, kino, _):
+        nowhere = free_addresses(3)
+        ghosts = [guid() for _ in nowhere]
+        for ghost, uri in zip(ghosts, nowhere, strict=True):
+            body = registration(uri, ghost, [(b"\x01" + guid(), [b"GHOST"])], uri, 60_000)
             await kino.say_plainly(b"KINO.REGEXTROUTE", body)
-        await kino.say_plainly(b"KINO.REGEXTROUTE", registration(kino.uri, guid(), [], kino.health_uri, 60_000))
-        await kino.tell(node.identity, node.uri, kino.request(GREETING))
-        assert read(wire, await kino.received()).body == REVERSED
+        await until(lambda: sorted(handlers(node, b"GHOST")) == sorted(ghosts))
+        with pytest.raises(DeliveryError):
+            await node.hub.send(Message.flow_start(b"GHOST"), callback=Ehhlo, timeout=5)
         for ghost in ghosts:
             await kino.say_plainly(b"KINO.UNREGNODE", address_of("tcp://127.0.0.1:1", ghost))
-        await until(lambda: not any(knows(node, ghost) for ghost in ghosts))
+        await until(lambda: not handlers(node, b"GHOST"))
+
+
+@in_both
+@on_loop
+async def test_who_asks_in_the_name_of_another_does_not_draw_its_messages_away(wire: str) -> None:
+    async with network(wire) as (node, _, kino, _), Scripted(wire) as thief:
+        await kino.tell(node.identity, node.uri, kino.request(GREETING))
+        assert read(wire, await kino.received()).body == REVERSED  # the link to the peer stands
+        trap = where(thief.socket(zmq.ROUTER, identity=kino.identity))
+        await kino.say_plainly(b"KINO.REQCLUSTROUTES", address_of(trap, kino.identity))
+        await kino.say_plainly(b"KINO.DISCOVMSGROUTE", discovery(trap, kino.identity, HELLO))
+        await until(lambda: membership(node).traffic.refused["wrong address"] == 2)
 
 
 def secured() -> DomainSecurity:
