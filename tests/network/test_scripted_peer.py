@@ -20,7 +20,7 @@ from .frames import (
     V5,
     V6,
     address_of,
-    contract,
+    discovery,
     every_live_message,
     exception_document,
     exception_texts,
@@ -48,7 +48,7 @@ from .ours import (
     tables,
     traced,
 )
-from .scripted import EHHLO, EXCEPTION, HELLO, RECEIPT, KinoNode, receive
+from .scripted import EHHLO, EXCEPTION, HELLO, RECEIPT, KinoNode, guid, receive
 
 GUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GREETING = b"\n\x06kino-2"
@@ -111,6 +111,8 @@ def test_the_script_makes_the_bodies_that_the_reference_made(wire: str) -> None:
     assert heartbeat(2000) == live(wire, "rendezvous", "send", "KINO.HEARTBEAT").body
     assert address_of(uri, server) == live(wire, "server", "send", "KINO.REQCLUSTROUTES").body
     assert address_of(uri, server) == live(wire, "server", "send", "KINO.UNREGNODE").body
+    searched = live(wire, "rendezvous", "recv", "KINO.DISCOVMSGROUTE").body
+    assert discovery("tcp://10.77.0.1:6200", searched[2:38], HELLO) == searched
     assert timespan(500).hex() == "08e8071004"
 
 
@@ -214,10 +216,8 @@ async def test_one_who_is_not_known_yet_is_looked_for_and_found(wire: str) -> No
         await until(lambda: knows(node, kino.identity))
         asking = asyncio.create_task(node.hub.send(Hello(GREETING), callback=Ehhlo))
         search = await kino.hear(b"KINO.DISCOVMSGROUTE")
-        body = live(wire, "rendezvous", "recv", "KINO.DISCOVMSGROUTE").body
-        assert body.endswith(b'"\x0b' + contract(HELLO))
         expected = live(wire, "rendezvous", "recv", "KINO.DISCOVMSGROUTE").but(
-            body=b"\n$" + node.identity + b"\x12" + bytes((len(node.uri),)) + node.uri.encode() + body[-13:]
+            body=discovery(node.uri, node.identity, HELLO)
         )
         assert search == [b"", b"", *write(wire, expected)]
         await kino.announce()
@@ -339,13 +339,28 @@ async def test_a_message_that_nobody_here_handles_is_disowned_and_looked_for(wir
         await kino.tell(node.identity, node.uri, kino.request())
         searched = await kino.hear(b"KINO.DISCOVMSGROUTE")
         plain = live(wire, "server", "send", "KINO.UNREGNODE")
-        body = (
-            b"\n$" + node.identity + b"\x12" + bytes((len(node.uri),)) + node.uri.encode() + b'"\x0b' + contract(HELLO)
-        )
+        body = discovery(node.uri, node.identity, HELLO)
         assert searched == [b"", b"", *write(wire, plain.but(identity=b"KINO.DISCOVMSGROUTE", body=body))]
         disowned = await kino.hear(b"KINO.UNREGMSGROUTE")
         body = unregistration(node.uri, node.identity, [(b"", [HELLO])])
         assert disowned == [b"", b"", *write(wire, plain.but(identity=b"KINO.UNREGMSGROUTE", body=body))]
+
+
+@in_both
+@on_loop
+async def test_a_message_for_a_hub_that_is_not_here_is_disowned_with_a_contract_that_means_nothing(wire: str) -> None:
+    async with together(wire, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+        hub = b"\x00" + guid()
+        await kino.tell(
+            node.identity, node.uri, kino.request(callbacks=()).but(receiver_node=node.identity, receiver=hub)
+        )
+        plain = live(wire, "server", "send", "KINO.UNREGNODE")
+        searched = plain.but(identity=b"KINO.DISCOVMSGROUTE", body=discovery(node.uri, node.identity, receiver=hub))
+        assert await kino.hear(b"KINO.DISCOVMSGROUTE") == [b"", b"", *write(wire, searched)]
+        # The reference gives up on the whole message at a hub without any.
+        body = unregistration(node.uri, node.identity, [(hub, [b"KINO.UNREGMSGROUTE"])])
+        disowned = plain.but(identity=b"KINO.UNREGMSGROUTE", body=body)
+        assert await kino.hear(b"KINO.UNREGMSGROUTE") == [b"", b"", *write(wire, disowned)]
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------

@@ -179,6 +179,19 @@ async def test_a_leader_that_is_none_of_ours_is_not_followed(wire: str) -> None:
 
 @in_both
 @on_loop
+async def test_a_node_that_is_sent_where_it_is_stays(wire: str) -> None:
+    async with KinoRendezvous(wire) as server, our_node(wire, address(server)) as node:
+        await until(lambda: not membership(node)._unconfirmed)
+        for _ in range(3):
+            await server.say(b"KINO.RNDZVNOTLEADER", text(1, server.node()))
+        await server.say(b"KINO.RNDZVRECONFIG", text(1, server.node()))
+        await until(lambda: membership(node).traffic.refused["unknown kind"] == 1)
+        assert membership(node).following.changes == 0
+        assert membership(node).following.is_joined
+
+
+@in_both
+@on_loop
 async def test_a_notice_to_evict_a_peer_is_ignored(wire: str) -> None:
     async with (
         KinoRendezvous(wire) as server,
