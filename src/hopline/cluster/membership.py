@@ -396,7 +396,7 @@ class Membership:
         if accepted:
             domains.add(domain)
             self._network.speaks(node, message.wire_format)
-            self.health.watch(node, content.health.uri, interval, self._clock())
+            self.health.watch(node, content.health.uri, interval)
         for route in accepted:
             self._routes.learn(node, uri, route.receiver, route.identifier)
 
@@ -475,7 +475,7 @@ class Membership:
             content = None
         if content is None:
             self._refuse("malformed")
-        elif not self.health.heard(content.socket_identity, self._clock()):
+        elif not self.health.heard(content.socket_identity):
             self._refuse("heartbeat of a stranger")
 
     def lost(self, node: bytes) -> None:
@@ -491,12 +491,14 @@ class Membership:
     def tick(self) -> None:
         """Do what is due."""
         now = self._clock()
-        was_away = now - self._ticked_at > self._settings.heartbeat_interval
+        passed = now - self._ticked_at
+        was_away = passed > self._settings.heartbeat_interval
         self._ticked_at = now
+        self.health.listen_for(passed)
         self.following.tick(now)
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD
-            for node in self.health.dead(now):
+            for node in self.health.dead():
                 log.warning("node %s is silent", node.decode("ascii", "backslashreplace"))
                 self._has_lost = True
                 self.lost(node)
