@@ -30,8 +30,12 @@ def result(incoming: Message, content: object) -> Message:
 
 
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:
-    """Make the message that says what went wrong. It goes where the callback point says, as any result."""
-    return plain_result(incoming, EXCEPTION, report.to_body())
+    """Make the message that says what went wrong. It goes where the callback point says, as any result.
+
+    It stays in the domain of what it answers, as receipts do: these two belong to all of them.
+    """
+    result = plain_result(incoming, EXCEPTION, report.to_body())
+    return result.clone(domain=incoming.domain) if incoming.domain else result
 
 
 def receipt(incoming: Message) -> Message:
@@ -40,6 +44,7 @@ def receipt(incoming: Message) -> Message:
         identity=RECEIPT.identity,
         correlation_id=incoming.correlation_id,
         trace_options=incoming.trace_options,
+        domain=incoming.domain,
         routing=incoming.routing,
         wire_format=incoming.wire_format,
     )
