@@ -15,6 +15,7 @@ from hopline.wire import DEFAULT_LIMITS, Limits
 UNICAST_STEP = 10  # by convention a rendezvous server takes messages so many ports above where it publishes
 PARTNER_STEP = 110  # and publishes for partner networks here
 ANYWHERE_HERE = "tcp://127.0.0.1:0"
+DEFAULT_RENDEZVOUS = "tcp://127.0.0.1:8001"
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,13 +26,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     the network around is trusted.
     """
 
-    rendezvous: Sequence[str | RendezvousAddress]
+    rendezvous: Sequence[str | RendezvousAddress] = (DEFAULT_RENDEZVOUS,)  # the servers, by where they publish
+    embedded: bool = False  # for development: serve as the rendezvous, as long as nobody else does
     address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
     heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
     advertise: str | None = None  # the host name or address that others know this machine by
     wire_format: WireFormat = WireFormat.V5  # of what is sent; peers that speak another one are answered in kind
     security: Security = msgspec.field(default_factory=NoSecurity)
-    open_without_keys: bool = False
+    open_without_keys: bool = False  # reachable from other machines without keys: everybody around is trusted
     join_time: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
     goodbye_time: float = 1.0  # how long stopping lets the last messages leave
     cluster: ClusterSettings = msgspec.field(default_factory=ClusterSettings)
@@ -42,6 +44,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if isinstance(self.rendezvous, str):
             raise LocalError("rendezvous", "a list of servers", self.rendezvous)
+        if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
+            expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
+            raise LocalError("rendezvous", expected, list(self.rendezvous))
         refuse_open_door(self.address, self.security, self.curve, is_open=self.open_without_keys)
 
     @property

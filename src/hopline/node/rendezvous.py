@@ -36,7 +36,7 @@ from hopline.cluster import (
     to_message,
 )
 from hopline.message import LocalError, PayloadError
-from hopline.node.network import PARTNER_STEP, UNICAST_STEP, refuse_open_door
+from hopline.node.network import DEFAULT_RENDEZVOUS, PARTNER_STEP, UNICAST_STEP, refuse_open_door
 from hopline.security import NoSecurity
 from hopline.transport import (
     PUB,
@@ -56,11 +56,11 @@ from hopline.wire import RemoteError, decode, encode
 
 log = logging.getLogger("hopline.rendezvous")
 
-DEFAULT_ADDRESS = "tcp://127.0.0.1:8001"
 TICKS_PER_SECOND = 10_000_000
 _NET_EPOCH = 621_355_968_000_000_000  # 1970 in ticks of .NET
 _LONGEST_NAP = 0.5
 _KEPT = 10_000
+_LAST_WORDS = 250  # milliseconds that what was published last may take to leave
 
 
 class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,13 +75,13 @@ class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
 class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server listens and publishes, and with whom it shares the leadership."""
 
-    address: str = DEFAULT_ADDRESS  # where it publishes
+    address: str = DEFAULT_RENDEZVOUS  # where it publishes
     unicast_address: str | None = None  # where nodes send to; by default ten ports above
     partner_address: str | None = None  # where it publishes for partner networks; by default 110 ports above
     advertise: str | None = None  # the host name or address that nodes know this machine by
     synod_address: str | None = None  # which of the members this server is
     synod: Sequence[str] = ()  # the addresses at which the servers talk to each other, this one's included
-    open_without_keys: bool = False
+    open_without_keys: bool = False  # reachable from other machines without encryption: everybody around is trusted
     relay: RelaySettings = msgspec.field(default_factory=RelaySettings)
     lease: LeaseSettings = msgspec.field(default_factory=LeaseSettings)
     synod_health: SynodSettings = msgspec.field(default_factory=SynodSettings)
@@ -152,6 +152,11 @@ class RendezvousServer:
         """What became of everything that nodes sent."""
         return self._now_running.relay.statistics
 
+    @property
+    def held(self) -> int:
+        """How many messages wait for a leader."""
+        return self._now_running.relay.held
+
 
 def utc_ticks() -> int:
     """Tell the time as leases have it."""
@@ -209,7 +214,7 @@ class _Running:
         settings = self._settings
         socket = open_socket(PUB, settings.sockets, curve=settings.curve, is_server=True)
         socket.sndhwm = _KEPT
-        self._closing.append(lambda: socket.close(0))
+        self._closing.append(lambda: socket.close(_LAST_WORDS))
         return Outlet(socket, _KEPT), bind(socket, parse(address), "address")
 
     def _open_synod(self, settings: RendezvousSettings) -> None:

@@ -3,7 +3,7 @@
 from hopline.routing.balance import Balance
 from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
 from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Place, Port, remaining_ticks
-from hopline.routing.external import ExternalTable, NodeRemoval
+from hopline.routing.external import ExternalTable, KnownNode, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
 from hopline.routing.outcome import Outcome, Settled
 from hopline.routing.ring import Ring
@@ -18,6 +18,7 @@ __all__ = [
     "Exchange",
     "ExternalTable",
     "InternalTable",
+    "KnownNode",
     "NodeRemoval",
     "Outcome",
     "Place",
