@@ -342,6 +342,8 @@ class Membership:
                 self.announce(self._routes.advertised())
         elif kind == DISCOVER_ROUTE:
             self._answer_search(message, read(message, DiscoverMessageRoute))
+        else:
+            self._refuse("unknown kind")
 
     def _refuse(self, reason: str) -> None:
         self.traffic.refused[reason] += 1

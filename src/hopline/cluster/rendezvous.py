@@ -25,6 +25,9 @@ class RendezvousAddress(msgspec.Struct, frozen=True):
         if not (self.broadcast_uri and self.unicast_uri):  # nodes of the reference fail on a leader without
             raise LocalError("rendezvous", "a broadcast and a unicast URI", self)
 
+    def __str__(self) -> str:
+        return self.broadcast_uri
+
     def content(self) -> service_pb2.RendezvousNode:
         """Write it into a message."""
         return service_pb2.RendezvousNode(**{name: getattr(self, name) for name in _URIS})

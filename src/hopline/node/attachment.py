@@ -41,12 +41,15 @@ log = logging.getLogger("hopline.network")
 TICK = 0.05  # seconds between looks at what is due
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _OUTLET_CAPACITY = 1_000
+_LONGEST_IDENTITY = 256  # libzmq's limit
 
 
 class Attachment:
     """Lives as long as the node runs. Opening binds; attaching joins; leaving and closing undo both."""
 
     def __init__(self, identity: bytes, network: Network, clock: Callable[[], float]) -> None:
+        if not 0 < len(identity) < _LONGEST_IDENTITY or identity.startswith(b"\0"):
+            raise LocalError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
         self._clock = clock
@@ -70,8 +73,6 @@ class Attachment:
 
     def _open(self) -> None:
         network, sockets, curve = self._network, self._network.sockets, self._network.curve
-        if curve is not None:
-            doorkeeper.add(curve)
         address = parse(network.address)
         frontend = open_socket(ROUTER, sockets, identity=self._identity, curve=curve, is_server=True)
         heartbeats = open_socket(PUB, sockets, curve=curve, is_server=True)
@@ -84,6 +85,8 @@ class Attachment:
             frontend.close(0)
             heartbeats.close(0)
             raise
+        if curve is not None:
+            doorkeeper.add(curve)
         self._heartbeats = Outlet(heartbeats, _OUTLET_CAPACITY)
         health = open_socket(SUB, sockets, curve=curve)
         health.subscribe(b"")
@@ -286,17 +289,15 @@ class Attachment:
                 timer.cancel()
         linger = self._network.goodbye_time
         self._backend.close(linger)
-        if self._is_attached:
+        if self._frontend is not None:
             said = self.membership.traffic.published
             self.membership.leave()
             self._goodbyes = self.membership.traffic.published - said
+            self._frontend.close()
+        self._frontend_socket.close(0)
         self._uplink.close(linger)
         self._heartbeats.close()
         self._health.close()
-        if self._frontend is not None:
-            self._frontend.close()
-        else:
-            self._frontend_socket.close(0)
         if self._network.curve is not None:
             doorkeeper.remove(self._network.curve)
 

@@ -179,8 +179,8 @@ class Node:
                 self._host_built_in(running)
                 try:
                     await running.attachment.attach(running.router)
-                except BaseException:  # a node does not start half-way either
-                    await self._end(running, asyncio.get_running_loop().create_future())
+                except BaseException:
+                    await self.stop(0.0)
                     raise
 
     async def stop(self, drain_time: float | None = None) -> StopReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
@@ -56,6 +57,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkReport | None = None
 
 
+@cache
 def software() -> str:
     """Tell which Hopline this is."""
     try:

@@ -64,7 +64,7 @@ def parse(text: str, field: str = "address") -> Address:
 def resolve(text: str, field: str = "address") -> str:
     """Give an address with its name looked up, as peers compare them: ``tcp://<ip>:<port>``."""
     address = parse(text, field)
-    return f"tcp://{_look_up(own_name() if address.is_everywhere else address.host, field)}:{address.first_port}"
+    return f"tcp://{look_up(own_name() if address.is_everywhere else address.host, field)}:{address.first_port}"
 
 
 def advertised(bound: str, advertise: str | None = None) -> str:
@@ -73,7 +73,7 @@ def advertised(bound: str, advertise: str | None = None) -> str:
     if advertise is not None:
         host = parse(f"tcp://{advertise}:1", "advertise").host
     elif address.is_everywhere:
-        host = _look_up(own_name(), "advertise")
+        host = look_up(own_name(), "advertise")
     else:
         host = address.host
     return f"tcp://{host}:{address.first_port}"
@@ -84,7 +84,8 @@ def own_name() -> str:
     return socket.gethostname()
 
 
-def _look_up(host: str, field: str) -> str:
+def look_up(host: str, field: str) -> str:
+    """Give the address of a host by its name."""
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError:

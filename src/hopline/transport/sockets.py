@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import zmq
 
 from hopline.message import LocalError
-from hopline.transport.address import Address
+from hopline.transport.address import Address, look_up
 from hopline.transport.curve import Curve
 from hopline.transport.settings import SocketSettings
 
@@ -67,7 +67,9 @@ def open_socket(
 def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") -> str:
     """Bind a socket to the first free of some ports, and give the address that it got."""
     problem: zmq.ZMQError | None = None
-    for candidate in address.candidates:
+    host = address.host if address.is_everywhere else look_up(address.host, field)  # libzmq binds to numbers only
+    socket.ipv6 = host.startswith("[")
+    for candidate in Address(host, address.first_port, address.last_port).candidates:
         try:
             socket.bind(candidate)
         except zmq.ZMQError as error:
