@@ -71,9 +71,7 @@ def _check_entry(kind: Any, section: Any, value: Any, origin: Given, path: str) 
 
 def _as_tree(table: dict[str, Any], origin: Given) -> Tree:
     return {
-        key: _as_tree(value, origin)
-        if isinstance(value, dict)
-        else msgspec.structs.replace(origin, value=value, text=None)
+        key: _as_tree(value, origin) if isinstance(value, dict) else Given(value, origin.origin)
         for key, value in table.items()
     }
 
@@ -83,22 +81,23 @@ def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
     try:
         return kind(**values)
     except TypeError:
-        missing = [
-            name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT and name not in values
-        ]
-        raise _error(first_origin(node), f"{path}.{missing[0]}", "this key is missing") from None
+        required = [name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT]
+        missing = next(name for name in required if name not in values)
+        raise ConfigurationError(first_origin(node).origin, f"{path}.{missing}", "this key is missing") from None
     except LocalError as error:
-        raise from_local(error, values, path, node) from None
+        raise from_local(error, kind, path, node) from None
 
 
-def from_local(error: LocalError, values: Values, path: str, node: Given | Tree) -> ConfigurationError:
+def from_local(error: LocalError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
     """Say what settings found wrong with the key that it is about, as far as they name one."""
     # Some name their field with a prefix of their own, such as lease.max_lease; the last word is the key.
     field = re.split(r"[.\s]", error.field)[-1]
     inner = node.get(field) if isinstance(node, dict) else None
-    key = f"{path}.{field}" if field in values or inner is not None else f"{path}: {error.field}"
-    said = first_origin(node if inner is None else inner)
-    return _error(said, key, f"expected {error.expected}, found {shown(error.found)}")
+    problem = f"expected {error.expected}, found {shown(error.found)}"
+    if inner is not None:
+        return _error(first_origin(inner), f"{path}.{field}", problem)
+    key = f"{path}.{field}" if field in keys_of(kind) else f"{path}: {error.field}"
+    return ConfigurationError(first_origin(node).origin, key, problem)
 
 
 def _error(said: Given, path: str, problem: str) -> ConfigurationError:

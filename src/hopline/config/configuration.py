@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,8 @@ class Configuration:
         for name in ("heartbeat_address", "embedded"):
             values.pop(name, None)
         if "address" in values:
-            try:
+            with suppress(LocalError):  # whoever makes the network says what is wrong
                 values["address"] = f"tcp://{parse(values['address']).host}:0"
-            except LocalError:
-                pass  # whoever makes the network says what is wrong
         return self._network(values)
 
     def _network(self, section: Values) -> Network:
@@ -134,9 +133,8 @@ class Configuration:
         except LocalError as error:
             said = first_origin(self._tree["security"]["domains"])
             key = f"security.domains[{index}].{error.field}"
-            raise ConfigurationError(
-                said.origin, key, f"expected {error.expected}, found {shown(error.found)}"
-            ) from None
+            problem = f"expected {error.expected}, found {shown(error.found)}"
+            raise ConfigurationError(said.origin, key, problem) from None
 
     def curve(self) -> Curve | None:
         """Make the keys for encryption, if there are any. Reads their files."""

@@ -31,7 +31,7 @@ def read_curve_pair(path: Path) -> tuple[bytes, bytes]:
         raise CurveFileError(path, problem.text)
     if pair is None:
         raise CurveFileError(
-            path, "expected two lines, 'public' and 'secret', each with a key; see: hopline keys curve"
+            path, "expected two lines, 'public' and 'secret', with a key each; see: hopline keys curve"
         )
     return pair
 

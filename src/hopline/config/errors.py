@@ -20,5 +20,7 @@ class ConfigurationError(HoplineError):
 
 def shown(value: object) -> str:
     """Write a value as messages show it."""
-    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+    if value is None:
+        return "nothing"
+    text = ("false", "true")[value] if isinstance(value, bool) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

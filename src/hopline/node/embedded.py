@@ -74,6 +74,6 @@ class EmbeddedRendezvous:
         server, self._server = self._server, None
         loop = asyncio.get_running_loop()
         awaited, deadline = server.statistics.received + goodbyes, loop.time() + _LAST_WORDS
-        while server.statistics.received < awaited and loop.time() < deadline:
+        while server.statistics.received < awaited and loop.time() < deadline:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(_LOOK)
         await server.stop()

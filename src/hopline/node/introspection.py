@@ -1,7 +1,7 @@
 """What every node of a network answers when it is asked by its identity: its routes, its books, a probe.
 
-The route queries are the reference's, byte for byte. Probe and stats are Hopline's own: a node of the reference does not
-know them, and drops them. Nothing of this is ever announced.
+The route queries are the reference's, byte for byte. Probe and stats are Hopline's own: a node of the reference does
+not know them, and drops them. Nothing of this is ever announced.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hopline.routing import KnownNode, Tables
 
 @payload("HOPLINE.PROBE")
 class Probe(msgspec.Struct, frozen=True):
-    """Who would get this kind of message there? Reaches no handler of any user."""
+    """A question: who would get this kind of message there. It reaches no handler of any user."""
 
     kind: MessageIdentifier
 
@@ -60,12 +60,12 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
 
 @payload("HOPLINE.REQSTATS")
 class RequestStats(msgspec.Struct, frozen=True):
-    """How is that node?"""
+    """A question: how is that node."""
 
 
 @payload("HOPLINE.STATS")
 class NodeStats(msgspec.Struct, frozen=True):
-    """So it is."""
+    """And the answer."""
 
     report: NodeReport
 

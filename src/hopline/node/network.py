@@ -8,7 +8,7 @@ import msgspec
 
 from hopline.cluster import ClusterSettings, RendezvousAddress
 from hopline.message import LocalError, WireFormat
-from hopline.security import NoSecurity, Security
+from hopline.security import DomainSecurity, NoSecurity, Security
 from hopline.transport import Curve, SocketSettings, parse
 from hopline.wire import DEFAULT_LIMITS, Limits
 
@@ -67,10 +67,16 @@ def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
 
 def refuse_open_door(address: str, security: Security, curve: Curve | None, *, is_open: bool) -> None:
     """Refuse to listen where others can reach it when nothing tells friend from foe."""
-    has_keys = not isinstance(security, NoSecurity) or curve is not None
-    if not (is_open or has_keys or parse(address).is_loopback):
+    if not (is_open or curve is not None or _has_keys(security) or parse(address).is_loopback):
         raise LocalError(
             "address",
             "a loopback address, or keys, or open_without_keys = true if everybody around is trusted",
             address,
         )
+
+
+def _has_keys(security: Security) -> bool:
+    """Tell whether anything is signed: domains that are all unsigned keep nobody out."""
+    if isinstance(security, DomainSecurity):
+        return any(domain.unsigned is not True for domain in security.definitions)
+    return not isinstance(security, NoSecurity)
