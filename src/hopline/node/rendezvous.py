@@ -125,6 +125,11 @@ class RendezvousServer:
         await self.stop()
 
     @property
+    def is_running(self) -> bool:
+        """Tell whether the server was started and not stopped."""
+        return self._running is not None
+
+    @property
     def _now_running(self) -> _Running:
         if self._running is None:
             raise LocalError(
