@@ -8,7 +8,7 @@ MINUTES ?= 5
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format generate bench-wire bench-runtime fuzz simulate clean
+.PHONY: help setup demo test lint format generate bench-wire bench-security bench-runtime bench-formation fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ generate: $(READY) ## Write again what is derived: codecs and docs page from the
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire
 
+bench-security: $(READY) ## Time signing and verifying beside the bare HMAC
+	@$(BIN)/python -m benchmarks.bench_security
+
 $(PEERS): $(READY)
 	@echo "Adding the runtimes to compare with to $(VENV) (once)"
 	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable '.[bench]'
@@ -64,6 +67,9 @@ $(PEERS): $(READY)
 
 bench-runtime: $(PEERS) ## Time request and answer beside Pykka, xoscar and bare queues; ARGS=--quick for a glance
 	@$(BIN)/python -m benchmarks.bench_runtime $(ARGS)
+
+bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
+	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)
 
 fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
 	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)

@@ -10,6 +10,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -75,7 +76,7 @@ class World:
 
     def calm(self) -> None:
         """Make the network good."""
-        self._loss, self._copies, self._delay, self._tail = 0.0, 0.0, 0.005, 0.0
+        self._loss, self._copies, self._delay, self._tail, self._stall = 0.0, 0.0, 0.005, 0.0, 0.0
         self._cut.clear()
 
     def publish(self, sender: Machine, messages: list[ConsensusMessage]) -> None:
@@ -90,7 +91,7 @@ class World:
                     delay = random.random() * self._delay
                     if random.random() < self._tail:
                         delay += random.random() * 5  # later than any round, and than most leases
-                    self.after(delay, lambda receiver=receiver, message=message: self._deliver(receiver, message))
+                    self.after(delay, partial(self._deliver, receiver, message))
 
     def _deliver(self, receiver: Machine, message: ConsensusMessage) -> None:
         if receiver.keeper is not None:
@@ -121,11 +122,13 @@ class World:
             self.note(f"{leaders[0].uri} leads")
 
     def _tick_later(self, machine: Machine) -> None:
-        """Tick when the keeper wants it, by its own clock, and a bit later than that."""
+        """Tick when the keeper wants it, by its own clock, and a bit later than that, or much later."""
         keeper = machine.keeper
         if keeper is None:
             return
         wait = max(0.001, (keeper.next_tick - machine.clock()) / SECOND + self.random.random() * 0.002)
+        if self.random.random() < self._stall:
+            wait += self.random.random() * 2  # the process is busy with something else
         life = machine.lives
 
         def tick() -> None:
@@ -184,6 +187,7 @@ class World:
         self._copies = self.random.choice((0.0, 0.3))
         self._delay = self.random.choice((0.005, 0.05, 0.25))
         self._tail = self.random.choice((0.0, 0.1))
+        self._stall = self.random.choice((0.0, 0.2))
 
     def _restart_some(self) -> None:
         for machine in self.random.sample(self.machines, self.random.choice((1, 1, 1, 2))):

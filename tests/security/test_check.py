@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable
 from typing import Any
 
@@ -165,6 +166,17 @@ def test_nothing_that_belongs_inside_a_node_is_taken_from_outside(security: Secu
     assert refusal(security.check_control, message) is SecurityReason.LOCAL_ONLY
 
 
+def test_an_eviction_notice_above_all() -> None:
+    notice = secure().protect_in(order(identity=b"KINO.UNREGUNREACHABLENODE"), "orders")
+    for check in (secure().check_control, NoSecurity().check_control):
+        assert refusal(check, notice) is SecurityReason.LOCAL_ONLY
+
+
+def test_the_messages_that_need_no_mapping_are_those_of_the_protocol_s_data_plane() -> None:
+    names = "PING EXCEPTION RCPTCONFIRM REQMSGROUTES MSGROUTES REQEXTROUTES EXTROUTES REQINTROUTES INTROUTES"
+    assert {f"KINO.{name}".encode() for name in names.split()} == SERVICES
+
+
 # -- control plane ----------------------------------------------------------------------------------------------------
 
 
@@ -271,7 +283,11 @@ def test_domains_that_contradict_each_other_are_named(domains: list[Domain], fie
         ({"profile": "reference", "refuse_replays": True}, "refuse_replays"),
         ({"window": 0}, "window"),
         ({"window": float("nan")}, "window"),
+        ({"window": "30"}, "window"),
         ({"clock_skew": -1}, "clock_skew"),
+        ({"clock_skew": True}, "clock_skew"),
+        ({"replay_capacity": 1.5}, "replay_capacity"),
+        ({"refuse_replays": "yes"}, "refuse_replays"),
         ({"replay_capacity": 0}, "replay_capacity"),
     ],
 )
@@ -313,6 +329,28 @@ def test_keys_that_take_turns_all_verify(profile: str) -> None:
     for turn in (2, 2, 0, 1, 2, 0, 0, 1):
         receiver.check(senders[turn].protect(order()))
     senders[0].check(receiver.protect(order()))  # whoever verified last, the first one signs
+
+
+def test_the_key_that_verified_last_is_tried_first() -> None:
+    keys = [new_key() for _ in range(3)]
+    receiver, sender = secure(orders(keys=keys)), secure(orders(keys=keys[2]))
+    scope = receiver._plan.first
+    first, second, third = scope._verifiers
+    receiver.check(sender.protect(order()))
+    assert scope._verifiers == (third, first, second)
+
+
+def test_signatures_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, two: bytes) -> bool:
+        compared.append((one, two))
+        return one == two
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    signed = secure().protect(order())
+    secure().check(signed)
+    assert compared == [(signed.signature[17:],) * 2]
 
 
 def test_a_rotation_that_fails_changes_nothing() -> None:

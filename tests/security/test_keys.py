@@ -194,7 +194,7 @@ def test_a_link_is_followed_and_what_it_leads_to_is_judged(tmp_path: Path) -> No
         (f"# x\norders {HEX} {HEX}\n", 2, "expected the name of a domain, a space and a key"),
         (f"orders {HEX}\n\norders {HEX[:-1]}x\n", 3, "neither hex nor 'base64:'"),
         (f"orders base64:{BASE64[:-2]}\n", 1, "neither hex nor 'base64:'"),
-        (f"orders base64:{BASE64[:10]}!{BASE64[11:]}\n", 1, "neither hex nor 'base64:'"),
+        (f"orders base64:{BASE64[:12]}!!!!{BASE64[12:]}\n", 1, "neither hex nor 'base64:'"),
         (f"orders {HEX[:30]}\n", 1, "the key has 15 bytes, it needs at least 16"),
         (f"orders {HEX}\norders {HEX}\n", 2, f"this key of 'orders' is there already .{KEY.fingerprint}."),
         (f"orders {HEX}\n".encode() + b"\xff\xfe\n", 2, "this is not text in UTF-8"),
@@ -284,3 +284,14 @@ def test_a_broken_file_keeps_the_old_keys_and_is_reported_once(
     assert ring.reload_if_changed()
     assert ring.error is None
     assert ring.keys == {"orders": (OTHER_KEY,)}
+
+
+def test_a_changed_mode_is_noticed_and_its_repair_too(tmp_path: Path) -> None:
+    path = written(tmp_path, key_line("orders", KEY))
+    ring = KeyRing(path)
+    path.chmod(0o644)
+    assert not ring.reload_if_changed()
+    assert ring.error is not None
+    path.chmod(0o600)
+    assert not ring.reload_if_changed()
+    assert ring.error is None

@@ -63,10 +63,18 @@ def test_a_message_from_the_future_is_refused_beyond_the_clock_skew() -> None:
     assert outcome(security, secure(WATCHFUL, clock=Clock(NOW + 5.001)).protect(order())) is SecurityReason.AHEAD
 
 
-def test_the_same_message_sent_again_is_no_replay() -> None:
+def test_a_message_of_the_same_content_is_no_replay() -> None:
     security, message = secure(WATCHFUL), order()
     for _ in range(3):
         security.check(security.protect(message))
+
+
+def test_a_replay_by_way_of_another_node_is_refused_too() -> None:
+    sender, receiver, other = secure(WATCHFUL), secure(WATCHFUL), secure(WATCHFUL)
+    message = sender.protect(order(receiver_node_identity=b"receiver"))
+    receiver.check(message)
+    other.check(message)  # who has never seen it, and sends it on to its receiver
+    assert outcome(receiver, other.protect(message.add_hop())) is SecurityReason.REPLAYED
 
 
 def test_a_message_that_changed_in_transit_is_still_a_replay() -> None:

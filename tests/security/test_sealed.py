@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import LocalError, Message, MessageIdentifier, RoutingEntry
+from hopline.message import RECEIPT
 from hopline.security import COVERED, IN_TRANSIT, Domain, SecurityError, SecurityReason, sealed
 from hopline.wire import Layout, WireFormat, decode, encode, layouts
 from tests.security.domains import KEY, Clock, order, orders, secure
@@ -98,6 +99,26 @@ def test_callbacks_cannot_be_shifted_either() -> None:
             security.check(signed.clone(callback_point=other))
 
 
+def test_the_receipt_is_taken_off_on_the_way_and_nothing_else() -> None:
+    security = secure()
+    point = (MessageIdentifier(b"DONE"), RECEIPT, MessageIdentifier(b"KINO.EXCEPTION"))
+    signed = security.protect(order(callback_point=point))
+    security.check(signed.without_callback(RECEIPT))
+    with pytest.raises(SecurityError):
+        security.check(signed.without_callback(point[0]))
+
+
+def test_a_message_on_its_way_keeps_its_signature_unless_someone_changed_it() -> None:
+    origin, forwarder = secure(), secure()
+    signed = origin.protect(order())
+    assert forwarder.protect(signed) is signed
+    assert forwarder.protect(signed.add_hop()).signature == signed.signature
+    for changed in (signed.clone(bodies=(b"new",)), signed.clone(signature=b"x"), signed.clone(signature=bytes(49))):
+        again = forwarder.protect(changed)
+        assert again.signature != changed.signature
+        origin.check(again)
+
+
 def test_a_version_as_a_number_is_not_the_same_as_text() -> None:
     security = secure()
     signed = security.protect(order(version=1))
@@ -149,15 +170,18 @@ FORMATS = [layouts.V4, layouts.V5, layouts.V6]
 def test_what_is_protected_passes_after_any_transit(profile: str, layout: Layout, data: st.DataObject) -> None:
     sender = secure(orders(profile=profile))
     receiver = secure(orders(profile=profile, refuse_replays=profile == "sealed"))
-    message = sender.protect(data.draw(messages(layout)).clone(identity=b"ORDER"))
+    drawn = data.draw(messages(layout))
+    points = (*drawn.callback_point, *data.draw(st.sampled_from([(), (RECEIPT,)])))
+    message = sender.protect(drawn.clone(identity=b"ORDER", callback_point=points))
     for hop_layout in data.draw(st.lists(st.sampled_from(FORMATS), min_size=1, max_size=4)):
         message = message.clone(
             hops=data.draw(U16),
             ttl_ticks=data.draw(I64),
             socket_identity=data.draw(BYTES),
             routing=tuple(data.draw(st.lists(st.builds(RoutingEntry, URIS, BYTES), max_size=3))),
-        )
-        message = decode(encode(message, hop_layout))
+        ).without_callback(RECEIPT)
+        forwarder = secure(orders(profile=profile))
+        message = decode(encode(forwarder.protect(message), hop_layout))
     receiver.check(message)
 
 

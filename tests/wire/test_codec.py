@@ -474,3 +474,10 @@ def test_a_reader_keeps_what_it_read_before_the_fault() -> None:
     with pytest.raises(RemoteError):
         reader.read()
     assert [reading.name for reading in reader.readings][-1] == "identity"
+
+
+def test_a_dialect_of_the_first_format_that_is_no_layout_is_the_callers_mistake() -> None:
+    frames = encode(HELLO, layouts.FIRST)
+    for read in (decode, peek):
+        with pytest.raises(LocalError, match="first: expected"):
+            read(frames, first="FIRST")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from tools.compiler.emit import VIEW_ORDER
 
 from hopline import Limits, LocalError, Message, MessageIdentifier, RemoteError, RoutingEntry, decode, encode, peek
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts
-from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v6
+from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v4, v6
 from hopline.wire.reader import Reader
 from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, cutter, head_reader
 from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
@@ -182,6 +182,31 @@ def test_an_early_layout_under_the_number_four_is_declined() -> None:
         declines_to_read(frames, layouts.V4)
         with pytest.raises(STUMBLES):
             VIEWS["V4"](frames)
+
+
+def test_what_a_v4_view_remembers_is_bounded() -> None:
+    v4._numbers.clear()
+    for hops in range(REMEMBERED_LISTS + 100):
+        assert VIEWS["V4"](encode(HELLO.clone(hops=hops), layouts.V4)).hops == hops
+    assert len(v4._numbers) == 100
+
+
+@pytest.mark.parametrize("message", [HELLO, TRACED], ids=["minimal", "traced"])
+@pytest.mark.parametrize("position", [2, 5, 7, 12, 13])
+def test_a_v4_view_takes_no_frame_of_another_width_for_one_that_it_remembers(position: int, message: Message) -> None:
+    usual = encode(message, layouts.V4)
+    assert VIEWS["V4"](usual).identifier == message.identifier
+    for other in (usual[-position] + b"\0", usual[-position][:-1], b""):
+        frames = [*usual[:-position], other, *usual[len(usual) - position + 1 :]]
+        with pytest.raises(STUMBLES):
+            VIEWS["V4"](frames)
+
+
+def test_a_meta_frame_alone_is_no_message() -> None:
+    meta = encode(HELLO, layouts.V6)[-1]
+    for read in (decode, peek):
+        with pytest.raises(RemoteError, match="too_few_frames"):
+            read([meta])
 
 
 def test_a_body_descriptor_that_is_too_short_makes_the_view_decline() -> None:

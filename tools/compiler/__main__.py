@@ -9,7 +9,7 @@ from types import ModuleType
 
 # The codecs that are there may be stale or broken, and are not needed for making new ones.
 stand_in = ModuleType("hopline.wire.compiled")
-vars(stand_in).update({table: defaultdict(lambda: None) for table in ("ENCODERS", "DECODERS", "VIEWS")})
+vars(stand_in).update({table: defaultdict(lambda: None) for table in ("ENCODERS", "DECODERS", "VIEWS", "META_VIEWS")})
 sys.modules[stand_in.__name__] = stand_in
 
 from tools.compiler.modules import TARGET, generate  # noqa: E402

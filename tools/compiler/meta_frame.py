@@ -66,6 +66,7 @@ def used_structs() -> Iterator[str]:
     groups = [row for row in V6.meta if isinstance(row, Entries)]
     inside = [run for entries in groups for _, run in meta_runs(entries.fields)]
     between = [run for _, run in meta_runs(sections(V6).entries) if run.code]
+    yield kind_starts(V6)
     yield "_heads: Heads = {}"
     yield f"_read_head = head_reader(V6, {VIEW_ORDER!r}, _heads)"
     yield "_cut = cutter(V6, {})"
@@ -223,6 +224,10 @@ def view_meta(layout: Layout) -> Iterator[str]:
     """Emit the routing view of the meta frame: all that it needs is in the head, and the kind is remembered."""
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
+    yield "    return view_of_meta(frames, frames[-1])"
+    yield from ("", "")
+    yield "def view_of_meta(frames: Sequence[bytes], meta: bytes) -> RoutingView:"
+    yield f'    """Read what a router needs of a {layout.name} message, whose last frame is known."""'
     kind, rest = kind_and_rest(layout)
     names = cut_names(rest, VIEW_ORDER)[1:]
     sizes = [f"size_{nth}" for nth in range(1, names.count(SIZE) + 1)]
@@ -242,17 +247,25 @@ def view_meta(layout: Layout) -> Iterator[str]:
 
 def kind_start(kind: tuple[Field, ...]) -> tuple[list[str], str]:
     """Give the statements and the expression for the first bytes of a meta frame: the kind, and the size behind it."""
-    statements, at, end = ["meta = frames[-1]"], 0, ""
+    statements, at, sizes = [], 0, ""
     *_, last = (row for row in kind if not row.type.width)
     for row in kind:
         if not row.type.width:
-            size = f"meta[{at}{end}]"
+            size = f"meta[{at}{sizes}]"
             if row is not last:  # which no other depends on
                 statements.append(f"{row.name}_size = {size}")
                 size = f"{row.name}_size"
-            end += f" + {size}"
+            sizes += f" + {size}"
         at += row.type.width or SIZE_WIDTH
-    return statements, f"meta[: {at + SIZE_WIDTH}{end}]"
+    return statements, f"meta[_STARTS[{sizes.removeprefix(' + ')}]]"
+
+
+def kind_starts(layout: Layout) -> str:
+    """Give the table of the slices that cut off a start, by the sum of its sizes: making one is a third of the cut."""
+    kind, _ = kind_and_rest(layout)
+    varying = sum(not row.type.width for row in kind)
+    least = sum(row.type.width or SIZE_WIDTH for row in kind) + SIZE_WIDTH
+    return f"_STARTS = [slice({least} + sizes) for sizes in range({varying} * LARGEST_USUAL_SIZE + 1)]"
 
 
 def encode_meta(layout: Layout) -> Iterator[str]:

@@ -40,7 +40,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import Heads, Packers, cutter, head_reader, sections
+from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, Packers, cutter, head_reader, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
@@ -105,6 +105,8 @@ def package() -> str:
     for kind, result in (("encode", "ENCODERS"), ("decode", "DECODERS"), ("view", "VIEWS")):
         pairs = ", ".join(f"{layout.name!r}: {layout.name.lower()}.{kind}" for layout in COMPILED)
         lines.append(f"{result} = {{{pairs}}}")
+    pairs = ", ".join(f"{layout.name!r}: {layout.name.lower()}.view_of_meta" for layout in COMPILED if layout.meta)
+    lines.append(f"META_VIEWS = {{{pairs}}}")
     return NOTICE + "\n".join(lines) + "\n"
 
 

@@ -137,6 +137,9 @@ def size_check(least: int) -> Iterator[str]:
 
 def view_multipart(layout: Layout) -> Iterator[str]:
     """Emit the routing view: the selectors and the hops, and no more than detection needs besides."""
+    if layout is V4:
+        yield from numbers_reader(layout)
+        yield from ("", "")
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
     wanted = [row for row in layout.fixed if wanted_by_view(row)]
@@ -152,30 +155,61 @@ def view_multipart(layout: Layout) -> Iterator[str]:
         else:
             targets.append(f"raw_{local(row.name)}")
     body = [f"({', '.join(targets)}) = frames[-{high}:{f'-{low - 1}' if low > 1 else ''}]"]
-    for row in reversed(wanted):
-        if row.words:
-            body += [f"({word.name},) = _{word.name}(raw_{row.name})" for word in row.words if wanted_word(word.name)]
-        elif row.type is not Type.BYTES:
-            body += read_value(row, f"raw_{local(row.name)}")
-    # Below an empty frame stands a body of the first format, even if it looks like a version frame.
-    odd = "delimiter" if "delimiter" in targets else "not raw_body"
     if layout is V4:
-        body += offset_above_fixed()
-        odd += f" or offset != {len(layout.fixed) + 1}"
-    body += [f"if {odd}:", "    raise Unusual"]
+        raws = ", ".join(target for target in targets if target.startswith("raw_"))
+        names = ", ".join(name for row in reversed(wanted) for name in view_numbers(row))
+        body += ["try:", f"    ({names}) = _numbers[{raws}]"]
+        body += ["except KeyError:", f"    ({names}) = _read_numbers({raws})"]
+    else:
+        for row in reversed(wanted):
+            body += read_view_numbers(row)
+        # Below an empty frame stands a body of the first format, even if it looks like a version frame.
+        body += [f"if {'delimiter' if 'delimiter' in targets else 'not raw_body'}:", "    raise Unusual"]
     present = set(layout.names())
     values = [name if name in present else 'b""' for name in VIEW_ORDER]
     body.append(f"return _view(RoutingView, ({', '.join(values)}, _FORMAT, frames))")
     yield from indented(body)
 
 
-def offset_above_fixed() -> Iterator[str]:
-    """Emit the offset of what stands right above the fixed frames, which tells V4 from the early layouts."""
-    yield "(offset, count) = _offset_and_count(raw_callbacks)"
-    yield "if not count:"
-    yield "    (offset, count) = _offset_and_count(raw_routers)"
-    yield "    if not count:"
-    yield "        (offset, _) = _offset_and_count(raw_body)"
+def view_numbers(row: Field) -> list[str]:
+    """Name the numbers that a router wants of a row."""
+    if row.words:
+        return [word.name for word in row.words if wanted_word(word.name)]
+    return [] if row.type is Type.BYTES else [row.name]
+
+
+def read_view_numbers(row: Field) -> Iterator[str]:
+    """Emit the reading of the numbers that a router wants of a row."""
+    raw = f"raw_{local(row.name)}"
+    if row.words:
+        yield from (f"({name},) = _{name}({raw})" for name in view_numbers(row))
+    elif view_numbers(row):
+        yield from read_value(row, raw)
+
+
+def numbers_reader(layout: Layout) -> Iterator[str]:
+    """Emit the function that reads and remembers the numbers of a view, by all frames that have a say in them.
+
+    There are only so many of these in a network, and to look them up together costs no more than to unpack three of
+    them; V4 has to look at five, since what stands right above the fixed frames tells it from the early layouts.
+    """
+    wanted = [row for row in reversed(layout.fixed) if view_numbers(row) and wanted_by_view(row)]
+    rows = [row for row in reversed(layout.fixed) if row in wanted or row.name in ("callbacks", "body")]
+    raws = [f"raw_{row.name}" for row in rows]
+    names = [name for row in wanted for name in view_numbers(row)]
+    result = f"tuple[{', '.join(['int'] * len(names))}]"
+    yield f"_numbers: dict[tuple[{', '.join(['bytes'] * len(raws))}], {result}] = {{}}"
+    yield from ("", "")
+    yield f"def _read_numbers({', '.join(f'{raw}: bytes' for raw in raws)}) -> {result}:"
+    yield '    """Read the numbers of a view, and remember them by their frames. An early layout is declined."""'
+    body = [line for row in wanted for line in read_view_numbers(row)]
+    body += ["(body_offset, _) = _offset_and_count(raw_body)"]
+    body += ["(offset, count) = _offset_and_count(raw_callbacks)", "if not count:"]
+    body += ["    (offset, count) = _offset_and_count(raw_routers)"]
+    body += [f"if (offset if count else body_offset) != {len(layout.fixed) + 1}:", "    raise Unusual"]
+    body += ["if len(_numbers) >= REMEMBERED_LISTS:", "    _numbers.clear()"]
+    body += [f"numbers = _numbers[{', '.join(raws)}] = ({', '.join(names)})", "return numbers"]
+    yield from indented(body)
 
 
 def view_structs(layout: Layout) -> Iterator[str]:

@@ -86,10 +86,12 @@ class Following:
             log.info("following the rendezvous server %s", self.server)
             self._tell_joined()
 
-    def heartbeat(self, now: float) -> None:
-        """Note a leader's sign of life."""
+    def heartbeat(self, interval: float, now: float) -> bool:
+        """Note a leader's sign of life, and tell whether it came late: others may have been missed before it."""
+        is_late = self.is_joined and now - self._heartbeat_at > 2 * interval > 0
         self._heartbeat_at = now
         self.heard(now)
+        return is_late
 
     def not_leader(self, broadcast_uri: str, unicast_uri: str, now: float) -> None:
         """Go where a server says the leader is, if that is one of ours."""

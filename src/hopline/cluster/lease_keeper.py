@@ -37,7 +37,10 @@ class LeaseStatistics(msgspec.Struct):
 
 
 class _Round:
-    """One try under one ballot: read, then write. `started` is the time before the read."""
+    """One try under one ballot: read, then write. `started` is the time before the read.
+
+    It is given up at its deadline, and tried anew by `tick` under another ballot, never by itself.
+    """
 
     def __init__(self, ballot: Ballot, started: int, quorum: int, deadline: int) -> None:
         self.ballot = ballot
@@ -48,8 +51,8 @@ class _Round:
         self._quorum = quorum
 
     def is_answered_by(self, answer: Answer) -> bool:
-        kinds = isinstance(answer, AckRead | NackRead)
-        return answer.ballot == self.ballot and kinds == (self.lease is None)
+        is_to_read = isinstance(answer, AckRead | NackRead)
+        return answer.ballot == self.ballot and is_to_read == (self.lease is None)
 
     def write(self, lease: Lease, deadline: int) -> WriteLease:
         self.lease = lease

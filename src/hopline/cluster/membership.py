@@ -163,8 +163,11 @@ class Membership:
         self._random = random
         self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
         self._announce_at = now
+        self._requested_at = now
         self._routes_at = float("inf")
         self._has_joined = False
+        self._has_lost = False  # a peer fell silent since this node joined
+        self._ticked_at = now
         self._health_at = now
         self._searches: Searches[tuple[bytes, MessageIdentifier]] = Searches(
             settings.discovery_period, settings.discovery_searches
@@ -247,17 +250,28 @@ class Membership:
     # -- asking what lives elsewhere -----------------------------------------------------------------------------------
 
     def _joined(self) -> None:
-        """Say what is not known yet, and ask; who was here before has most of it, and asks later."""
-        self._announce_again(self._clock())
+        """Say what nobody knows yet, and ask; who was here before has most of it, and asks later.
+
+        Who lost others out of hearing meanwhile may have been lost to them. That is said only by those who were away:
+        if all who miss a dead node did, one death would make everybody talk to everybody.
+        """
+        now = self._clock()
+        if self._has_lost:
+            self._has_lost = False
+            self.announce(self._routes.advertised())
+        self._announce_again(now)
         if self._has_joined:
+            # Everybody may be in this position at once, and on a busy machine again and again.
             settings = self._settings
             delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
-            self._routes_at = min(self._routes_at, self._clock() + delay)
+            earliest = self._requested_at + settings.routes_start_delay * settings.routes_start_multiplier
+            self._routes_at = min(self._routes_at, max(now + delay, earliest))
         else:
             self._has_joined = True
-            self._request_routes(self._clock())
+            self._request_routes(now)
 
     def _request_routes(self, now: float) -> None:
+        self._requested_at = now
         self._routes_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
         for domain in self._security.domains:
             content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
@@ -299,7 +313,9 @@ class Membership:
         kind, now = message.identifier, self._clock()
         try:
             if kind == HEARTBEAT:
-                self.following.heartbeat(now)
+                interval = from_timespan(read(message, HeartBeat).heart_beat_interval).total_seconds()
+                if self.following.heartbeat(interval, now) and self._has_lost:
+                    self._joined()
             elif kind == PONG:
                 self.following.heard(now)
             elif kind == NOT_LEADER:
@@ -438,14 +454,20 @@ class Membership:
     def tick(self) -> None:
         """Do what is due."""
         now = self._clock()
+        was_away = now - self._ticked_at > self._settings.heartbeat_interval
+        self._ticked_at = now
         self.following.tick(now)
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD
             for node in self.health.dead(now):
                 log.warning("node %s is silent", node.decode("ascii", "backslashreplace"))
+                self._has_lost = True
                 self.lost(node)
         if not self.following.is_joined:
             return
+        if was_away:  # the process was paused, and others will have thought it dead
+            self._has_lost = True
+            self._joined()
         if self._unconfirmed and now >= self._announce_at:
             self._announce_again(now)
         if now >= self._routes_at:

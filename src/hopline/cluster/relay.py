@@ -30,7 +30,7 @@ from hopline.cluster.service import (
 from hopline.cluster.service_pb2 import HeartBeat, RendezvousNotLeader
 from hopline.cluster.timespan import to_timespan
 from hopline.message import LocalError, Message, PayloadError, WireFormat
-from hopline.wire import annotate, encode
+from hopline.wire import RemoteError, annotate, decode, encode
 
 # All that is ever relayed. Whether their signatures are good is for the nodes to see, which have the keys.
 ROUTE_KINDS = frozenset(
@@ -45,7 +45,8 @@ ROUTE_KINDS = frozenset(
 )
 # Those that service messages ever travelled in.
 RELAYED_FORMATS = frozenset({WireFormat.V4, WireFormat.V5, WireFormat.V6})
-V6_FRAMES = 4  # two of the envelope, the body and the meta frame
+ENVELOPE = 2  # frames that every message is sent with, in front
+V6_FRAMES = ENVELOPE + 2  # and the body, and the meta frame
 # What only a rendezvous server says: from anybody else it could take a network over.
 LEADERS_KINDS = frozenset({HEARTBEAT, NOT_LEADER, RECONFIGURE, PONG})
 
@@ -222,21 +223,18 @@ class Relay:
     # -- relaying ---------------------------------------------------------------------------------------------------
 
     def _read(self, frames: Sequence[bytes]) -> tuple[Message | None, list[bytes]]:
-        """Read a message, and cut off what sockets put in front of it: they are as many as the reader has no use for.
-
-        The frames of the message itself stay as they are; offsets are counted from the end, so that they stay right.
-        """
+        """Read a message, and take its own frames from below what sockets put in front."""
         self.statistics.received += 1
-        annotation = annotate(frames)
-        if annotation.message is None:
+        try:
+            message = decode(frames)
+        except RemoteError:
             self._refuse(Refusal.MALFORMED)
             return None, []
-        in_front = sum(reading.name == "envelope" for reading in annotation.readings)
-        own_frames = [b"", b"", *frames[in_front:]]
-        if _is_ambiguous(annotation.message, own_frames):
+        own_frames = [b"", b"", *(_frames_as_we_write_them(message, frames) or _frames_that_are_read(frames))]
+        if _is_ambiguous(message, own_frames):
             self._refuse(Refusal.AMBIGUOUS)
             return None, []
-        return annotation.message, own_frames
+        return message, own_frames
 
     def _relay(self, publication: Publication, standing: Standing, now: int) -> list[RelayStep]:
         if standing.leads:
@@ -297,6 +295,20 @@ class Relay:
 
     def _write(self, message: Message) -> Publication:
         return Publication(encode(message, self._settings.wire_format), to_partners=True)
+
+
+def _frames_as_we_write_them(message: Message, frames: Sequence[bytes]) -> list[bytes] | None:
+    """Find the frames of a message at the end of those received; None if its writer did anything differently."""
+    try:
+        written = encode(message, message.wire_format or WireFormat.V6)[ENVELOPE:]
+    except LocalError:
+        return None
+    return written if written == list(frames[-len(written) :]) else None
+
+
+def _frames_that_are_read(frames: Sequence[bytes]) -> Sequence[bytes]:
+    """Leave off what the careful reader has no use for. Offsets count from the end, so that they stay right."""
+    return frames[sum(reading.name == "envelope" for reading in annotate(frames).readings) :]
 
 
 def _is_ambiguous(message: Message, frames: list[bytes]) -> bool:

@@ -274,6 +274,8 @@ class Attachment:
 
     def withdraw_actors(self) -> None:
         """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
+        if self._frontend is None:  # it never joined
+            return
         self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
         self.membership.tick()
 

@@ -14,6 +14,7 @@ import msgspec
 
 from hopline.actors import Actor, ActorHost, flow_log, handler_map
 from hopline.client import Deadlines, MessageHub
+from hopline.cluster import Membership
 from hopline.message import LocalError, Message, NotRunningError, new_node_identity
 from hopline.node.attachment import Attachment
 from hopline.node.context import Context, NodeServices
@@ -284,6 +285,12 @@ class Node:
     def router(self) -> Router:
         """The router, for what plugs a network in."""
         return self._require_running().router
+
+    @property
+    def membership(self) -> Membership | None:
+        """This node's part in its network, for those who look at it; None for a node by itself."""
+        attachment = self._require_running().attachment
+        return None if attachment is None else attachment.membership
 
     @property
     def actors(self) -> tuple[Actor, ...]:

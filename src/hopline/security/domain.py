@@ -12,7 +12,7 @@ from hopline.security.key import MIN_KEY_SIZE, Key, problem_of
 from hopline.wire import MacAlgorithm
 
 DEFAULT_WINDOW = 30.0
-"""Seconds that a message may be under way between two nodes, where replays are refused."""
+"""Seconds that a message may be under way, from its first node to its last, where replays are refused."""
 DEFAULT_CLOCK_SKEW = 5.0
 """Seconds that the clocks of two nodes may differ, where replays are refused."""
 DEFAULT_REPLAY_CAPACITY = 200_000
@@ -97,12 +97,14 @@ class Domain:
             self._validate_sealed()
         elif self.refuse_replays:
             raise LocalError("refuse_replays", "profile 'sealed', whose signatures have a time", str(self.profile))
-        if not self.window > 0:
-            raise LocalError("window", "seconds, more than 0", self.window)
-        if not self.clock_skew >= 0:
-            raise LocalError("clock_skew", "seconds, at least 0", self.clock_skew)
-        if not self.replay_capacity >= 1:
-            raise LocalError("replay_capacity", "at least 1", self.replay_capacity)
+        for field, smallest in (("window", 0.001), ("clock_skew", 0)):
+            seconds = getattr(self, field)
+            if not _is_number(seconds, (int, float)) or not seconds >= smallest:
+                raise LocalError(field, f"seconds, at least {smallest}", seconds)
+        if not _is_number(self.replay_capacity, int) or self.replay_capacity < 1:
+            raise LocalError("replay_capacity", "a number of messages, at least 1", self.replay_capacity)
+        if not isinstance(self.refuse_replays, bool):
+            raise LocalError("refuse_replays", "True or False", self.refuse_replays)
 
     def _validate_sealed(self) -> None:
         if self.algorithm not in _STRONG:
@@ -138,6 +140,10 @@ def _identities(field: str, identities: Iterable[str | bytes]) -> list[bytes]:
     if len(set(given)) != len(given):
         raise LocalError(field, "each identity once", given)
     return given
+
+
+def _is_number(value: object, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -145,7 +145,7 @@ class DomainSecurity:
         return self._plan.home_of(identity).name
 
     def protect(self, message: Message) -> Message:
-        """Label and sign a message for another node; once for each sending, because it is the sending that is signed.
+        """Label and sign a message for another node. One that is on its way keeps a sealed signature that is right.
 
         The protocol's own messages keep the label of a domain in which they are signed here, so that an exception can
         answer in the domain of the request: whoever asked may have no key of another.

@@ -12,6 +12,7 @@ from hopline.security import sealed
 from hopline.security.domain import Domain, Profile
 from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
+from hopline.security.mac import Mac
 from hopline.security.replay import ReplayCache
 from hopline.wire import MacAlgorithm, mac_input
 
@@ -30,29 +31,32 @@ class Scope:
         self.replays = replays
         self._clock = clock
         self._is_sealed = domain.profile is Profile.SEALED
-        # Copying a MAC that has taken in its key costs half of a new one, and keeps secrets out of variables.
-        macs = tuple(_keyed(key, domain.algorithm, domain.profile) for key in domain.keys)
+        macs = tuple(_mac(key, domain.algorithm, domain.profile) for key in domain.keys)
         self._unsigned = domain.unsigned if isinstance(domain.unsigned, frozenset) else frozenset()
         self._signer = None if domain.unsigned is True else macs[0]
         self._verifiers = macs
-        self._mac_size = macs[0].digest_size if macs else 0
+        self._mac_size = macs[0].size if macs else 0
 
     def signs(self, identity: bytes) -> bool:
         """Tell whether messages of this identity are signed in the domain."""
         return self._signer is not None and identity not in self._unsigned
 
     def protect(self, message: Message) -> Message:
-        """Label a message with this domain, and sign it unless it is one of the unsigned."""
+        """Label a message with this domain, and sign it unless it is one of the unsigned.
+
+        A sealed signature that is right is kept: signed anew, a replay would be as good as new after one more node.
+        """
         signer = self._signer
         if signer is None or message.identity in self._unsigned:
             return message if message.domain == self.name else _replace(message, domain=self.name)
-        mac = signer.copy()
         if self._is_sealed:
+            if message.signature and self._is_sealed_by_a_key(message):
+                return message if message.domain == self.name else _replace(message, domain=self.name)
             header = sealed.header(int(self._clock() * 1000))
-            mac.update(header + sealed.content(message, self.name))
-            return _replace(message, domain=self.name, signature=header + mac.digest())
-        mac.update(mac_input(message))
-        return _replace(message, domain=self.name, signature=mac.digest())
+            signature = header + signer.of(header + sealed.content(message, self.name))
+        else:
+            signature = signer.of(mac_input(message))
+        return _replace(message, domain=self.name, signature=signature)
 
     def verify(self, message: Message) -> None:
         """Raise `SecurityError` unless the signature is right, and the message new if the domain asks for that."""
@@ -66,8 +70,7 @@ class Scope:
         if self._is_sealed:
             if not sealed.has_shape(signature, self._mac_size):
                 return SecurityReason.WRONG_PROFILE if signature else SecurityReason.UNSIGNED
-            content = signature[:_HEADER_SIZE] + sealed.content(message, self.name)
-            if not self._is_made_by_a_key(content, signature[_HEADER_SIZE:]):
+            if not self._is_sealed_by_a_key(message):
                 return SecurityReason.WRONG_SIGNATURE
             if self.domain.refuse_replays:  # after the signature: who has no key can neither fill nor probe the cache
                 return self.replays.refusal(self.domain, *sealed.read_header(signature))
@@ -76,18 +79,21 @@ class Scope:
             return SecurityReason.WRONG_PROFILE if signature else SecurityReason.UNSIGNED
         return None if self._is_made_by_a_key(mac_input(message), signature) else SecurityReason.WRONG_SIGNATURE
 
+    def _is_sealed_by_a_key(self, message: Message) -> bool:
+        signature = message.signature
+        content = signature[:_HEADER_SIZE] + sealed.content(message, self.name)
+        return self._is_made_by_a_key(content, signature[_HEADER_SIZE:])
+
     def _is_made_by_a_key(self, content: bytes, digest: bytes) -> bool:
         verifiers = self._verifiers
         for at, verifier in enumerate(verifiers):
-            mac = verifier.copy()
-            mac.update(content)
-            if hmac.compare_digest(mac.digest(), digest):
+            if hmac.compare_digest(verifier.of(content), digest):
                 if at:  # while keys are rotated most peers use the same one: try it first from now on
                     self._verifiers = (verifier, *verifiers[:at], *verifiers[at + 1 :])
                 return True
         return False
 
 
-def _keyed(key: Key, algorithm: MacAlgorithm, profile: Profile) -> hmac.HMAC:
+def _mac(key: Key, algorithm: MacAlgorithm, profile: Profile) -> Mac:
     secret = key.reveal()
-    return hmac.new(sealed.derived_key(secret) if profile is Profile.SEALED else secret, None, algorithm.value)
+    return Mac(sealed.derived_key(secret) if profile is Profile.SEALED else secret, algorithm.value)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hopline.message import LocalError, Message
+from hopline.message import RECEIPT, LocalError, Message
 
 COVERED = (
     "domain",
@@ -32,7 +32,11 @@ COVERED = (
     "callback_receiver_identity",
     "callback_receiver_node_identity",
 )
-"""The fields of a message that a sealed signature covers, in the order in which they are written."""
+"""The fields of a message that a sealed signature covers, in the order in which they are written.
+
+Of the callback points all but the receipt's: the first node that gets the message confirms it, and takes that one off
+before the message goes on.
+"""
 
 IN_TRANSIT = {
     "hops": "each sending counts one",
@@ -50,6 +54,7 @@ HEADER_SIZE = 17
 _header = struct.Struct(">cQ8s")
 _encode = msgspec.msgpack.Encoder().encode
 _NONCES_AT_ONCE = 512
+_RECEIPT = RECEIPT.identity
 
 
 def header(milliseconds: int) -> bytes:
@@ -88,7 +93,11 @@ def content(message: Message, domain: str) -> bytes:
                 message.trace_options,
                 message.receiver_identity,
                 message.receiver_node_identity,
-                [(point.identity, point.version, point.partition) for point in message.callback_point],
+                [
+                    (point.identity, point.version, point.partition)
+                    for point in message.callback_point
+                    if point.identity != _RECEIPT
+                ],
                 message.callback_key,
                 message.callback_receiver_identity,
                 message.callback_receiver_node_identity,

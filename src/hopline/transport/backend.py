@@ -163,6 +163,8 @@ class Backend:
         self.socket.rcvhwm = 1  # nobody has anything to say on this side
         # A broken connection takes its queue with it. Else what lies there would go to whoever is at that address next.
         self.socket.set(zmq.IMMEDIATE, 1)
+        # A peer that is left and connected again must not be taken for an impostor of its own old connection.
+        self.socket.set(zmq.ROUTER_HANDOVER, 1)
         self._handshakes = Handshakes(self.socket, self._came_up, self._broke, batch=settings.batch)
         self._links: dict[bytes, PeerLink] = {}
         self._at_uri: dict[str, set[PeerLink]] = {}

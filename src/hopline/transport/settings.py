@@ -14,8 +14,8 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     receive_high_water: int = 10_000  # messages from one peer that nobody has read yet
     link_capacity: int = 1_000  # further messages for one peer that wait for its handshake, or for room
     connect_time: float = 1.0  # how long a peer may take to shake hands, or to come back, before it is gone
-    heartbeat_interval: float = 2.0  # between signs of life on an idle connection; zero is none
-    heartbeat_timeout: float = 6.0  # silence after which a connection is closed
+    heartbeat_interval: float = 10.0  # between signs of life on a connection that sends nothing else; zero is none
+    heartbeat_timeout: float = 30.0  # silence after which a connection is closed
     reconnect_interval: float = 0.05  # the first pause before connecting again
     reconnect_interval_max: float = 1.0  # and the longest
     max_frame_size: int = 64 * 1024 * 1024  # bytes; who sends a larger frame is cut off

@@ -20,6 +20,7 @@ _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _RCVMORE = int(zmq.RCVMORE)
 _MAX_SOCKETS = 20_000
+_PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
 _LAST_WORDS = 500  # ms in which what was sent before the process ends may still leave
 
 # The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send.
@@ -52,7 +53,7 @@ def open_socket(
     socket.set(zmq.MAXMSGSIZE, settings.max_frame_size)
     socket.set(zmq.RECONNECT_IVL, _milliseconds(settings.reconnect_interval))
     socket.set(zmq.RECONNECT_IVL_MAX, _milliseconds(settings.reconnect_interval_max))
-    if settings.heartbeat_interval:
+    if settings.heartbeat_interval and kind not in _PUBLISHED:
         socket.set(zmq.HEARTBEAT_IVL, _milliseconds(settings.heartbeat_interval))
         socket.set(zmq.HEARTBEAT_TIMEOUT, _milliseconds(settings.heartbeat_timeout))
     if kind == zmq.ROUTER:

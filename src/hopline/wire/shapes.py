@@ -163,14 +163,18 @@ def head_reader(layout: Layout, wanted: Sequence[str], heads: Heads) -> Cut:
         if meta[:2] != layout.number:
             raise Unusual
         values = cut(meta)
+        if meta[: least + meta[2] + meta[8 + meta[2]]] not in heads:
+            remember(meta, values)
+        return wanted_of(values)
+
+    def remember(meta: bytes, values: Values) -> None:
         sizes = sizes_of(values)
         kind_sizes, rest_sizes = sizes[: len(kind.gaps)], sizes[len(kind.gaps) :]
-        end = least + sum(kind_sizes)
-        if max(kind_sizes) <= LARGEST_USUAL_SIZE and (start := meta[:end]) not in heads:
+        if max(kind_sizes) <= LARGEST_USUAL_SIZE:
             if len(heads) >= MOST_SHAPES:
                 heads.clear()
-            heads[start] = Struct(template % (end, *rest_sizes)).unpack_from, *rest_sizes[1:], *kind_of(values)
-        return wanted_of(values)
+            end = least + sum(kind_sizes)
+            heads[meta[:end]] = Struct(template % (end, *rest_sizes)).unpack_from, *rest_sizes[1:], *kind_of(values)
 
     return read
 

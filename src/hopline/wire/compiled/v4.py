@@ -207,6 +207,28 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     )
 
 
+_numbers: dict[tuple[bytes, bytes, bytes, bytes, bytes], tuple[int, int, int]] = {}
+
+
+def _read_numbers(
+    raw_routers: bytes, raw_callbacks: bytes, raw_version: bytes, raw_options: bytes, raw_body: bytes
+) -> tuple[int, int, int]:
+    """Read the numbers of a view, and remember them by their frames. An early layout is declined."""
+    (hops,) = _hops(raw_routers)
+    (version,) = _version(raw_version)
+    (distribution,) = _distribution(raw_options)
+    (body_offset, _) = _offset_and_count(raw_body)
+    (offset, count) = _offset_and_count(raw_callbacks)
+    if not count:
+        (offset, count) = _offset_and_count(raw_routers)
+    if (offset if count else body_offset) != 18:
+        raise Unusual
+    if len(_numbers) >= REMEMBERED_LISTS:
+        _numbers.clear()
+    numbers = _numbers[raw_routers, raw_callbacks, raw_version, raw_options, raw_body] = (hops, version, distribution)
+    return numbers
+
+
 def view(frames: Sequence[bytes]) -> RoutingView:
     """Read what a router needs of a V4 message."""
     (
@@ -223,16 +245,10 @@ def view(frames: Sequence[bytes]) -> RoutingView:
         _,
         raw_body,
     ) = frames[-13:-1]
-    (hops,) = _hops(raw_routers)
-    (version,) = _version(raw_version)
-    (distribution,) = _distribution(raw_options)
-    (offset, count) = _offset_and_count(raw_callbacks)
-    if not count:
-        (offset, count) = _offset_and_count(raw_routers)
-        if not count:
-            (offset, _) = _offset_and_count(raw_body)
-    if not raw_body or offset != 18:
-        raise Unusual
+    try:
+        (hops, version, distribution) = _numbers[raw_routers, raw_callbacks, raw_version, raw_options, raw_body]
+    except KeyError:
+        (hops, version, distribution) = _read_numbers(raw_routers, raw_callbacks, raw_version, raw_options, raw_body)
     return _view(
         RoutingView,
         (identity, version, partition, receiver_identity, receiver_node_identity, distribution, hops, _FORMAT, frames),

@@ -17,7 +17,7 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import Heads, Packers, cutter, head_reader, sections
+from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, Packers, cutter, head_reader, sections
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
@@ -29,6 +29,7 @@ from hopline.wire.view import RoutingView
 _view = tuple.__new__
 
 _FORMAT = WireFormat.V6
+_STARTS = [slice(16 + sizes) for sizes in range(2 * LARGEST_USUAL_SIZE + 1)]
 _heads: Heads = {}
 _read_head = head_reader(
     V6,
@@ -299,11 +300,15 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
 
 def view(frames: Sequence[bytes]) -> RoutingView:
     """Read what a router needs of a V6 message."""
-    meta = frames[-1]
+    return view_of_meta(frames, frames[-1])
+
+
+def view_of_meta(frames: Sequence[bytes], meta: bytes) -> RoutingView:
+    """Read what a router needs of a V6 message, whose last frame is known."""
     partition_size = meta[2]
     try:
         (cut, known_size_1, known_size_2, known_size_3, known_size_4, identity, version, partition) = _heads[
-            meta[: 16 + partition_size + meta[8 + partition_size]]
+            meta[_STARTS[partition_size + meta[8 + partition_size]]]
         ]
         (receiver_identity, size_1, receiver_node_identity, distribution, size_2, size_3, size_4, hops) = cut(meta)
     except (KeyError, struct.error):
