@@ -7,6 +7,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from hopline.client import MessageHub
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageIdentifier, to_message
@@ -17,6 +19,7 @@ from hopline.routing import KnownNode, Settled
 
 QUIET = 0.3  # seconds without news of other nodes, after which everybody is taken to have answered
 LONGEST = 3.0  # seconds to wait for that
+_SOONER = 0.8
 ANSWER_TIME = 2.0  # seconds that a node may take to answer a question about itself
 
 
@@ -26,12 +29,15 @@ class NotJoinedError(HoplineError):
 
 @asynccontextmanager
 async def joined_node(
-    configuration: Configuration, on_outcome: Callable[[Settled], None] | None = None
+    configuration: Configuration,
+    on_outcome: Callable[[Settled], None] | None = None,
+    timeout: float = float("inf"),
 ) -> AsyncIterator[Node]:
-    """Join the network for a moment."""
-    network = configuration.client_network()
+    """Join the network for a moment. Whoever waits for so long is to hear before that nobody handles a message."""
+    network, settings = configuration.client_network(), configuration.settings
+    settings = msgspec.structs.replace(settings, parking_time=min(settings.parking_time, _SOONER * timeout))
     logging.getLogger("hopline").setLevel(logging.ERROR)  # what matters is said in one line
-    async with Node(network=network, settings=configuration.settings, on_outcome=on_outcome) as node:
+    async with Node(network=network, settings=settings, on_outcome=on_outcome) as node:
         if not node.is_joined:
             servers = ", ".join(str(server) for server in network.servers)
             raise NotJoinedError(

@@ -122,7 +122,7 @@ class _Fate:
 
 async def _send(order: _Order, configuration: Configuration) -> None:
     fate = _Fate(order.message)
-    async with joined_node(configuration, fate.note) as node:
+    async with joined_node(configuration, fate.note, order.timeout) as node:
         message = order.message
         if order.to_node is not None:
             message = message.with_receiver_node(node_named(order.to_node, await everybody(node)).identity)

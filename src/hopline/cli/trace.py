@@ -182,7 +182,7 @@ async def _real(
     *,
     as_json: bool,
 ) -> None:
-    async with joined_node(configuration) as node:
+    async with joined_node(configuration, timeout=timeout) as node:
         known = await everybody(node)
         if to_node is not None:
             message = message.with_receiver_node(node_named(to_node, known).identity)

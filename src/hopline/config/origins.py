@@ -115,5 +115,5 @@ def first_origin(node: Given | Tree) -> Given:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Guess what was meant, or list what there is."""
     choices = sorted(known)
-    close = difflib.get_close_matches(word, choices, 1)
+    close = [choice for choice in choices if choice.startswith(word)] or difflib.get_close_matches(word, choices, 1)
     return f"did you mean {close[0]}?" if close else f"there is {', '.join(choices)}"

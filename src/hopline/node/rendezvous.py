@@ -66,9 +66,9 @@ _LAST_WORDS = 250  # milliseconds that what was published last may take to leave
 class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """Another network whose routes are let in: where its servers publish for partners, and which domains concern us."""
 
-    network_id: str
-    cluster: Sequence[str]
-    allowed_domains: Sequence[str] = ("*",)
+    network_id: str  # what it is called here
+    cluster: Sequence[str]  # where its servers publish for partners
+    allowed_domains: Sequence[str] = ("*",)  # whose routes are let in; * is all
     silence: float = 15.0  # seconds without a sign of life, before another of its servers is listened to
 
 
@@ -85,7 +85,7 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
     relay: RelaySettings = msgspec.field(default_factory=RelaySettings)
     lease: LeaseSettings = msgspec.field(default_factory=LeaseSettings)
     synod_health: SynodSettings = msgspec.field(default_factory=SynodSettings)
-    partners: Sequence[PartnerNetwork] = ()
+    partners: Sequence[PartnerNetwork] = ()  # other networks whose routes are let in
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     curve: Curve | None = None
 
