@@ -33,6 +33,7 @@ from hopline import (
 
 POLL = 0.05
 LONGEST = 120.0
+QUIET = 11.0  # seconds; every node asks once more within ten
 OPEN_FILES = 20_000
 
 
@@ -176,6 +177,18 @@ def wait_for_peers(holders: Sequence[Holder], peers: int, began: float) -> tuple
         time.sleep(POLL)
 
 
+def wait_until_quiet(holders: Sequence[Holder]) -> int:
+    """Wait until nobody says anything about routes any more, and give how much was heard until then."""
+    began = changed = time.monotonic()
+    heard = look_at(holders).heard
+    while time.monotonic() - changed < QUIET and time.monotonic() - began < LONGEST:
+        time.sleep(POLL)
+        now_heard = look_at(holders).heard
+        if now_heard != heard:
+            heard, changed = now_heard, time.monotonic()
+    return heard
+
+
 def measure(address: RendezvousAddress, nodes: int, processes: int, heartbeat: float) -> Formation:
     """Let a network form, grow by one and lose one."""
     counts = [nodes // processes + (number < nodes % processes) for number in range(processes)]
@@ -186,14 +199,16 @@ def measure(address: RendezvousAddress, nodes: int, processes: int, heartbeat: f
         for holder in holders:
             holder.ready()
         settled, sums = wait_for_peers(holders, nodes - 1, began)
-        baseline = sums.heard
+        baseline = wait_until_quiet(holders)
         joined_at = time.monotonic()
         with Holder(address, 1, heartbeat) as newcomer:
             newcomer.ready()
-            known, after_join = wait_for_peers([*holders, newcomer], nodes, joined_at)
-            at_death = look_at(holders).heard
+            known, _ = wait_for_peers([*holders, newcomer], nodes, joined_at)
+            after_join = wait_until_quiet([*holders, newcomer])
+            before_death = look_at(holders).heard
             newcomer.kill()
-            missed, after_death = wait_for_peers(holders, nodes - 1, time.monotonic())
+            missed, _ = wait_for_peers(holders, nodes - 1, time.monotonic())
+            after_death = wait_until_quiet(holders)
     finally:
         for holder in holders:
             holder.__exit__()
@@ -203,9 +218,9 @@ def measure(address: RendezvousAddress, nodes: int, processes: int, heartbeat: f
         nodes=nodes,
         seconds_to_settle=settled,
         messages_to_settle=baseline,
-        messages_for_a_join=after_join.heard - baseline,
+        messages_for_a_join=after_join - baseline,
         seconds_to_know_a_newcomer=known,
-        messages_for_a_death=after_death.heard - at_death,
+        messages_for_a_death=after_death - before_death,
         seconds_to_miss_a_dead_node=missed,
         heartbeat=heartbeat,
         cpu_seconds=sums.cpu,

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import msgspec
 
+_MOMENT = 0.25  # seconds
+
 
 class HealthFeed(Protocol):
     """The signs of life that nodes publish."""
@@ -28,10 +30,12 @@ class _Peer(msgspec.Struct):
 class Health:
     """Watches every known peer from the moment it is known, so that a dead one is noticed by those too who never wrote.
 
-    Only the address that a peer announced is listened to, so nobody else keeps it alive.
+    Only the address that a peer announced is listened to, so nobody else keeps it alive. Its time is the time that this
+    node spent listening: who was paused, or had no time to look, takes nobody for dead because of that.
     """
 
     def __init__(self, feed: HealthFeed, missing_heartbeats: int) -> None:
+        self._listened = 0.0
         self._feed = feed
         self._missing = missing_heartbeats
         self._peers: dict[bytes, _Peer] = {}
@@ -43,24 +47,28 @@ class Health:
     def __contains__(self, node: object) -> bool:
         return node in self._peers
 
-    def watch(self, node: bytes, uri: str, interval: float, now: float) -> None:
+    def listen_for(self, seconds: float) -> None:
+        """Note that so much time went by since the last look; more than a moment cannot have been spent listening."""
+        self._listened += min(seconds, _MOMENT)
+
+    def watch(self, node: bytes, uri: str, interval: float) -> None:
         """Watch a peer. One that is watched already may have moved, or changed its pace."""
         peer = self._peers.get(node)
         if peer is None:
-            self._peers[node] = _Peer(uri, interval, now)
+            self._peers[node] = _Peer(uri, interval, self._listened)
             self._listen(uri)
         elif (peer.uri, peer.interval) != (uri, interval):
             if peer.uri != uri:
                 self._leave(peer.uri)
                 self._listen(uri)
-            self._peers[node] = _Peer(uri, interval, now)
+            self._peers[node] = _Peer(uri, interval, self._listened)
 
-    def heard(self, node: bytes, now: float) -> bool:
+    def heard(self, node: bytes) -> bool:
         """Note a sign of life, and tell whether it came from somebody who is watched."""
         peer = self._peers.get(node)
         if peer is None:
             return False
-        peer.heard_at = now
+        peer.heard_at = self._listened
         return True
 
     def forget(self, node: bytes) -> None:
@@ -69,9 +77,9 @@ class Health:
         if peer is not None:
             self._leave(peer.uri)
 
-    def dead(self, now: float) -> list[bytes]:
+    def dead(self) -> list[bytes]:
         """Give the peers that were silent for too long."""
-        missing = self._missing
+        now, missing = self._listened, self._missing
         return [node for node, peer in self._peers.items() if now - peer.heard_at > missing * peer.interval]
 
     def _listen(self, uri: str) -> None:

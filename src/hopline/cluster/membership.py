@@ -96,6 +96,14 @@ class Routes(Protocol):
         """Note that a node is gone."""
         ...
 
+    def routes_to(self, node: bytes) -> list[Route]:
+        """Give what is known to live on another node."""
+        ...
+
+    def uri_of(self, node: bytes) -> str | None:
+        """Give the address of another node, if it is known."""
+        ...
+
 
 class Network(Rendezvous, HealthFeed, Protocol):
     """What a member says, and to whom."""
@@ -162,6 +170,7 @@ class Membership:
         self._network = network
         self._random = random
         self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
+        self._domains: dict[bytes, set[str]] = {}  # in which each node has said what lives there
         self._announce_at = now
         self._requested_at = now
         self._routes_at = float("inf")
@@ -260,15 +269,16 @@ class Membership:
             self._has_lost = False
             self.announce(self._routes.advertised())
         self._announce_again(now)
+        settings = self._settings
+        delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
         if self._has_joined:
             # Everybody may be in this position at once, and on a busy machine again and again.
-            settings = self._settings
-            delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
             earliest = self._requested_at + settings.routes_start_delay * settings.routes_start_multiplier
             self._routes_at = min(self._routes_at, max(now + delay, earliest))
         else:
             self._has_joined = True
             self._request_routes(now)
+            self._routes_at = now + delay  # once more, for answers may be lost while everything starts
 
     def _request_routes(self, now: float) -> None:
         self._requested_at = now
@@ -347,9 +357,7 @@ class Membership:
         elif kind == UNREGISTER_ROUTE:
             self._unlearn(message, read(message, UnregisterMessageRoute))
         elif kind == UNREGISTER_NODE:
-            node = read(message, UnregisterNode).receiver_node_identity
-            if node != self.me.identity:
-                self.lost(node)
+            self._say_goodbye_to(read(message, UnregisterNode).receiver_node_identity, message.domain)
         elif kind == REQUEST_CLUSTER_ROUTES:
             request = read(message, RequestClusterMessageRoutes)
             self._answer(message, request.requestor_node_identity, request.requestor_uri, self._routes.advertised())
@@ -376,10 +384,15 @@ class Membership:
         if node not in self.health and len(self.health) >= self._settings.known_nodes:
             self._refuse("too many nodes")
             return
+        domains = self._domains.setdefault(node, set())
+        if domains and domain not in domains and self._routes.uri_of(node) not in (None, uri):
+            self._refuse("moved by another domain")  # whose members have no say in where it is
+            return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
         if accepted:
+            domains.add(domain)
             self._network.speaks(node, message.wire_format)
-            self.health.watch(node, content.health.uri, interval, self._clock())
+            self.health.watch(node, content.health.uri, interval)
         for route in accepted:
             self._routes.learn(node, uri, route.receiver, route.identifier)
 
@@ -399,6 +412,19 @@ class Membership:
         for route in routes:
             if self._unconfirmed.get((domain, route)) is lives_here:
                 del self._unconfirmed[domain, route]
+
+    def _say_goodbye_to(self, node: bytes, domain: str) -> None:
+        """Forget a node as far as the domain knows it; the members of one have no say in what others know."""
+        domains = self._domains.get(node, set())
+        if node == self.me.identity or domain not in domains:
+            return
+        domains.discard(domain)
+        if not domains:
+            self.lost(node)
+            return
+        for route in self._routes.routes_to(node):
+            if route.identifier is not None and domain in self._domains_of(route):
+                self._routes.forget(node, route.receiver, route.identifier)
 
     def _unlearn(self, message: Message, content: UnregisterMessageRoute) -> None:
         node, domain = content.receiver_node_identity, message.domain
@@ -439,12 +465,13 @@ class Membership:
             content = None
         if content is None:
             self._refuse("malformed")
-        elif not self.health.heard(content.socket_identity, self._clock()):
+        elif not self.health.heard(content.socket_identity):
             self._refuse("heartbeat of a stranger")
 
     def lost(self, node: bytes) -> None:
         """Forget a node: it said goodbye, was silent for too long, or cannot be reached."""
         self.health.forget(node)
+        self._domains.pop(node, None)
         if self._routes.forget_node(node) is not None:
             log.info("node %s is gone", node.decode("ascii", "backslashreplace"))
         self._network.disconnect(node)
@@ -454,12 +481,14 @@ class Membership:
     def tick(self) -> None:
         """Do what is due."""
         now = self._clock()
-        was_away = now - self._ticked_at > self._settings.heartbeat_interval
+        passed = now - self._ticked_at
+        was_away = passed > self._settings.heartbeat_interval
         self._ticked_at = now
+        self.health.listen_for(passed)
         self.following.tick(now)
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD
-            for node in self.health.dead(now):
+            for node in self.health.dead():
                 log.warning("node %s is silent", node.decode("ascii", "backslashreplace"))
                 self._has_lost = True
                 self.lost(node)

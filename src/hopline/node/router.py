@@ -160,6 +160,15 @@ class Router:
         self._disconnect(node)
         return removal
 
+    def routes_to(self, node: bytes) -> list[Route]:
+        """Give what is known to live on another node."""
+        return self._tables.external.routes_to(node)
+
+    def uri_of(self, node: bytes) -> str | None:
+        """Give the address of another node, if it is known."""
+        external = self._tables.external
+        return external.uri_of(node) if node in external else None
+
     def _disconnect(self, node: bytes) -> None:
         self._links.pop(node, None)
         self._tables.balance.forget(node)

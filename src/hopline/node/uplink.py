@@ -23,7 +23,7 @@ class Uplink:
         self._settings = settings
         self._curve = curve
         self._take = take
-        self._broke = broke
+        self._tell_broke = broke
         self._inlet: Inlet | None = None
         self._handshakes: Handshakes | None = None
         self._outlet: Outlet | None = None
@@ -34,7 +34,7 @@ class Uplink:
         batch = self._settings.batch
         broadcast = open_socket(SUB, self._settings, curve=self._curve)
         broadcast.subscribe(b"")
-        self._handshakes = Handshakes(broadcast, _ignore, lambda _: self._broke(), batch=batch)
+        self._handshakes = Handshakes(broadcast, self, batch=batch)
         self._inlet = Inlet(broadcast, self._take, batch=batch)
         self._inlet.connect(server.broadcast_uri)
         unicast = open_socket(DEALER, self._settings, curve=self._curve)
@@ -45,6 +45,17 @@ class Uplink:
         """Send a message to the server."""
         return self._outlet is not None and self._outlet.send(frames)
 
+    def came_up(self, uri: str) -> None:
+        """Leave it to what comes over a connection to tell that it came up."""
+
+    def broke(self, uri: str) -> None:  # noqa: ARG002 - there is one
+        """Note that the connection to the server broke."""
+        self._tell_broke()
+
+    def was_refused(self, uri: str) -> None:  # noqa: ARG002 - there is one
+        """Note that no server listens there."""
+        self._tell_broke()
+
     def close(self, linger: float = 0.0) -> None:
         """Leave the server; the last words may still be sent, for so many seconds."""
         if self._handshakes is not None:
@@ -54,7 +65,3 @@ class Uplink:
         if self._outlet is not None:
             self._outlet.close(linger)
         self._handshakes = self._inlet = self._outlet = None
-
-
-def _ignore(_: str) -> None:
-    """Leave it to what comes over a connection to tell that it came up."""

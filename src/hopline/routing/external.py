@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
+from hopline.routing.internal import Route
 from hopline.routing.ring import Ring
 
 
@@ -150,6 +151,14 @@ class ExternalTable:
     def uri_of(self, node: bytes) -> str:
         """Give the address of a known node."""
         return self._nodes[node].uri
+
+    def routes_to(self, node: bytes) -> list[Route]:
+        """Give what is known to live on a node."""
+        known = self._nodes.get(node)
+        if known is None:
+            return []
+        actors = (Route(actor, one) for actor, messages in known.actors.items() for one in messages)
+        return [*map(Route, known.hubs), *actors]
 
     def handlers(self, identifier: MessageIdentifier) -> Ring[bytes] | None:
         """Give the nodes that handle a message, in the order of their turns."""

@@ -32,6 +32,7 @@ class PeerLink:
         self._waiting: deque[tuple[Message, float]] = deque()
         self._for_room: list[asyncio.Future[None]] = []
         self._silent_since: float | None = backend.clock()  # None once the peer is known to be there
+        self._refused_since: float | None = None  # nobody is at its address, or somebody else
 
     def __repr__(self) -> str:
         return f"PeerLink({self.uri}, {len(self._waiting)} waiting)"
@@ -77,16 +78,17 @@ class PeerLink:
             return True
         try:
             send(self._backend.socket, frames)
-        except zmq.Again:
-            self._silent_since = None  # it is there, and has no room
+        except zmq.Again:  # it is there, and has no room
+            self._silent_since = self._refused_since = None
             return False
         except zmq.ZMQError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
-            if self._silent_since is None:
+            if self._silent_since is None:  # whoever shook hands is not, or not yet known to be, the one we mean
                 self._silent_since = self._backend.clock()
+                self.was_refused()
             return False
-        self._silent_since = None
+        self._silent_since = self._refused_since = None
         return True
 
     @property
@@ -95,8 +97,18 @@ class PeerLink:
         return self._silent_since is not None
 
     def is_overdue(self, now: float) -> bool:
-        """Tell whether the peer did not shake hands, or did not come back, within its time."""
-        return self._silent_since is not None and now - self._silent_since > self._backend.settings.connect_time
+        """Tell whether the peer is gone: it was refused for too long, or did not shake hands at all."""
+        settings, silent, refused = self._backend.settings, self._silent_since, self._refused_since
+        return (refused is not None and now - refused > settings.refusal_time) or (
+            silent is not None and now - silent > settings.handshake_time
+        )
+
+    def came_up(self) -> None:
+        """Note that somebody shook hands at the peer's address; whether it is the peer shows when a message goes."""
+        self._silent_since = None
+        self.send_what_waits()
+        if not self._waiting:
+            self._refused_since = None
 
     def broke(self) -> None:
         """Note that the connection broke: libzmq connects again, for a while."""
@@ -104,10 +116,11 @@ class PeerLink:
             self._silent_since = self._backend.clock()
         self._backend.look_again(self)
 
-    def came_up(self) -> None:
-        """Note that somebody shook hands at the peer's address; whether it is the peer shows when a message goes."""
-        self._silent_since = None
-        self.send_what_waits()
+    def was_refused(self) -> None:
+        """Note that nobody is at the peer's address."""
+        if self._refused_since is None:
+            self._refused_since = self._backend.clock()
+        self._backend.look_again(self)
 
     def inherit(self, left: list[tuple[Message, float]]) -> None:
         """Take over what waited for the same peer at another address."""
@@ -165,7 +178,7 @@ class Backend:
         self.socket.set(zmq.IMMEDIATE, 1)
         # A peer that is left and connected again must not be taken for an impostor of its own old connection.
         self.socket.set(zmq.ROUTER_HANDOVER, 1)
-        self._handshakes = Handshakes(self.socket, self._came_up, self._broke, batch=settings.batch)
+        self._handshakes = Handshakes(self.socket, self, batch=settings.batch)
         self._links: dict[bytes, PeerLink] = {}
         self._at_uri: dict[str, set[PeerLink]] = {}
         self._pending: dict[PeerLink, None] = {}
@@ -254,13 +267,20 @@ class Backend:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 
-    def _came_up(self, uri: str) -> None:
+    def came_up(self, uri: str) -> None:
+        """Note that somebody shook hands at an address."""
         for link in tuple(self._at_uri.get(uri, ())):
             link.came_up()
 
-    def _broke(self, uri: str) -> None:
+    def broke(self, uri: str) -> None:
+        """Note that the connection to an address broke."""
         for link in tuple(self._at_uri.get(uri, ())):
             link.broke()
+
+    def was_refused(self, uri: str) -> None:
+        """Note that nobody listens at an address."""
+        for link in tuple(self._at_uri.get(uri, ())):
+            link.was_refused()
 
     def close(self, linger: float) -> None:
         """Give up every peer, and close; libzmq goes on sending what it has, for so many seconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
@@ -10,6 +10,7 @@ from zmq.utils.monitor import parse_monitor_message
 from hopline.transport.inlet import Inlet
 
 _UP = zmq.EVENT_HANDSHAKE_SUCCEEDED
+_REFUSED = zmq.EVENT_CONNECT_RETRIED
 _DOWN = (
     zmq.EVENT_DISCONNECTED
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -18,21 +19,39 @@ _DOWN = (
 )
 
 
-class Handshakes:
-    """Watches a socket and tells when the connection to an address came up or broke."""
+class Listener(Protocol):
+    """Who wants to know how the connections of a socket are."""
 
-    def __init__(
-        self, socket: zmq.Socket[bytes], came_up: Callable[[str], None], broke: Callable[[str], None], *, batch: int
-    ) -> None:
+    def came_up(self, uri: str) -> None:
+        """Note that somebody shook hands at an address."""
+        ...
+
+    def broke(self, uri: str) -> None:
+        """Note that the connection to an address broke."""
+        ...
+
+    def was_refused(self, uri: str) -> None:
+        """Note that nobody listens at an address."""
+        ...
+
+
+class Handshakes:
+    """Watches a socket, and tells its listener."""
+
+    def __init__(self, socket: zmq.Socket[bytes], listener: Listener, *, batch: int) -> None:
         self._socket = socket
-        self._came_up = came_up
-        self._broke = broke
-        self._inlet = Inlet(socket.get_monitor_socket(_UP | _DOWN), self._take, batch=batch)
+        self._listener = listener
+        self._inlet = Inlet(socket.get_monitor_socket(_UP | _DOWN | _REFUSED), self._take, batch=batch)
 
     def _take(self, frames: list[bytes]) -> None:
         event = parse_monitor_message(frames)
-        tell = self._came_up if event["event"] == _UP else self._broke
-        tell(event["endpoint"].decode())
+        uri = event["endpoint"].decode()
+        if event["event"] == _UP:
+            self._listener.came_up(uri)
+        elif event["event"] == _REFUSED:
+            self._listener.was_refused(uri)
+        else:
+            self._listener.broke(uri)
 
     def close(self) -> None:
         """Stop watching."""
