@@ -5,8 +5,8 @@ The keys and defaults are those of the settings; what is said of a key is the co
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
 import typing
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -64,8 +64,12 @@ def _default(key: Key) -> str:
 def meaning(key: Key) -> str:
     """Give the comment beside a field."""
     source = inspect.getsource(key.owner)
-    found = re.search(rf"^    {key.name}: [^#\n]*#(.*)$", source, flags=re.MULTILINE)
-    return "" if found is None else found[1].split("# noqa")[0].strip()
+    (owner,) = ast.parse(source).body
+    for field in ast.walk(owner):
+        if isinstance(field, ast.AnnAssign) and ast.unparse(field.target) == key.name:
+            lines = source.splitlines()[field.lineno - 1 : field.end_lineno]
+            return next((line.partition("# ")[2].strip() for line in lines if "# " in line), "")
+    return ""
 
 
 def tables() -> str:

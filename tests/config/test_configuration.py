@@ -126,6 +126,7 @@ ERRORS = [
     ('[security]\nkey_file = "keys"', "hopline.toml: security.key_file: there are keys, but no [[security.domains]]"),
     ("[curve]\nadmitted = []", "hopline.toml: curve.network_key_file: expected a file made by `hopline keys curve`"),
     ('[metrics]\naddress = "x"', "hopline.toml: metrics.address: expected host:port, such as 127.0.0.1:9100, found"),
+    ('[node]\nidentity = ""', "hopline.toml: node.identity: expected 1 to 255 bytes, found ''"),
     ("[node", "hopline.toml: not TOML: "),
 ]
 
@@ -146,6 +147,7 @@ def _use_all() -> None:
     configuration.network()
     configuration.rendezvous()
     configuration.metrics()
+    assert configuration.identity is None
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:

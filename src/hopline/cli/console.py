@@ -46,7 +46,8 @@ def make_console() -> Console:
 
 def say(text: str) -> None:
     """Write a line at once, for whoever waits for it."""
-    sys.stdout.write(f"{text}\n")
+    encoding = sys.stdout.encoding or "utf-8"  # which may lack some letters
+    sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
 
 
@@ -55,6 +56,9 @@ def one_line_errors(command: str, *, debug: bool) -> Iterator[None]:
     """Turn what goes wrong into one line and an exit code; with `debug` the stack is shown too."""
     try:
         yield
+    except BrokenPipeError:
+        # Whoever read us has seen enough. What is still buffered must not fail at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (HoplineError, OSError) as error:
         if debug:
             raise

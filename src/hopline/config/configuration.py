@@ -28,6 +28,8 @@ from hopline.node import Network, NodeSettings, RendezvousSettings
 from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity
 from hopline.transport import Curve, parse
 
+MAX_IDENTITY = 255
+
 
 class Configuration:
     """Checked values. What needs other files (keys) is read when it is asked for, and only what is asked for."""
@@ -44,7 +46,12 @@ class Configuration:
     def identity(self) -> bytes | None:
         """The identity of the node, if it is told one."""
         text = self._sections["node"].get("identity")
-        return None if text is None else str(text).encode()
+        if text is None:
+            return None
+        identity = str(text).encode()
+        if not 1 <= len(identity) <= MAX_IDENTITY:  # what libzmq can address
+            raise self._error("node", "identity", f"expected 1 to {MAX_IDENTITY} bytes, found {shown(text)}")
+        return identity
 
     @property
     def settings(self) -> NodeSettings:

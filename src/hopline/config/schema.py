@@ -51,7 +51,7 @@ class MetricsSection(msgspec.Struct, frozen=True, kw_only=True):
 class NodeSection(msgspec.Struct, frozen=True, kw_only=True):
     """What a node has beside its network."""
 
-    identity: str | None = None  # who it is for others; by default a new one at every start
+    identity: str | None = None  # who it is for others: no two nodes may have the same; by default always a new one
     settings: NodeSettings = msgspec.field(default_factory=NodeSettings)
 
 
