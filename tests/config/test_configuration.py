@@ -126,6 +126,12 @@ ERRORS = [
     ('[security]\nkey_file = "keys"', "hopline.toml: security.key_file: there are keys, but no [[security.domains]]"),
     ("[curve]\nadmitted = []", "hopline.toml: curve.network_key_file: expected a file made by `hopline keys curve`"),
     ('[metrics]\naddress = "x"', "hopline.toml: metrics.address: expected host:port, such as 127.0.0.1:9100, found"),
+    (
+        '[node]\nheartbeat_address = "tcp://*:1"',
+        "hopline.toml: node.heartbeat_address: expected a loopback addr",
+    ),
+    ('[rendezvous]\nunicast_address = "tcp://*:1"', "hopline.toml: rendezvous.unicast_address: expected a loopback a"),
+    ('[rendezvous]\naddress = "8001"', "hopline.toml: rendezvous.address: expected an address such as"),
     ('[node]\nidentity = ""', "hopline.toml: node.identity: expected 1 to 255 bytes, found ''"),
     ("[node", "hopline.toml: not TOML: "),
 ]
@@ -195,6 +201,13 @@ def test_a_variable_that_is_wrong_is_named(variable: str, value: str, told: str)
 def test_an_option_that_is_wrong_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"^--address: expected an address"):
         read_configuration(None, {}, {"node.address": given("--address", "x")}).network()
+
+
+@pytest.mark.parametrize("name", ["address", "unicast_address", "partner_address", "synod_address"])
+def test_addresses_are_read_even_where_every_door_is_open(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f'[rendezvous]\nopen_without_keys = true\n{name} = "x"')
+    with pytest.raises(ConfigurationError, match=rf"rendezvous\.{name}: expected an address such as"):
+        read_configuration(path, {}).rendezvous()
 
 
 def test_who_looks_in_for_a_moment_takes_no_port_of_the_node(tmp_path: Path) -> None:

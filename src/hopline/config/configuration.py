@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,20 +77,22 @@ class Configuration:
         values = {name: value for name, value in section.items() if name not in ("identity", "settings")}
         values |= {"security": self.security(), "curve": self.curve()}
         network: Network = make(Network, values, "node", self._tree.get("node", {}))
-        for address, name in ((network.address, "address"), (network.heartbeat_address, "heartbeat_address")):
-            self._require_address(address, name)
+        self._require_addresses("node", network, ("address", "heartbeat_address"))
         try:
             network.servers  # noqa: B018 - names what cannot be read
         except LocalError as error:
             raise self._error("node", "rendezvous", f"expected {error.expected}, found {shown(error.found)}") from None
         return network
 
-    def _require_address(self, address: str | None, name: str) -> None:
-        try:
-            if address is not None:
-                parse(address)
-        except LocalError as error:
-            raise self._error("node", name, f"expected {error.expected}, found {shown(error.found)}") from None
+    def _require_addresses(self, section: str, settings: Network | RendezvousSettings, names: Sequence[str]) -> None:
+        """See to it that addresses can be read, also where nothing else looks at them before they are used."""
+        for name in names:
+            address = getattr(settings, name)
+            try:
+                if address is not None:
+                    parse(address)
+            except LocalError as error:
+                raise self._error(section, name, f"expected {error.expected}, found {shown(error.found)}") from None
 
     # -- the rendezvous server -----------------------------------------------------------------------------------------
 
@@ -98,6 +100,8 @@ class Configuration:
         """Make the settings of a rendezvous server. Reads the keys for encryption."""
         values = {**self._sections["rendezvous"], "curve": self.curve()}
         settings: RendezvousSettings = make(RendezvousSettings, values, "rendezvous", self._tree.get("rendezvous", {}))
+        names = ("address", "unicast_address", "partner_address", "synod_address")
+        self._require_addresses("rendezvous", settings, names)
         return settings
 
     # -- keys ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ When the one who had it goes away, the address is free, and whichever node gets 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 
@@ -59,8 +60,9 @@ class EmbeddedRendezvous:
         server = RendezvousServer(self._settings)
         try:
             await server.start()
-        except LocalError as error:  # somebody has the address, or has it half: it will show
-            log.debug("no embedded rendezvous server: %s", error)
+        except LocalError as error:
+            if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:  # else somebody serves there
+                log.warning("this node cannot serve as the rendezvous: %s", error)
             return
         self._server = server
         log.info("this node serves as the rendezvous at %s", self._settings.address)

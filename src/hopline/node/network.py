@@ -47,7 +47,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
             expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
             raise LocalError("rendezvous", expected, list(self.rendezvous))
-        refuse_open_door(self.address, self.security, self.curve, is_open=self.open_without_keys)
+        for field in ("address", "heartbeat_address"):
+            address = getattr(self, field)
+            if address is not None:
+                refuse_open_door(address, self.security, self.curve, is_open=self.open_without_keys, field=field)
 
     @property
     def servers(self) -> list[RendezvousAddress]:
@@ -65,11 +68,13 @@ def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
     )
 
 
-def refuse_open_door(address: str, security: Security, curve: Curve | None, *, is_open: bool) -> None:
+def refuse_open_door(
+    address: str, security: Security, curve: Curve | None, *, is_open: bool, field: str = "address"
+) -> None:
     """Refuse to listen where others can reach it when nothing tells friend from foe."""
-    if not (is_open or curve is not None or _has_keys(security) or parse(address).is_loopback):
+    if not (is_open or curve is not None or _has_keys(security) or parse(address, field).is_loopback):
         raise LocalError(
-            "address",
+            field,
             "a loopback address, or keys, or open_without_keys = true if everybody around is trusted",
             address,
         )

@@ -90,9 +90,10 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
     curve: Curve | None = None
 
     def __post_init__(self) -> None:
-        for address in (self.address, self.unicast_address, self.partner_address, self.synod_address):
+        for field in ("address", "unicast_address", "partner_address", "synod_address"):
+            address = getattr(self, field)
             if address is not None:
-                refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys)
+                refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys, field=field)
         if self.synod and self.synod_address not in self.synod:
             raise LocalError("synod_address", "one of the members in synod", self.synod_address)
 
