@@ -44,7 +44,7 @@ ALLOWED = {
     | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},
     "hopline.transport": PURE
-    | {"asyncio", "atexit", "errno", "ipaddress", "logging", "msgspec", "os", "socket", "zmq"}
+    | {"asyncio", "atexit", "errno", "ipaddress", "logging", "msgspec", "os", "socket", "threading", "zmq"}
     | {"hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }

@@ -11,7 +11,8 @@ import msgspec
 from hopline.message import LocalError
 
 ANY_PORT = 0
-_ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]+):(?P<first>\*|\d{1,5})(?:-(?P<last>\d{1,5}))?/?")
+_HOST = r"\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]+|\*"
+_ADDRESS = re.compile(rf"tcp://(?P<host>{_HOST}):(?P<first>\*|\d{{1,5}})(?:-(?P<last>\d{{1,5}}))?/?")
 _MAX_PORT = 0xFFFF
 _EVERYWHERE = frozenset({"*", "0.0.0.0", "[::]"})  # noqa: S104 - recognised, not bound
 
