@@ -13,7 +13,7 @@ from hopline.routing.exchange import (
     delivery_of,
     remaining_ticks,
 )
-from hopline.routing.external import ExternalTable, NodeRemoval
+from hopline.routing.external import ExternalTable, KnownNode, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
 from hopline.routing.outcome import Outcome, Settled
 from hopline.routing.ring import Ring
@@ -29,6 +29,7 @@ __all__ = [
     "ExternalTable",
     "HubPort",
     "InternalTable",
+    "KnownNode",
     "NodeRemoval",
     "Outcome",
     "Place",
