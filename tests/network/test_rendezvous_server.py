@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket as tcp
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -162,19 +161,10 @@ async def test_whoever_speaks_for_a_server_or_evicts_a_node_is_not_relayed(wire:
 # -- a synod -----------------------------------------------------------------------------------------------------------
 
 
-def free_addresses(count: int) -> list[str]:
-    """Find addresses that nobody listens at."""
-    sockets = [tcp.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"tcp://127.0.0.1:{socket.getsockname()[1]}" for socket in sockets]
-    for socket in sockets:
-        socket.close()
-    return addresses
-
-
 @asynccontextmanager
 async def synod(wire: str) -> AsyncIterator[list[RendezvousServer]]:
     """Start three servers, and wait until they agree on a leader; it comes first."""
-    members = free_addresses(3)
+    members = [f"tcp://127.0.0.1:{port}" for port in free_ports(3)]
     async with AsyncExitStack() as stack:
         servers = [
             await stack.enter_async_context(
