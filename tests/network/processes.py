@@ -51,6 +51,11 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def free_addresses(count: int) -> list[str]:
+    """Find addresses that nobody listens at."""
+    return [f"tcp://127.0.0.1:{port}" for port in free_ports(count)]
+
+
 def until(condition: Callable[[], object], longest: float = LONGEST, what: str = "the condition") -> None:
     """Wait for a condition, and fail if it does not come true."""
     deadline = time.monotonic() + longest

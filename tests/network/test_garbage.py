@@ -31,8 +31,8 @@ from tests.node.running import on_loop, until
 
 from .frames import BOTH, V5, V6, address_of, discovery, heartbeat, live, live_frames, read, registration, text, write
 from .ours import Ehhlo, Hello, Reversing, attachment, handlers, knows, membership, our_node, rendezvous, tables
+from .processes import free_addresses
 from .scripted import EHHLO, HELLO, NOTHING, KinoNode, KinoRendezvous, Scripted, guid, receive, send, where
-from .test_rendezvous_server import free_addresses
 
 GREETING = b"\n\x06kino-2"
 REVERSED = b"\n\x062-onik"

@@ -13,6 +13,7 @@ import zmq
 from hopline import LeaseSettings, PartnerNetwork, RendezvousServer, SynodSettings
 from hopline.cluster.relay import Refusal
 from hopline.node.rendezvous import _above
+from tests.network.processes import free_addresses
 from tests.node.running import on_loop, until
 
 from .frames import (
@@ -164,7 +165,7 @@ async def test_whoever_speaks_for_a_server_or_evicts_a_node_is_not_relayed(wire:
 @asynccontextmanager
 async def synod(wire: str) -> AsyncIterator[list[RendezvousServer]]:
     """Start three servers, and wait until they agree on a leader; it comes first."""
-    members = [f"tcp://127.0.0.1:{port}" for port in free_ports(3)]
+    members = free_addresses(3)
     async with AsyncExitStack() as stack:
         servers = [
             await stack.enter_async_context(
