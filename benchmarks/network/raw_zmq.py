@@ -2,8 +2,8 @@
 
 The frames are made once, and nobody reads them. As between two nodes, each side sends through a ROUTER that connects
 and receives through a ROUTER that binds and has an identity; each direction has its own connection. Both sides wait in
-`recv`, which makes no system call while messages are there: to poll, or to take in many messages before one is
-answered, was not faster.
+`recv`, which makes no system call while messages are there; to take in up to 200 messages before the first is answered
+was not faster, nor was `recv_multipart(copy=False)`.
 
 It comes in two ways. One is what anyone would write, with `send_multipart` and `recv_multipart`. The other is all that
 we know about pyzmq: its C methods, without the Python ones on top, and frames that say themselves whether more follow.
