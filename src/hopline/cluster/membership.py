@@ -492,10 +492,11 @@ class Membership:
                 log.warning("node %s is silent", node.decode("ascii", "backslashreplace"))
                 self._has_lost = True
                 self.lost(node)
-        if not self.following.is_joined:
-            return
         if was_away:  # the process was paused, and others will have thought it dead
             self._has_lost = True
+        if not self.following.is_joined:  # perhaps just now, because the server seemed silent: it says so when it joins
+            return
+        if was_away:
             self._joined()
         if self._unconfirmed and now >= self._announce_at:
             self._announce_again(now)
