@@ -250,6 +250,14 @@ class Attachment:
         self._formats.pop(node, None)
         self._take_back(node, self._backend.disconnect(node))
 
+    def is_address(self, uri: str) -> bool:
+        """Tell whether a node can be at an address: libzmq takes it, and takes it for one place."""
+        try:
+            address = parse(uri)
+        except LocalError:
+            return False
+        return address.is_one_place and str(address) == uri
+
     def resolve(self, uri: str) -> str:
         """Give an address of a server with its name looked up, as of when the node started."""
         return self._resolved.get(uri, uri)

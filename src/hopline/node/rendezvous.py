@@ -199,11 +199,11 @@ class _Running:
             self._closing.append(lambda: doorkeeper.remove(curve))
         self._broadcast, broadcast_uri = self._publisher(settings.address)
         self._partner_broadcast, partner_uri = self._publisher(
-            settings.partner_address or _above(broadcast_uri, PARTNER_STEP)
+            settings.partner_address or _above(settings.address, broadcast_uri, PARTNER_STEP)
         )
         unicast = open_socket(ROUTER, settings.sockets, curve=curve, is_server=True)
         self._closing.append(lambda: unicast.close(0))
-        unicast_address = settings.unicast_address or _above(settings.address, UNICAST_STEP)
+        unicast_address = settings.unicast_address or _above(settings.address, broadcast_uri, UNICAST_STEP)
         unicast_uri = bind(unicast, parse(unicast_address), "unicast_address")
         self.address = RendezvousAddress(
             advertised(broadcast_uri, settings.advertise),
@@ -364,7 +364,7 @@ class _PartnerListener:
             self.uri = listen.uri
 
 
-def _above(uri: str, step: int) -> str:
-    """Give the address so many ports above; of any port, it is any other."""
-    address = parse(uri)
-    return f"tcp://{address.host}:{address.first_port + step if address.first_port else 0}"
+def _above(asked: str, bound: str, step: int) -> str:
+    """Give the address so many ports above the one that a socket got; if that could be any, it is any other."""
+    address = parse(bound)
+    return f"tcp://{address.host}:{address.first_port + step if parse(asked).first_port else 0}"

@@ -16,7 +16,6 @@ from hopline.message import (
     MessageIdentifier,
     NoRoomError,
     NotRunningError,
-    Payload,
     payload_type,
     to_message,
 )
@@ -71,7 +70,7 @@ class Callers:
     async def expect_to_be_served(self) -> None:
         """Call when all is well: whoever can be answered is, and whoever cannot is told, before the time is over."""
         handled = {one.identifier for machine in self._machines for one in machine.node.router.advertised()}
-        calls: list[tuple[Payload, type | MessageIdentifier, str]] = [
+        calls: list[tuple[object, type | MessageIdentifier, str]] = [
             (Ask(0), Told, "answered"),
             (Note(0), RECEIPT, "answered"),
             (News(0), Heard, "answered"),

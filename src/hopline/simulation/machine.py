@@ -24,6 +24,7 @@ class Machine:
         random: Random,
         hop_limit: int,
         look_for: Callable[[Machine, Message], None],
+        has_hook: bool,
     ) -> None:
         self.name = name
         self.identity = name.encode()
@@ -49,7 +50,7 @@ class Machine:
                 drain_time=0.5,
                 stop_grace=0.5,
             ),
-            on_outcome=watch.settled,
+            on_outcome=watch.settled if has_hook else None,
             clock=self.clock,
             connect=self._connect,
             discover=self._discover,
