@@ -389,13 +389,13 @@ class Membership:
         if node not in self.health and len(self.health) >= self._settings.known_nodes:
             self._refuse("too many nodes")
             return
-        domains = self._domains.setdefault(node, set())
+        domains = self._domains.get(node, set())
         if domains and domain not in domains and self._routes.uri_of(node) not in (None, uri):
             self._refuse("moved by another domain")  # whose members have no say in where it is
             return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
         if accepted:
-            domains.add(domain)
+            self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)
             self.health.watch(node, content.health.uri, interval)
         for route in accepted:
