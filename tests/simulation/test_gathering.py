@@ -97,3 +97,17 @@ def test_nodes_that_could_not_reach_each_other_know_each_other_again() -> None:
         assert other.knows(one) == set(one.node.router.advertised())
 
     gather(3, the_network_is_cut)
+
+
+def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
+    async def someone_changes_his_mind(gathering: Gathering) -> None:
+        newcomer = gathering.newcomer(len(gathering.attendees))
+        starting = asyncio.create_task(newcomer.node.start())
+        await asyncio.sleep(0)
+        await newcomer.node.stop()
+        await starting
+        for _ in range(20):
+            await asyncio.sleep(0.1)
+            assert not any(one.knows(newcomer) for one in gathering.attendees)
+
+    gather(2, someone_changes_his_mind)

@@ -81,6 +81,8 @@ class Attachment:
         for server in servers:
             for uri in (server.broadcast_uri, server.unicast_uri):
                 self._resolved[uri] = await self._transport.resolve(uri)
+        if self._is_closing:  # the node was stopped meanwhile
+            return
         self._router = router
         self.membership = Membership(
             Member(identity=self._identity, uri=self.uri, health_uri=self.health_uri),
