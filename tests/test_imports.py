@@ -35,13 +35,16 @@ ALLOWED = {
     "hopline.cluster": PURE
     | {"google", "logging", "msgspec", "random"}
     | {"hopline.message", "hopline.routing", "hopline.security", "hopline.wire"},
+    "hopline.config": PURE
+    | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
+    | {"hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
     | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},
     "hopline.transport": PURE
-    | {"asyncio", "atexit", "errno", "ipaddress", "logging", "msgspec", "os", "socket", "zmq"}
+    | {"asyncio", "atexit", "errno", "ipaddress", "logging", "msgspec", "os", "socket", "threading", "zmq"}
     | {"hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }

@@ -1,4 +1,4 @@
-"""Hopline: typed payloads that are written and read, callbacks, lifetimes, outcomes, all as in a real network."""
+"""Hopline: typed payloads that are values, callbacks, lifetimes, outcomes; only what nobody looks at is not done."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
 
+import msgspec
+
 from benchmarks.runtime.clients import many_in_flight, one_after_the_other
 from benchmarks.runtime.contender import TEXT, Answer, check, work
 from benchmarks.runtime.memory import bytes_each
-from hopline import Actor, MessageHub, Node, NodeSettings, Payload, Promise, handler
+from hopline import Actor, MessageHub, Node, NodeSettings, Promise, handler, payload
 
 
-class Ask(Payload):
+@payload
+class Ask(msgspec.Struct, frozen=True):
     """The request."""
 
     number: int
     text: str
 
 
-class Told(Payload):
+@payload
+class Told(msgspec.Struct, frozen=True):
     """The answer."""
 
     number: int

@@ -33,6 +33,7 @@ from hopline.node import (
     Context,
     Network,
     Node,
+    NodeReport,
     NodeSettings,
     PartnerNetwork,
     RendezvousServer,
@@ -40,7 +41,7 @@ from hopline.node import (
     Stats,
     StopReport,
 )
-from hopline.routing import Outcome, Settled
+from hopline.routing import KnownNode, Outcome, Settled
 from hopline.security import Domain, DomainSecurity, NoSecurity, Profile, SecurityError, load_keys, new_key
 from hopline.transport import Curve, SocketSettings
 from hopline.wire import Limits, Reason, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
@@ -66,6 +67,7 @@ __all__ = [
     "DomainSecurity",
     "HandlerDefinition",
     "HoplineError",
+    "KnownNode",
     "LeaseSettings",
     "Limits",
     "LocalError",
@@ -76,6 +78,7 @@ __all__ = [
     "NoRoomError",
     "NoSecurity",
     "Node",
+    "NodeReport",
     "NodeSettings",
     "NotRunningError",
     "Outcome",

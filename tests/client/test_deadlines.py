@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hopline.client import TICK, Deadlines
+import math
+from typing import Any
+
+from hopline.client import TICK, Deadlines, Line
 from hopline.simulation import VirtualLoop
 
 
@@ -58,3 +61,87 @@ def test_closed_deadlines_expire_nobody() -> None:
     loop.close()
     assert egg.boiled_at is None
     assert len(deadlines) == 0
+
+
+class Queued(Egg):
+    def __init__(self, loop: VirtualLoop, deadline: float) -> None:
+        super().__init__(loop)
+        self.deadline = deadline
+        self.fails = False
+
+    def expire(self) -> None:
+        if self.fails:
+            raise ValueError
+        super().expire()
+
+
+def in_line(loop: VirtualLoop, *deadlines: float) -> tuple[Line[Queued], list[Queued]]:
+    line: Line[Queued] = Line(loop, loop.time)
+    eggs = [Queued(loop, deadline) for deadline in deadlines]
+    for key, egg in enumerate(eggs):
+        line.members[key] = egg
+        if not line.is_watched:
+            line.watch()
+    return line, eggs
+
+
+def run_for(loop: VirtualLoop, seconds: float) -> None:
+    loop.call_later(seconds, loop.stop)
+    loop.run_forever()
+    loop.close()
+
+
+def test_a_line_expires_each_within_a_tick_and_never_early() -> None:
+    loop = VirtualLoop()
+    line, eggs = in_line(loop, 0.001, 0.5, 0.5001, 3.0)
+    run_for(loop, 4)
+    for egg in eggs:
+        assert egg.boiled_at is not None
+        assert egg.deadline <= egg.boiled_at <= egg.deadline + TICK
+    assert not line.members
+    assert not line.is_watched
+
+
+def test_who_leaves_the_line_does_not_expire_and_keeps_nobody_from_it() -> None:
+    loop = VirtualLoop()
+    line, (first, second, last) = in_line(loop, 1.0, 1.5, 2.0)
+    del line.members[0], line.members[1]
+    run_for(loop, 3)
+    assert (first.boiled_at, second.boiled_at) == (None, None)
+    assert last.boiled_at is not None
+
+
+def test_a_line_that_was_empty_is_watched_again() -> None:
+    loop = VirtualLoop()
+    line, _ = in_line(loop, 1.0)
+    late = Queued(loop, 5.0)
+
+    def join() -> None:
+        line.members[9] = late
+        line.watch()
+
+    loop.call_later(3.0, join)
+    run_for(loop, 6)
+    assert late.boiled_at is not None
+    assert late.boiled_at >= 5.0
+
+
+def test_one_that_fails_to_expire_does_not_keep_the_others_from_it() -> None:
+    loop = VirtualLoop()
+    told: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    line, (first, second) = in_line(loop, 1.0, 1.0)
+    first.fails = True
+    run_for(loop, 1.5)
+    assert second.boiled_at is not None
+    assert "a deadline could not be kept" in told[0]["message"]
+    line.close()
+
+
+def test_nobody_expires_in_a_line_that_waits_for_ever_or_is_closed() -> None:
+    loop = VirtualLoop()
+    _, (patient,) = in_line(loop, math.inf)
+    closed, (dropped,) = in_line(loop, 1.0)
+    closed.close()
+    run_for(loop, 2)
+    assert (patient.boiled_at, dropped.boiled_at) == (None, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,6 +16,13 @@ def test_they_are_guid_text_and_differ() -> None:
     assert len(set(ids)) == len(ids)
     for one in ids:
         assert str(uuid.UUID(one.decode())).encode() == one
+
+
+def test_they_differ_from_block_to_block_and_thread_to_thread() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        ids = [one for some in threads.map(lambda _: [new_flow_id() for _ in range(5000)], range(4)) for one in some]
+    assert len(set(ids)) == 20_000
+    assert {len(one) for one in ids} == {36}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

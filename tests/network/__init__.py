@@ -1,0 +1,1 @@
+"""Hopline on real sockets, beside peers that share no code with it."""

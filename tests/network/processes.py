@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).parent.parent.parent
 LONGEST = 30.0  # seconds for anything that must happen
+PORTS = (10_000, 30_000)
 
 Answer = dict[str, Any]
 
@@ -35,17 +37,23 @@ CLUSTER = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that nobody uses now: all different, because they are held until the last is found."""
-    held = []
-    try:
-        for _ in range(count):
-            one = socket.socket()
-            one.bind(("127.0.0.1", 0))
-            held.append(one)
-        return [one.getsockname()[1] for one in held]
-    finally:
-        for one in held:
-            one.close()
+    """Find ports that nobody uses now, where the system gives none to connections, so that they stay free until used."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(*PORTS)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return found
+
+
+def free_addresses(count: int) -> list[str]:
+    """Find addresses that nobody listens at."""
+    return [f"tcp://127.0.0.1:{port}" for port in free_ports(count)]
 
 
 def until(condition: Callable[[], object], longest: float = LONGEST, what: str = "the condition") -> None:

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from hopline import Message, Outcome
+from hopline import Message, MessageIdentifier, Outcome
 from hopline.node.ledger import RECORDS_A_SECOND, Ledger
 from hopline.routing import Delivery
 
 from .running import Clock
 
-LOST = Delivery(Message(b"LOST"), 1_000.0)
+LOST = Delivery(Message(b"LOST"), MessageIdentifier(b"LOST"), 1_000.0)
 
 
 def test_a_flood_of_bad_endings_is_counted_and_only_begun_to_be_logged(caplog: pytest.LogCaptureFixture) -> None:

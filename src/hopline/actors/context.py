@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hopline.actors.results import result
 from hopline.message import LocalError, Message, NoRoomError
+from hopline.routing import delivery_of
 
 if TYPE_CHECKING:
     from hopline.actors.services import Services
@@ -32,17 +33,19 @@ class HandlerContext:
 
     async def send(self, content: object) -> None:
         """Send a payload or message as a result of this one, now; wait for room."""
-        place = self._services.exchange.submit(result(self.message, content))
-        if place is not None:
-            await place.wait()
+        exchange = self._services.exchange
+        delivery = delivery_of(result(self.message, content), exchange.clock())
+        if not exchange.submit(delivery):
+            await exchange.wait_for_room(delivery).wait()
 
     def try_send(self, content: object) -> None:
         """Send as `send` does, but raise `NoRoomError` instead of waiting; for plain functions."""
         if self._blocking:
             raise LocalError("try_send", "context.wait(context.send(...)) in a blocking handler", content)
-        message = result(self.message, content)
-        if not self._services.exchange.try_submit(message):
-            raise NoRoomError(str(message.identifier))
+        exchange = self._services.exchange
+        delivery = delivery_of(result(self.message, content), exchange.clock())
+        if not exchange.submit(delivery):
+            raise NoRoomError(str(delivery.identifier))
 
     def wait(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a coroutine on the node's loop from a blocking handler, and give what it returns."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from hopline.actors.context import HandlerContext
-from hopline.message import LocalError, Message, MessageIdentifier, PayloadType, Serializer, payload_type
+from hopline.message import LocalError, Message, MessageIdentifier, PayloadType, Serializer, payload_type, reader_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Handled = type | MessageIdentifier
@@ -28,6 +28,12 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
     wants_context: bool = False
     keep_local: bool = False  # handled for this node only, never advertised to others
     blocking: bool = False  # run in a thread
+    # Told by the above: what reads a body for a function that takes its payload and nothing else, on the loop.
+    read: Callable[[bytes], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.content is not None and self.serializer is not None and not (self.wants_context or self.blocking):
+            msgspec.structs.force_setattr(self, "read", reader_of(self.serializer, self.content))
 
     def bound_to(self, partition: bytes) -> HandlerDefinition:
         """Give the same handler for another partition of the message."""

@@ -26,12 +26,16 @@ def result(incoming: Message, content: object) -> Message:
         kind = payload_type(content.__class__)
     except LocalError:
         raise LocalError("result", "payloads, messages or nothing", content) from None
-    return _plain_result(incoming, kind.identifier, kind.serializer.encode(content))
+    return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
 
 
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:
-    """Make the message that says what went wrong. It goes where the callback point says, as any result."""
-    return _plain_result(incoming, EXCEPTION, report.to_body())
+    """Make the message that says what went wrong. It goes where the callback point says, as any result.
+
+    It stays in the domain of what it answers, as receipts do: these two belong to all of them.
+    """
+    result = plain_result(incoming, EXCEPTION, report.to_body())
+    return result.clone(domain=incoming.domain) if incoming.domain else result
 
 
 def receipt(incoming: Message) -> Message:
@@ -40,6 +44,7 @@ def receipt(incoming: Message) -> Message:
         identity=RECEIPT.identity,
         correlation_id=incoming.correlation_id,
         trace_options=incoming.trace_options,
+        domain=incoming.domain,
         routing=incoming.routing,
         wire_format=incoming.wire_format,
     )
@@ -51,28 +56,34 @@ def receipt(incoming: Message) -> Message:
     )
 
 
-def _plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:
+def plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:
     """Make a unicast result in one go, which is what nearly every handler returns."""
     callback_point = incoming.callback_point
     if identifier in callback_point:
         receiver, node = incoming.callback_receiver_identity, incoming.callback_receiver_node_identity
     else:
         receiver = node = b""
-    return Message(
-        identity=identifier.identity,
-        version=identifier.version,
-        partition=identifier.partition,
-        bodies=(body,),
-        correlation_id=incoming.correlation_id,
-        trace_options=incoming.trace_options,
-        receiver_identity=receiver,
-        receiver_node_identity=node,
-        callback_point=callback_point,
-        callback_key=incoming.callback_key,
-        callback_receiver_identity=incoming.callback_receiver_identity,
-        callback_receiver_node_identity=incoming.callback_receiver_node_identity,
-        routing=incoming.routing,
-        wire_format=incoming.wire_format,  # it answers in kind, and is routed by that format's rule
+    return Message(  # by position, which takes half the time
+        identifier.identity,
+        identifier.version,
+        identifier.partition,
+        (body,),
+        0,  # unicast
+        incoming.correlation_id,
+        0,  # no lifetime
+        incoming.trace_options,
+        0,  # no hops yet
+        receiver,
+        node,
+        callback_point,
+        incoming.callback_key,
+        incoming.callback_receiver_identity,
+        incoming.callback_receiver_node_identity,
+        b"",  # no socket
+        b"",  # no signature
+        "",  # no domain
+        incoming.routing,
+        incoming.wire_format,  # it answers in kind, and is routed by that format's rule
     )
 
 

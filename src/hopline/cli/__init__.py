@@ -8,6 +8,13 @@ import typer
 
 import hopline
 from hopline.cli.decode import decode_command
+from hopline.cli.keys import keys_app
+from hopline.cli.node import node_command
+from hopline.cli.rendezvous import rendezvous_command
+from hopline.cli.routes import routes_command
+from hopline.cli.send import send_command
+from hopline.cli.stats import stats_command
+from hopline.cli.trace import trace_command
 
 app = typer.Typer(
     name="hopline",
@@ -34,7 +41,15 @@ def _options(
     """Brokerless actor messaging, and answers from its captured traffic."""
 
 
-app.command("decode")(decode_command)
+_RUN, _ASK, _LOOK = "Run a network", "Talk to a running network", "Files"
+app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
+app.command("node", rich_help_panel=_RUN)(node_command)
+app.command("send", rich_help_panel=_ASK)(send_command)
+app.command("trace", rich_help_panel=_ASK)(trace_command)
+app.command("stats", rich_help_panel=_ASK)(stats_command)
+app.command("routes", rich_help_panel=_ASK)(routes_command)
+app.command("decode", rich_help_panel=_LOOK)(decode_command)
+app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 
 
 def main() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +17,6 @@ from hopline.message import (
     LocalError,
     Message,
     MessageIdentifier,
-    PayloadType,
     payload_type,
 )
 
@@ -26,35 +24,65 @@ from hopline.message import (
 Callback: TypeAlias = "type | MessageIdentifier | Sequence[type | MessageIdentifier]"
 
 
+MOST_REMEMBERED = 1024
+
+# Makes the answer as the caller wants it, or raises what the reply reports.
+Read: TypeAlias = Callable[[Any], Any]
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """How a reply is read from its message, and of which class the answer is then."""
+
+    read: Read
+    of: type | None = None
+
+
 class Expectation(msgspec.Struct, frozen=True):
-    """The kinds of messages that count as an answer. An exception always does."""
+    """The kinds of messages that count as an answer, and how each is read. An exception always counts."""
 
     callback_point: tuple[MessageIdentifier, ...]
-    kinds: dict[MessageIdentifier, PayloadType | None]
+    readers: dict[MessageIdentifier, Reader]
 
     @classmethod
     def of(cls, callback: Callback | None) -> Expectation:
         """Read what the caller asked for; nothing means a receipt."""
-        if isinstance(callback, type):
-            return _of_type(callback)
         if callback is None:
             return _RECEIPT
-        wanted: object = [callback] if isinstance(callback, MessageIdentifier) else callback
+        wanted: object = [callback] if isinstance(callback, (type, MessageIdentifier)) else callback
         if not (isinstance(wanted, Sequence) and wanted):
             raise LocalError("callback", "a payload class, a message identifier, or several of these", callback)
         return _expectation(wanted)
 
-    def read(self, reply: Message | HoplineError) -> Any:
-        """Give the answer as the caller wants it, or raise what the reply reports."""
-        if isinstance(reply, HoplineError):
-            raise reply
-        identifier = reply.identifier
-        kind = self.kinds[identifier]
-        if kind is not None:
-            return kind.serializer.decode(reply.body, kind.of)
-        if identifier == EXCEPTION:
-            raise error_of(reply)
-        return None if identifier == RECEIPT else reply
+
+def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Reader]:
+    if isinstance(wanted, MessageIdentifier):
+        return wanted, _READERS.get(wanted, Reader(as_it_is))
+    if not isinstance(wanted, type):
+        raise LocalError("callback", "payload classes or message identifiers", wanted)
+    kind = payload_type(wanted)
+    read = kind.read
+
+    def read_reply(reply: Message) -> Any:
+        bodies = reply.bodies
+        return read(bodies[0] if bodies else b"")
+
+    return kind.identifier, Reader(read_reply, wanted)
+
+
+def as_it_is(answer: Any) -> Any:
+    """Read what needs no reading."""
+    return answer
+
+
+def _nothing(_: Message) -> None:
+    return None
+
+
+def _raise_error(reply: Message) -> None:
+    raise error_of(reply)
+
+
+_READERS = {EXCEPTION: Reader(_raise_error), RECEIPT: Reader(_nothing)}
 
 
 def error_of(reply: Message) -> HoplineError:
@@ -66,22 +94,26 @@ def error_of(reply: Message) -> HoplineError:
 
 
 def _expectation(wanted: Sequence[type | MessageIdentifier]) -> Expectation:
-    kinds: dict[MessageIdentifier, PayloadType | None] = {}
-    for one in wanted:
-        if isinstance(one, MessageIdentifier):
-            kinds.setdefault(one, None)
-        elif isinstance(one, type):
-            kind = payload_type(one)
-            kinds.setdefault(kind.identifier, kind)
-        else:
-            raise LocalError("callback", "payload classes or message identifiers", one)
-    kinds.setdefault(EXCEPTION, None)
-    return Expectation(tuple(kinds), kinds)
+    readers: dict[MessageIdentifier, Reader] = {}
+    for identifier, reader in map(_reader, (*wanted, EXCEPTION)):
+        readers.setdefault(identifier, reader)
+    return Expectation(tuple(readers), readers)
 
 
 _RECEIPT = _expectation([RECEIPT])
 
 
-@functools.lru_cache(maxsize=1024)
-def _of_type(kind: type) -> Expectation:
-    return _expectation([kind])
+_remembered: dict[Callback | None, Expectation] = {}
+
+
+def expectation_of(callback: Callback | None) -> Expectation:
+    """Read what the caller asked for, and remember it: most ask for the same again."""
+    try:
+        return _remembered[callback]
+    except KeyError:
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        expectation = _remembered[callback] = Expectation.of(callback)
+        return expectation
+    except TypeError:  # a list cannot be looked up
+        return Expectation.of(callback)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from threading import get_ident
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
-from hopline.client.deadlines import Deadlines
-from hopline.client.expectation import Callback, Expectation
+import msgspec
+
+from hopline.client.deadlines import Deadlines, Line
+from hopline.client.expectation import Callback, Expectation, as_it_is, expectation_of
 from hopline.client.promise import Promise
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
+    PAYLOAD_MARK,
     Distribution,
     HoplineError,
     LocalError,
@@ -22,12 +25,13 @@ from hopline.message import (
     NoRoomError,
     NotRunningError,
     WireFormat,
+    as_value,
     new_flow_id,
     new_hub_identity,
     payload_type,
     to_message,
 )
-from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Outcome
+from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Outcome, delivery_of
 
 Answer = TypeVar("Answer")
 First = TypeVar("First")
@@ -61,19 +65,24 @@ class MessageHub:
         self.unexpected = 0  # replies that nobody waited for: late, or doubled
         self._node_identity = node_identity
         self._exchange = exchange
+        self._clock = exchange.clock
+        self._delivered = exchange.delivered
         self._deadlines = deadlines
         self._loop = loop
         self._thread = get_ident()
         self._answer_time = answer_time
         self._answer_ticks = _ticks(answer_time)
         self._keys = itertools.count(1)
-        self._waiting: dict[int, Promise[Any] | Gathering] = {}
+        self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
+        self._in_line = self._patient.members
+        self._others: dict[int, Promise[Any] | Gathering] = {}
+        self._leave_line = self._in_line.pop
         self._is_open = True
 
     @property
     def waiting(self) -> int:
         """How many answers and streams are waited for."""
-        return len(self._waiting)
+        return len(self._in_line) + len(self._others)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -100,12 +109,11 @@ class MessageHub:
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            place = self._exchange.submit(promise.message, promise.seconds)
-            if place is not None:
-                await place.wait()
+            if not self._exchange.submit(promise.delivery):
+                await self._exchange.wait_for_room(promise.delivery, promise.seconds).wait()
             return await promise
         finally:
-            self._forget(promise)
+            promise.leave()
 
     @overload
     def try_send(self, content: object, *, timeout: Timeout = None) -> Promise[None]: ...
@@ -127,8 +135,8 @@ class MessageHub:
         """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
-            if not self._exchange.try_submit(promise.message):
-                raise NoRoomError(str(promise.message.identifier))
+            if not self._exchange.submit(promise.delivery):
+                raise NoRoomError(str(promise.delivery.identifier))
         except BaseException:
             promise.cancel()
             raise
@@ -136,19 +144,21 @@ class MessageHub:
 
     async def send_one_way(self, content: object) -> None:
         """Send and want no answer. It waits for room only."""
-        place = self._exchange.submit(self._message(content))
-        if place is not None:
-            await place.wait()
+        await self._send(self._delivery(self._message(content), content))
+
+    async def _send(self, delivery: Delivery) -> None:
+        if not self._exchange.submit(delivery):
+            await self._exchange.wait_for_room(delivery).wait()
 
     def try_send_one_way(self, content: object) -> None:
         """Send now and want no answer, or raise `NoRoomError`."""
-        message = self._message(content)
-        if not self._exchange.try_submit(message):
-            raise NoRoomError(str(message.identifier))
+        delivery = self._delivery(self._message(content), content)
+        if not self._exchange.submit(delivery):
+            raise NoRoomError(str(delivery.identifier))
 
     async def broadcast(self, content: object) -> None:
         """Send to every actor that handles it, on every node, and want no answer."""
-        await self.send_one_way(self._message(content, Distribution.BROADCAST))
+        await self._send(self._delivery(self._message(content, Distribution.BROADCAST), content))
         await asyncio.sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
 
     @overload
@@ -181,7 +191,7 @@ class MessageHub:
         self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Any]:
         """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
-        expectation = Expectation.of(callback)
+        expectation = expectation_of(callback)
         if not (limit is None or limit >= 1):
             raise LocalError("limit", "at least 1", limit)
         message = self._message(content, Distribution.BROADCAST)
@@ -193,8 +203,9 @@ class MessageHub:
         async def start(gathering: Gathering) -> None:
             self._require_open()
             addressed = self._addressed(message, expectation, gathering.key)
-            self._expect(gathering, seconds)
-            self._exchange.submit(addressed, seconds)  # a broadcast never waits for room
+            delivery = self._delivery(addressed, content)
+            self._expect(gathering, delivery.since + seconds)
+            self._exchange.submit(delivery)  # a broadcast never waits for room
 
         return Stream(gathering, start, self._forget, limit)
 
@@ -211,44 +222,78 @@ class MessageHub:
         return content.clone(distribution=distribution)
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
-        self._require_open()
-        expectation = Expectation.of(callback)
+        # A payload, made a message in one go, is what nearly everyone sends.
+        if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
+            self._refuse()
+        expectation = expectation_of(callback)
+        kind = getattr(content.__class__, PAYLOAD_MARK, None)
+        if kind is None or kind.of is not content.__class__:
+            if isinstance(content, Message):
+                return self._promise_of_message(content, callback, expectation, timeout)
+            kind = payload_type(content.__class__)
+        identifier = kind.identifier
+        if identifier in expectation.readers:  # by the protocol's rule it would come straight back, unseen by any actor
+            raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
+        seconds, ttl_ticks = self._answer_time, self._answer_ticks
+        if timeout is not None:
+            seconds = self._seconds(timeout, 0)
+            ttl_ticks = _ticks(seconds)
+        if callback is None:  # who has the receipt waits no longer, but the message is to be handled
+            ttl_ticks = 0
+        write = kind.write
+        try:
+            body = write(content)
+        except Exception:
+            body = kind.serializer.encode(content)  # which says what is wrong
         key = next(self._keys)
-        if isinstance(content, Message):
-            if callback is None and content.distribution == Distribution.BROADCAST:
-                raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
-            seconds = self._seconds(timeout, content.ttl_ticks)
-            message = self._addressed(content, expectation, key)
+        message = Message(  # by position, which takes half the time
+            identifier.identity,
+            identifier.version,
+            identifier.partition,
+            (body,),
+            0,  # unicast
+            new_flow_id(),
+            ttl_ticks,
+            0,  # nothing is traced
+            0,  # no hops yet
+            b"",  # whoever handles it
+            b"",  # wherever
+            expectation.callback_point,
+            key,
+            self.identity,
+            self._node_identity,
+        )
+        clock = self._clock
+        now = clock()
+        deadline = now + seconds
+        is_value = kind.is_value
+        value = content if is_value is not None and is_value(content) else None
+        delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, None, value)
+        forget = self._leave_line if timeout is None else self._forget
+        promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, forget)
+        if timeout is None:
+            self._in_line[key] = promise
+            if not self._patient.is_watched:
+                self._patient.watch()
         else:
-            seconds, ttl_ticks = self._answer_time, self._answer_ticks
-            if timeout is not None:
-                seconds = self._seconds(timeout, 0)
-                ttl_ticks = _ticks(seconds)
-            if callback is None:  # who has the receipt waits no longer, but the message is to be handled
-                ttl_ticks = 0
-            message = self._request(content, expectation, key, ttl_ticks)
-        promise: Promise[Any] = Promise(key, expectation, message, seconds, self._loop, self._forget)
-        self._expect(promise, seconds)
+            self._expect(promise, deadline)
         return promise
 
-    def _request(self, content: object, expectation: Expectation, key: int, ttl_ticks: int) -> Message:
-        """Make the message of a request in one go, which is what nearly everyone sends."""
-        kind = payload_type(type(content))
-        identifier = kind.identifier
-        if identifier in expectation.kinds:  # by the protocol's rule it would come straight back, unseen by any actor
-            raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
-        return Message(
-            identity=identifier.identity,
-            version=identifier.version,
-            partition=identifier.partition,
-            bodies=(kind.serializer.encode(content),),
-            correlation_id=new_flow_id(),
-            ttl_ticks=ttl_ticks,
-            callback_point=expectation.callback_point,
-            callback_key=key,
-            callback_receiver_identity=self.identity,
-            callback_receiver_node_identity=self._node_identity,
-        )
+    def _promise_of_message(
+        self, content: Message, callback: Callback | None, expectation: Expectation, timeout: Timeout
+    ) -> Promise[Any]:
+        if callback is None and content.distribution == Distribution.BROADCAST:
+            raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
+        seconds = self._seconds(timeout, content.ttl_ticks)
+        key = next(self._keys)
+        delivery = delivery_of(self._addressed(content, expectation, key), self._clock())
+        deadline = delivery.since + seconds
+        promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, self._forget)
+        self._expect(promise, deadline)
+        return promise
+
+    def _delivery(self, message: Message, content: object) -> Delivery:
+        return msgspec.structs.replace(delivery_of(message, self._clock()), content=as_value(content))
 
     def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
         return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
@@ -264,56 +309,69 @@ class MessageHub:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def _expect(self, waiting: Promise[Any] | Gathering, seconds: float) -> None:
-        self._waiting[waiting.key] = waiting
-        if seconds != NO_DEADLINE:
-            waiting.tick = self._deadlines.add(self._exchange.clock() + seconds, waiting)
+    def _expect(self, waiting: Promise[Any] | Gathering, deadline: float) -> None:
+        self._others[waiting.key] = waiting
+        waiting.tick = self._deadlines.add(deadline, waiting)
 
-    def _forget(self, waiting: Promise[Any] | Gathering) -> None:
-        if self._waiting.pop(waiting.key, None) is not None:
+    def _forget(self, key: int, nothing: None) -> None:
+        """Expect no more of one of the others; as to leave the line, it does no harm to do it twice."""
+        waiting = self._others.pop(key, nothing)
+        if waiting is not None:
             self._deadlines.discard(waiting.tick, waiting)
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
         reply = delivery.message
-        waiting = self._waiting.get(reply.callback_key)
-        if waiting is None and reply.wire_format is WireFormat.FIRST:
-            waiting = self._by_flow(reply)
-        if waiting is None or reply.identifier not in waiting.expectation.kinds:
+        waiting = self._in_line.get(reply.callback_key) or self._among_others(delivery)
+        reader = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
+        if waiting is None or reader is None:
             self.unexpected += 1
-        elif not waiting.take(reply):
+        elif not waiting.take(reply, reader.read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
-        self._exchange.delivered(delivery, self.identity)
+        delivered = self._delivered
+        delivered(delivery, self.identity)
         return True
 
-    def _by_flow(self, reply: Message) -> Promise[Any] | Gathering | None:
-        """Find who waits by the flow: messages of the first format carry no key."""
-        return next(
-            (
-                one
-                for one in self._waiting.values()
-                if one.message.correlation_id == reply.correlation_id and reply.identifier in one.expectation.kinds
-            ),
-            None,
-        )
+    def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
+        """Take an answer that is a value, if it is just what the one with this key waits for."""
+        waiting = self._in_line.get(key) or self._others.get(key)
+        reader = None if waiting is None else waiting.expectation.readers.get(identifier)
+        if waiting is None or reader is None or reader.of is not value.__class__:
+            return False
+        return waiting.take(value, as_it_is)
+
+    def _among_others(self, delivery: Delivery) -> Promise[Any] | Gathering | None:
+        """Find who waits otherwise than most: for a time of its own, or by the flow, as the first format has no key."""
+        reply = delivery.message
+        waiting = self._others.get(reply.callback_key)
+        if waiting is None and reply.wire_format is WireFormat.FIRST:
+            flow = (one for one in self._all_waiting() if one.message.correlation_id == reply.correlation_id)
+            return next((one for one in flow if delivery.identifier in one.expectation.readers), None)
+        return waiting
+
+    def _all_waiting(self) -> Iterator[Promise[Any] | Gathering]:
+        return itertools.chain(self._in_line.values(), self._others.values())
 
     # -- ending ------------------------------------------------------------------------------------------------------
 
     def _require_open(self) -> None:
+        if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
-        if get_ident() != self._thread or not self._loop.is_running():
-            advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
-            raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
+        advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
+        raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
 
     def close(self, error: HoplineError) -> int:
         """Fail whatever is still waited for, and tell how much that was."""
         self._is_open = False
-        left = list(self._waiting.values())
+        left = list(self._all_waiting())
         for waiting in left:
-            self._forget(waiting)
             waiting.fail(type(error)(*error.args))  # each raises its own: a traceback grows with every raise
+        self._patient.close()
         return len(left)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from hopline.client.expectation import Expectation
+from hopline.client.expectation import Expectation, Read
 from hopline.message import ActorError, HoplineError, Message, PayloadError
 
 Answer = TypeVar("Answer")
@@ -23,22 +23,22 @@ class Gathering:
     __slots__ = ("_forget", "_wake", "arrived", "expectation", "is_over", "key", "message", "tick")
 
     def __init__(
-        self, key: int, expectation: Expectation, message: Message, forget: Callable[[Gathering], None]
+        self, key: int, expectation: Expectation, message: Message, forget: Callable[[int, None], object]
     ) -> None:
         self._forget = forget
         self.key = key
         self.expectation = expectation
         self.message = message
         self.tick = 0
-        self.arrived: deque[Message | HoplineError] = deque()
+        self.arrived: deque[tuple[object, Read] | HoplineError] = deque()
         self.is_over = False
         self._wake: asyncio.Future[None] | None = None
 
-    def take(self, reply: Message) -> bool:
+    def take(self, reply: object, read: Read) -> bool:
         """Keep an answer for the reader, unless too many wait already."""
         if len(self.arrived) >= STREAM_CAPACITY:
             return False
-        self.arrived.append(reply)
+        self.arrived.append((reply, read))
         self._wake_reader()
         return True
 
@@ -50,14 +50,14 @@ class Gathering:
     def expire(self) -> None:
         """End the stream: its time is over."""
         self.is_over = True
-        self._forget(self)
+        self._forget(self.key, None)
         self._wake_reader()
 
     def _wake_reader(self) -> None:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def next(self) -> Message | HoplineError | None:
+    async def next(self) -> tuple[object, Read] | HoplineError | None:
         """Wait for what comes next; None at the end."""
         while not self.arrived:
             if self.is_over:
@@ -79,7 +79,7 @@ class Stream(Generic[Answer]):
         self,
         gathering: Gathering,
         start: Callable[[Gathering], Awaitable[None]],
-        forget: Callable[[Gathering], None],
+        forget: Callable[[int, None], object],
         limit: int | None,
     ) -> None:
         self.errors: list[ActorError | PayloadError] = []
@@ -105,12 +105,15 @@ class Stream(Generic[Answer]):
                 self.close()
                 raise
         while self._left:
-            reply = await self._gathering.next()
-            if reply is None:
+            arrived = await self._gathering.next()
+            if arrived is None:
                 break
             self._left -= 1
             try:
-                answer: Answer = self._gathering.expectation.read(reply)
+                if isinstance(arrived, HoplineError):
+                    raise arrived
+                reply, read = arrived
+                answer: Answer = read(reply)
                 return answer
             except (ActorError, PayloadError) as error:
                 if len(self.errors) < ERRORS_KEPT:
@@ -124,7 +127,7 @@ class Stream(Generic[Answer]):
     def close(self) -> None:
         """Take no more answers."""
         self._left = 0
-        self._forget(self._gathering)
+        self._forget(self._gathering.key, None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -135,4 +138,4 @@ class Stream(Generic[Answer]):
         self.close()
 
     def __del__(self) -> None:
-        self._forget(self._gathering)
+        self._forget(self._gathering.key, None)

@@ -75,7 +75,6 @@ CONTROL = frozenset(
     }
 )
 _HEALTH_PERIOD = 0.25  # seconds between looks who is dead
-_SCHEME = "tcp://"
 
 
 class Routes(Protocol):
@@ -119,6 +118,10 @@ class Network(Rendezvous, HealthFeed, Protocol):
 
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that is gone."""
+        ...
+
+    def is_address(self, uri: str) -> bool:
+        """Tell whether a node can be at an address, by its looks."""
         ...
 
     def resolve(self, uri: str) -> str:
@@ -383,7 +386,8 @@ class Membership:
             self._confirm(domain, _routes_of(content), lives_here=True)
             return
         interval = from_timespan(content.health.heart_beat_interval).total_seconds()
-        if not (node and uri.startswith(_SCHEME) and content.health.uri.startswith(_SCHEME) and interval > 0):
+        is_address = self._network.is_address
+        if not (node and is_address(uri) and is_address(content.health.uri) and interval > 0):
             self._refuse("malformed")
             return
         if node not in self.health and len(self.health) >= self._settings.known_nodes:
@@ -453,7 +457,13 @@ class Membership:
 
     def _answer(self, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
         """Answer the one who asked, and nobody else: a broadcast answer would reach all for the sake of one."""
-        if node == self.me.identity or not (node and uri.startswith(_SCHEME)):
+        if node == self.me.identity:
+            return
+        if not (node and self._network.is_address(uri)):
+            self._refuse("malformed")
+            return
+        if self._routes.uri_of(node) not in (None, uri):  # to answer there would take the link from its owner
+            self._refuse("wrong address")
             return
         domain = request.domain
         content = self._registration(route for route in routes if domain in self._domains_of(route))

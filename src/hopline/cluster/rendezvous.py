@@ -17,13 +17,16 @@ _URIS = ("broadcast_uri", "unicast_uri", "partner_broadcast_uri")
 class RendezvousAddress(msgspec.Struct, frozen=True):
     """Where one server is found, as nodes and partners must be able to reach it. It is the payload of its lease."""
 
-    broadcast_uri: str
-    unicast_uri: str
-    partner_broadcast_uri: str = ""
+    broadcast_uri: str  # where it publishes
+    unicast_uri: str  # where it takes messages
+    partner_broadcast_uri: str = ""  # where it publishes for partner networks
 
     def __post_init__(self) -> None:
         if not (self.broadcast_uri and self.unicast_uri):  # nodes of the reference fail on a leader without
             raise LocalError("rendezvous", "a broadcast and a unicast URI", self)
+
+    def __str__(self) -> str:
+        return self.broadcast_uri
 
     def content(self) -> service_pb2.RendezvousNode:
         """Write it into a message."""

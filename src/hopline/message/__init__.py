@@ -31,7 +31,16 @@ from hopline.message.message import (
     TraceOptions,
     ticks,
 )
-from hopline.message.payload import Payload, PayloadType, from_message, payload, payload_type, to_message
+from hopline.message.payload import (
+    PAYLOAD_MARK,
+    Payload,
+    PayloadType,
+    as_value,
+    from_message,
+    payload,
+    payload_type,
+    to_message,
+)
 from hopline.message.receivers import (
     ReceiverKind,
     new_actor_identity,
@@ -39,7 +48,7 @@ from hopline.message.receivers import (
     new_node_identity,
     receiver_kind,
 )
-from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
+from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer, reader_of
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
@@ -50,6 +59,7 @@ __all__ = [
     "MAX_VERSION",
     "MSGPACK",
     "NO_FLOW",
+    "PAYLOAD_MARK",
     "PROTOBUF",
     "RAW",
     "RECEIPT",
@@ -75,6 +85,7 @@ __all__ = [
     "TraceOptions",
     "Version",
     "WireFormat",
+    "as_value",
     "from_message",
     "new_actor_identity",
     "new_flow_id",
@@ -82,6 +93,7 @@ __all__ = [
     "new_node_identity",
     "payload",
     "payload_type",
+    "reader_of",
     "receiver_kind",
     "ticks",
     "to_message",

@@ -11,7 +11,7 @@ PriceOrder(sku=4711)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -21,12 +21,13 @@ from hopline.message.errors import LocalError
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.message import Distribution, Message
-from hopline.message.serializers import MSGPACK, Serializer
+from hopline.message.serializers import MSGPACK, Serializer, reader_of, writer_of
+from hopline.message.values import value_check
 
 Kind = TypeVar("Kind", bound=type)
 Content = TypeVar("Content")
 
-_MARK = "__hopline_payload__"
+PAYLOAD_MARK = "__hopline_payload__"  # where a class keeps its `PayloadType`
 
 
 class PayloadType(msgspec.Struct, frozen=True):
@@ -35,6 +36,10 @@ class PayloadType(msgspec.Struct, frozen=True):
     identifier: MessageIdentifier
     serializer: Serializer
     of: type  # the class that says it, for what is derived from it does not
+    read: Callable[[bytes], Any]  # makes an instance of a body
+    write: Callable[[Any], bytes]  # makes a body of an instance; if it fails, the serializer says why
+    is_value: Callable[[Any], bool] | None  # tells which instances can be handed over as they are; None: none can
+    is_plain: bool  # neither something to wait for nor something that gives others
 
 
 @overload
@@ -73,7 +78,11 @@ def payload(
     identifier = MessageIdentifier(name, version, partition)
 
     def mark(cls: Kind) -> Kind:
-        setattr(cls, _MARK, PayloadType(identifier, serializer, cls))
+        is_plain = not issubclass(cls, (Awaitable, Iterator, AsyncIterator))
+        read: Callable[[bytes], Any] = reader_of(serializer, cls)
+        write = writer_of(serializer)
+        is_value = value_check(cls) if serializer is MSGPACK else None
+        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, read, write, is_value, is_plain))
         return cls
 
     return mark
@@ -91,7 +100,7 @@ def payload_type(cls: type) -> PayloadType:
 
     A class speaks for itself only: what is derived from a payload is another kind, and needs a name of its own.
     """
-    found: PayloadType | None = getattr(cls, _MARK, None)
+    found: PayloadType | None = getattr(cls, PAYLOAD_MARK, None)
     if found is not None and found.of is cls:
         return found
     if issubclass(cls, type):
@@ -99,6 +108,14 @@ def payload_type(cls: type) -> PayloadType:
     if cls is Payload or not issubclass(cls, Payload):
         raise LocalError("payload", "a class derived from Payload, or with the decorator @payload", cls)
     return payload_type(payload(cls.__name__)(cls))
+
+
+def as_value(content: object) -> object | None:
+    """Give a payload that can be handed over as it is, and None for any other."""
+    kind: PayloadType | None = getattr(content.__class__, PAYLOAD_MARK, None)
+    if kind is None or kind.of is not content.__class__ or kind.is_value is None:
+        return None
+    return content if kind.is_value(content) else None
 
 
 def to_message(
@@ -128,4 +145,5 @@ def to_message(
 
 def from_message(message: Message, cls: type[Content]) -> Content:
     """Read the payload of a message, or raise `PayloadError` when the body is not of that kind."""
-    return payload_type(cls).serializer.decode(message.body, cls)
+    read: Content = payload_type(cls).read(message.body)
+    return read

@@ -24,25 +24,43 @@ class Serializer(Protocol):
         ...
 
 
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
 class _MsgspecSerializer:
     """A format of msgspec: structs, dataclasses, typed dicts and plain types, checked against the type in reading."""
 
-    def __init__(self, name: str, encode: Callable[[Any], bytes], decode: Any) -> None:
+    def __init__(self, name: str, codec: Any) -> None:
         self.name = name
-        self._encode = encode
-        self._decode = decode
+        self.write: Callable[[Any], bytes] = codec.Encoder().encode  # raises msgspec's own errors
+        self._decode = codec.decode
+        self._decoder = codec.Decoder
 
     def encode(self, payload: Any) -> bytes:
         try:
-            return self._encode(payload)
+            return self.write(payload)
         except (TypeError, ValueError, OverflowError) as error:
             raise LocalError("payload", f"something that {self.name} can hold ({error})", payload) from None
 
     def decode(self, body: bytes, kind: type[Payload]) -> Payload:
         try:
             read: Payload = self._decode(body, type=kind)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise PayloadError(kind, str(error), body) from None
+        return read
+
+    def reader(self, kind: type[Payload]) -> Callable[[bytes], Payload]:
+        decode: Callable[[bytes], Payload] | None = None
+
+        def read(body: bytes) -> Payload:
+            nonlocal decode
+            if decode is None:  # not before the first body: the annotations may name what is defined later
+                decode = self._decoder(kind).decode
+            try:
+                return decode(body)
+            except _UNREADABLE as error:
+                raise PayloadError(kind, str(error), body) from None
+
         return read
 
 
@@ -80,7 +98,19 @@ class _RawSerializer:
         return kind(body)  # type: ignore[call-arg]
 
 
-MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.decode)
-JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json.Encoder().encode, msgspec.json.decode)
+def reader_of(serializer: Serializer, kind: type[Payload]) -> Callable[[bytes], Payload]:
+    """Give what reads many payloads of one kind: it does what `decode` does, but finds out only once how."""
+    if isinstance(serializer, _MsgspecSerializer):
+        return serializer.reader(kind)
+    return lambda body: serializer.decode(body, kind)
+
+
+def writer_of(serializer: Serializer) -> Callable[[Any], bytes]:
+    """Give the shortest way to write a payload. Where it fails, `encode` says what is wrong."""
+    return serializer.write if isinstance(serializer, _MsgspecSerializer) else serializer.encode
+
+
+MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack)
+JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json)
 PROTOBUF: Serializer = _ProtobufSerializer()
 RAW: Serializer = _RawSerializer()

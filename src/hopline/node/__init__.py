@@ -5,15 +5,20 @@ from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.node import Node, StopReport
 from hopline.node.rendezvous import PartnerNetwork, RendezvousServer, RendezvousSettings
+from hopline.node.report import ActorReport, LinkReport, NetworkReport, NodeReport
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 
 __all__ = [
+    "ActorReport",
     "Context",
     "Link",
+    "LinkReport",
     "Network",
+    "NetworkReport",
     "Node",
+    "NodeReport",
     "NodeSettings",
     "PartnerNetwork",
     "RendezvousServer",

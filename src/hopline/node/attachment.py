@@ -11,8 +11,10 @@ from random import Random
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping
 from hopline.cluster.service import PING
 from hopline.message import LocalError, Message, PeerGoneError, WireFormat
+from hopline.node.embedded import EmbeddedRendezvous
 from hopline.node.links import Link
 from hopline.node.network import Network
+from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.router import Router
 from hopline.node.transport import ZmqTransport
 from hopline.node.uplink import Uplink
@@ -45,8 +47,12 @@ class Attachment:
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._joined = asyncio.Event()
         self.pings = 0
+        self._refused: Counter[str] = Counter()  # messages of other nodes, by reason
+        self._goodbyes = 0
         self._router: Router
         self.membership: Membership
+        self._is_attached = False
+        self._embedded = EmbeddedRendezvous(network, lambda: self.is_joined) if network.embedded else None
         self._open()
 
     # -- sockets -------------------------------------------------------------------------------------------------------
@@ -81,6 +87,8 @@ class Attachment:
         for server in servers:
             for uri in (server.broadcast_uri, server.unicast_uri):
                 self._resolved[uri] = await self._transport.resolve(uri)
+        if self._embedded is not None and not self._is_closing:
+            await self._embedded.start()
         if self._is_closing:  # the node was stopped meanwhile
             return
         self._router = router
@@ -94,6 +102,7 @@ class Attachment:
             clock=self._clock,
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
+        self._is_attached = True
         self.membership.announce(router.advertised())
         router.on_added = self.membership.announce
         router.on_removed = self.membership.withdraw
@@ -158,6 +167,7 @@ class Attachment:
         try:
             message = decode(frames, limits=self._network.limits)
         except RemoteError as error:
+            self._refused[error.reason] += 1
             self._router.refuse(None, str(error))
             return
         identity = message.identity
@@ -170,6 +180,7 @@ class Attachment:
         try:
             self._network.security.check(message)
         except SecurityError as error:
+            self._refused[error.reason] += 1
             self._router.refuse(message, str(error))
             return
         if message.routing:
@@ -225,6 +236,14 @@ class Attachment:
         self._formats.pop(node, None)
         self._take_back(node, self._backend.disconnect(node))
 
+    def is_address(self, uri: str) -> bool:
+        """Tell whether a node can be at an address: libzmq takes it, and takes it for one place."""
+        try:
+            address = parse(uri)
+        except LocalError:
+            return False
+        return address.is_one_place and str(address) == uri
+
     def resolve(self, uri: str) -> str:
         """Give an address of a server with its name looked up, as of when the node started."""
         return self._resolved.get(uri, uri)
@@ -249,7 +268,7 @@ class Attachment:
 
     def withdraw_actors(self) -> None:
         """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
-        if self._timer is None:  # it never joined
+        if not self._is_attached:
             return
         self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
         self.membership.tick()
@@ -266,15 +285,49 @@ class Attachment:
                 timer.cancel()
         linger = self._network.goodbye_time
         self._backend.close(linger)
-        if self._timer is not None:  # else it never joined
+        if self._is_attached:
+            said = self.membership.traffic.published
             self.membership.leave()
+            self._goodbyes = self.membership.traffic.published - said
         self._frontend.close()
         self._uplink.close(linger)
         self._heartbeats.close()
         self._health.close()
         self._transport.close()
 
+    async def gone(self) -> None:
+        """Stop the server, if this node has it, once it relayed the goodbye."""
+        if self._embedded is not None:
+            await self._embedded.stop(self._goodbyes)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
     @property
-    def refused(self) -> Counter[str]:
-        """What was refused of what others said of routes, by reason."""
-        return self.membership.traffic.refused
+    def is_joined(self) -> bool:
+        """Tell whether a rendezvous server that leads is heard."""
+        return self._is_attached and self.membership.following.is_joined
+
+    @property
+    def is_serving(self) -> bool:
+        """Tell whether this node is the rendezvous too."""
+        return self._embedded is not None and self._embedded.is_serving
+
+    def report(self) -> NetworkReport:
+        """Tell of this node's part in the network."""
+        membership = self.membership
+        traffic, following = membership.traffic, membership.following
+        return NetworkReport(
+            rendezvous=following.server.broadcast_uri,
+            is_joined=following.is_joined,
+            rendezvous_changes=following.changes,
+            peers=len(membership.health),
+            published=traffic.published,
+            told=traffic.told,
+            heard=traffic.heard,
+            refused_routes=dict(traffic.refused),
+            refused_messages={str(reason): count for reason, count in self._refused.items()},
+            links=tuple(
+                LinkReport(node=link.node, uri=link.uri, waiting=link.waiting, is_silent=link.is_silent)
+                for link in self._backend.links
+            ),
+        )

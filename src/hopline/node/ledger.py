@@ -19,10 +19,11 @@ class Ledger:
 
     def __init__(self, clock: Callable[[], float], on_outcome: Callable[[Settled], None] | None) -> None:
         self.submitted = self.received = self.copied = self.returned = 0
+        self.delivered_count = 0
         self.handled_count = self.handler_errors = 0
         self._clock = clock
         self._on_outcome = on_outcome
-        self._delivered = 0
+        self.is_watched = on_outcome is not None  # somebody wants to see every message
         self._others: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._second = 0
         self._logged = self._unlogged = 0
@@ -30,11 +31,11 @@ class Ledger:
     @property
     def outcomes(self) -> dict[Outcome, int]:
         """How many messages ended in which way."""
-        return self._others | {Outcome.DELIVERED: self._delivered}
+        return self._others | {Outcome.DELIVERED: self.delivered_count}
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a delivery was put before its receiver."""
-        self._delivered += 1
+        self.delivered_count += 1
         if self._on_outcome is not None:
             self._tell_hook(self._on_outcome, delivery, Outcome.DELIVERED, receiver=receiver)
 

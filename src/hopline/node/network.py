@@ -9,13 +9,14 @@ import msgspec
 from hopline.cluster import ClusterSettings, RendezvousAddress
 from hopline.message import LocalError, WireFormat
 from hopline.node.transport import Transport
-from hopline.security import NoSecurity, Security
+from hopline.security import DomainSecurity, NoSecurity, Security
 from hopline.transport import Curve, SocketSettings, parse
 from hopline.wire import DEFAULT_LIMITS, Limits
 
 UNICAST_STEP = 10  # by convention a rendezvous server takes messages so many ports above where it publishes
 PARTNER_STEP = 110  # and publishes for partner networks here
 ANYWHERE_HERE = "tcp://127.0.0.1:0"
+DEFAULT_RENDEZVOUS = "tcp://127.0.0.1:8001"
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,13 +27,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     the network around is trusted.
     """
 
-    rendezvous: Sequence[str | RendezvousAddress]
+    rendezvous: Sequence[str | RendezvousAddress] = (DEFAULT_RENDEZVOUS,)  # the servers, by where they publish
+    embedded: bool = False  # for development: serve as the rendezvous, as long as nobody else does
     address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
     heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
     advertise: str | None = None  # the host name or address that others know this machine by
     wire_format: WireFormat = WireFormat.V5  # of what is sent; peers that speak another one are answered in kind
     security: Security = msgspec.field(default_factory=NoSecurity)
-    open_without_keys: bool = False
+    open_without_keys: bool = False  # reachable from other machines without keys: everybody around is trusted
     join_time: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
     goodbye_time: float = 1.0  # how long stopping lets the last messages leave
     cluster: ClusterSettings = msgspec.field(default_factory=ClusterSettings)
@@ -44,7 +46,13 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if isinstance(self.rendezvous, str):
             raise LocalError("rendezvous", "a list of servers", self.rendezvous)
-        refuse_open_door(self.address, self.security, self.curve, is_open=self.open_without_keys)
+        if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
+            expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
+            raise LocalError("rendezvous", expected, list(self.rendezvous))
+        for field in ("address", "heartbeat_address"):
+            address = getattr(self, field)
+            if address is not None:
+                refuse_open_door(address, self.security, self.curve, is_open=self.open_without_keys, field=field)
 
     @property
     def servers(self) -> list[RendezvousAddress]:
@@ -62,12 +70,20 @@ def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
     )
 
 
-def refuse_open_door(address: str, security: Security, curve: Curve | None, *, is_open: bool) -> None:
+def refuse_open_door(
+    address: str, security: Security, curve: Curve | None, *, is_open: bool, field: str = "address"
+) -> None:
     """Refuse to listen where others can reach it when nothing tells friend from foe."""
-    has_keys = not isinstance(security, NoSecurity) or curve is not None
-    if not (is_open or has_keys or parse(address).is_loopback):
+    if not (is_open or curve is not None or _has_keys(security) or parse(address, field).is_loopback):
         raise LocalError(
-            "address",
+            field,
             "a loopback address, or keys, or open_without_keys = true if everybody around is trusted",
             address,
         )
+
+
+def _has_keys(security: Security) -> bool:
+    """Tell whether anything is signed: domains that are all unsigned keep nobody out."""
+    if isinstance(security, DomainSecurity):
+        return any(domain.unsigned is not True for domain in security.definitions)
+    return not isinstance(security, NoSecurity)

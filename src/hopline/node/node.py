@@ -18,14 +18,16 @@ from hopline.cluster import Membership
 from hopline.message import LocalError, Message, NotRunningError, new_node_identity
 from hopline.node.attachment import Attachment
 from hopline.node.context import Context, NodeServices
+from hopline.node.introspection import Introspection
 from hopline.node.ledger import Ledger
 from hopline.node.links import Connect
 from hopline.node.network import Network
+from hopline.node.report import ActorReport, NodeReport, software
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 from hopline.node.telemetry import telemetry_for
-from hopline.routing import Settled, Tables
+from hopline.routing import KnownNode, Settled, Tables
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -85,7 +87,10 @@ class _Running:
             telemetry=telemetry,
             hub=self.hub,
         )
+        self.clock = clock
+        self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}
+        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which are nobody's business
         self.leaving: list[ActorHost] = []  # of actors that were removed and still do something
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
@@ -103,13 +108,17 @@ class _Running:
         return hub
 
     def is_idle(self) -> bool:
-        return not self.router.waiting and all(host.is_idle() for host in (*self.hosts.values(), *self.leaving))
+        return not self.router.waiting and all(host.is_idle() for host in self.all_hosts)
+
+    @property
+    def all_hosts(self) -> tuple[ActorHost, ...]:
+        return (*self.hosts.values(), *self.leaving, *self.built_in)
 
     async def idle(self) -> None:
         """Wait until nothing waits or runs anywhere; what one actor does may give work to another."""
         while not self.is_idle():
             await self.router.nothing_waits()
-            for host in (*self.hosts.values(), *self.leaving):
+            for host in self.all_hosts:
                 await host.idle()
 
 
@@ -168,6 +177,7 @@ class Node:
                 self._host(actor)
             if running.attachment is not None:
                 self.uri = running.attachment.uri
+                self._host_built_in(running)
                 try:
                     await running.attachment.attach(running.router)
                 except BaseException:
@@ -213,6 +223,7 @@ class Node:
         finally:
             if running.attachment is not None:
                 running.attachment.close()
+                await running.attachment.gone()
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
             self._final_stats = self._count(running)
@@ -228,7 +239,7 @@ class Node:
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
         failed = running.router.fail_what_waits()
-        hosts = [*running.hosts.values(), *running.leaving]
+        hosts = running.all_hosts
         for host in hosts:
             left = host.close()
             failed += len(left)
@@ -311,6 +322,14 @@ class Node:
         running.hosts[actor.identity] = host
         running.router.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
 
+    def _host_built_in(self, running: _Running) -> None:
+        """Let other nodes ask this one how it is."""
+        actor = Introspection(running.tables, self.report)
+        handlers = handler_map(actor)
+        host = ActorHost(actor, handlers, running.services)
+        running.built_in.append(host)
+        running.router.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
+
     async def remove(self, actor: Actor, drain_time: float | None = None) -> None:
         """Take an actor away. No message is put before it any more; what waited goes to others who handle it, or fails.
 
@@ -344,6 +363,45 @@ class Node:
             return self._final_stats
         return self._count(self._require_running())
 
+    def report(self) -> NodeReport:
+        """Tell everything of this node at this moment: its stats, its actors, its part in the network."""
+        running = self._require_running()
+        return NodeReport(
+            node=self.identity,
+            uri=self.uri,
+            software=software(),
+            uptime=running.clock() - running.started_at,
+            stats=self._count(running),
+            actors=tuple(
+                ActorReport(
+                    identity=host.identity,
+                    name=host.name,
+                    handles=tuple(handler_map(host.actor)),
+                    waiting=host.waiting,
+                    running=host.running,
+                )
+                for host in running.hosts.values()
+            ),
+            network=running.attachment.report() if running.attachment is not None else None,
+        )
+
+    @property
+    def known_nodes(self) -> list[KnownNode]:
+        """The other nodes that this one knows, with what lives there."""
+        return self._require_running().tables.external.known()
+
+    @property
+    def is_joined(self) -> bool:
+        """Tell whether a rendezvous server is heard; a node without a network has none."""
+        attachment = self._require_running().attachment
+        return attachment is not None and attachment.is_joined
+
+    @property
+    def is_serving(self) -> bool:
+        """Tell whether this node is the rendezvous of others too, because its network is embedded."""
+        attachment = self._require_running().attachment
+        return attachment is not None and attachment.is_serving
+
     def _count(self, running: _Running) -> Stats:
         ledger = running.router.ledger
         return Stats(
@@ -352,7 +410,7 @@ class Node:
             copied=ledger.copied,
             returned=ledger.returned,
             outcomes=ledger.outcomes,
-            waiting=running.router.waiting + sum(host.waiting for host in running.hosts.values()),
+            waiting=running.router.waiting + sum(host.waiting for host in (*running.hosts.values(), *running.built_in)),
             handled=ledger.handled_count,
             handler_errors=ledger.handler_errors,
             unexpected=sum(hub.unexpected for hub in running.hubs),

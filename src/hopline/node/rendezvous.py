@@ -36,7 +36,7 @@ from hopline.cluster import (
     to_message,
 )
 from hopline.message import LocalError, PayloadError
-from hopline.node.network import PARTNER_STEP, UNICAST_STEP, refuse_open_door
+from hopline.node.network import DEFAULT_RENDEZVOUS, PARTNER_STEP, UNICAST_STEP, refuse_open_door
 from hopline.node.transport import Sender, Subscriber, Transport, ZmqTransport
 from hopline.security import NoSecurity
 from hopline.transport import Curve, SocketSettings, advertised, parse
@@ -44,44 +44,45 @@ from hopline.wire import RemoteError, decode, encode
 
 log = logging.getLogger("hopline.rendezvous")
 
-DEFAULT_ADDRESS = "tcp://127.0.0.1:8001"
 TICKS_PER_SECOND = 10_000_000
 _NET_EPOCH = 621_355_968_000_000_000  # 1970 in ticks of .NET
 _LONGEST_NAP = 0.5
 _KEPT = 10_000
+_LAST_WORDS = 0.25  # seconds that what was published last may take to leave
 
 
 class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """Another network whose routes are let in: where its servers publish for partners, and which domains concern us."""
 
-    network_id: str
-    cluster: Sequence[str]
-    allowed_domains: Sequence[str] = ("*",)
+    network_id: str  # what it is called here
+    cluster: Sequence[str]  # where its servers publish for partners
+    allowed_domains: Sequence[str] = ("*",)  # whose routes are let in; * is all
     silence: float = 15.0  # seconds without a sign of life, before another of its servers is listened to
 
 
 class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server listens and publishes, and with whom it shares the leadership."""
 
-    address: str = DEFAULT_ADDRESS  # where it publishes
+    address: str = DEFAULT_RENDEZVOUS  # where it publishes
     unicast_address: str | None = None  # where nodes send to; by default ten ports above
     partner_address: str | None = None  # where it publishes for partner networks; by default 110 ports above
     advertise: str | None = None  # the host name or address that nodes know this machine by
     synod_address: str | None = None  # which of the members this server is
     synod: Sequence[str] = ()  # the addresses at which the servers talk to each other, this one's included
-    open_without_keys: bool = False
+    open_without_keys: bool = False  # reachable from other machines without encryption: everybody around is trusted
     relay: RelaySettings = msgspec.field(default_factory=RelaySettings)
     lease: LeaseSettings = msgspec.field(default_factory=LeaseSettings)
     synod_health: SynodSettings = msgspec.field(default_factory=SynodSettings)
-    partners: Sequence[PartnerNetwork] = ()
+    partners: Sequence[PartnerNetwork] = ()  # other networks whose routes are let in
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     curve: Curve | None = None
     transport: Transport | None = None  # what carries it all; libzmq, unless another is given
 
     def __post_init__(self) -> None:
-        for address in (self.address, self.unicast_address, self.partner_address, self.synod_address):
+        for field in ("address", "unicast_address", "partner_address", "synod_address"):
+            address = getattr(self, field)
             if address is not None:
-                refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys)
+                refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys, field=field)
         if self.synod and self.synod_address not in self.synod:
             raise LocalError("synod_address", "one of the members in synod", self.synod_address)
 
@@ -134,6 +135,11 @@ class RendezvousServer:
         await self.stop()
 
     @property
+    def is_running(self) -> bool:
+        """Tell whether the server was started and not stopped."""
+        return self._running is not None
+
+    @property
     def _now_running(self) -> _Running:
         if self._running is None:
             raise LocalError(
@@ -160,6 +166,11 @@ class RendezvousServer:
     def statistics(self) -> RelayStatistics:
         """What became of everything that nodes sent."""
         return self._now_running.relay.statistics
+
+    @property
+    def held(self) -> int:
+        """How many messages wait for a leader."""
+        return self._now_running.relay.held
 
 
 class _Running:
@@ -189,9 +200,9 @@ class _Running:
         self._closing.append(transport.close)
         self._broadcast, broadcast_uri = self._publisher(settings.address, "address")
         self._partner_broadcast, partner_uri = self._publisher(
-            settings.partner_address or _above(broadcast_uri, PARTNER_STEP), "partner_address"
+            settings.partner_address or _above(settings.address, broadcast_uri, PARTNER_STEP), "partner_address"
         )
-        unicast_address = settings.unicast_address or _above(settings.address, UNICAST_STEP)
+        unicast_address = settings.unicast_address or _above(settings.address, broadcast_uri, UNICAST_STEP)
         unicast = transport.listener(unicast_address, "unicast_address")
         self._closing.append(unicast.close)
         self.address = RendezvousAddress(
@@ -206,7 +217,7 @@ class _Running:
 
     def _publisher(self, address: str, field: str) -> tuple[Sender, str]:
         publisher, uri = self._transport.publisher(address, field, _KEPT)
-        self._closing.append(publisher.close)
+        self._closing.append(lambda: publisher.close(_LAST_WORDS))
         return publisher, uri
 
     def _open_synod(self, settings: RendezvousSettings) -> None:
@@ -339,7 +350,7 @@ class _PartnerListener:
             self.uri = listen.uri
 
 
-def _above(uri: str, step: int) -> str:
-    """Give the address so many ports above; of any port, it is any other."""
-    address = parse(uri)
-    return f"tcp://{address.host}:{address.first_port + step if address.first_port else 0}"
+def _above(asked: str, bound: str, step: int) -> str:
+    """Give the address so many ports above the one that a socket got; if that could be any, it is any other."""
+    address = parse(bound)
+    return f"tcp://{address.host}:{address.first_port + step if parse(asked).first_port else 0}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from hopline.actors import exception_result, flow_log, receipt
 from hopline.client import Deadlines
 from hopline.message import (
@@ -27,17 +29,19 @@ from hopline.node.telemetry import Telemetry
 from hopline.node.waiting import Destination, Place, WaitingRoom, destination
 from hopline.routing import (
     NO_DEADLINE,
-    TICKS_PER_SECOND,
     Decision,
     Delivery,
     ExternalTable,
+    HubPort,
     NodeRemoval,
     Outcome,
     Port,
     Route,
     Tables,
     decide,
+    delivery_of,
     remaining_ticks,
+    sole_receiver,
 )
 
 log = flow_log("hopline.router")
@@ -75,10 +79,14 @@ class Router:
         self._discover = discover
         self._telemetry = telemetry
         self._ports: dict[bytes, Port] = {}
+        self._hubs: dict[bytes, HubPort] = {}
         self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
+        self._queues = self._waiting_room.queues
         self._watched_links: dict[bytes, asyncio.Task[None]] = {}
+        self._is_watched = ledger.is_watched or telemetry is not None
+        self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
         self._change: asyncio.Future[None] | None = None  # what waits has become less
         # What a network is told of: routes to this node that others may know, when they come and when they go.
@@ -92,9 +100,9 @@ class Router:
 
     # -- what lives where ----------------------------------------------------------------------------------------------
 
-    def add_hub(self, port: Port, *, keep_local: bool = False) -> None:
+    def add_hub(self, port: HubPort, *, keep_local: bool = False) -> None:
         """Let a hub take messages."""
-        self._ports[port.identity] = port
+        self._ports[port.identity] = self._hubs[port.identity] = port
         self._tables.internal.add_hub(port.identity, keep_local=keep_local)
         self._look_again(port.identity)
         if self.on_added is not None and not keep_local:
@@ -131,6 +139,7 @@ class Router:
 
     def _forget_receiver(self, receiver: bytes) -> list[Route]:
         self._ports.pop(receiver, None)
+        self._hubs.pop(receiver, None)
         self._tables.balance.forget(receiver)
         return self._tables.internal.remove(receiver)
 
@@ -195,30 +204,55 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def try_submit(self, message: Message) -> bool:
-        """Take a message from a hub or actor of this node, unless its receiver has no room now."""
-        return self._submit(message, may_wait=False)[1]
-
-    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
-        """Take a message from a hub or actor of this node. One that finds no room gets a place to wait at."""
-        delivery, is_taken = self._submit(message, may_wait=True)
-        if is_taken:
-            return None
-        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
-        return self._waiting_room.add(self._destination(message), delivery, until, _NOBODY, submitted=True)
-
-    def _submit(self, message: Message, *, may_wait: bool) -> tuple[Delivery, bool]:
-        span = None if self._telemetry is None else self._telemetry.producing(message)
-        now, ttl_ticks = self.clock(), message.ttl_ticks
-        deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-        delivery = Delivery(message, now, deadline, None if span is None else span.origin)
-        must_wait = self._waiting_room.queues and self._must_wait(message)
-        is_taken = not must_wait and self._route(delivery)
+    def submit(self, delivery: Delivery) -> bool:
+        """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
+        # Requests and answers all pass here, hence in one go what nearly all of them need.
+        message, span = delivery.message, None
+        if self._telemetry is not None:
+            span = self._telemetry.producing(message)
+            delivery = msgspec.structs.replace(delivery, origin=span.origin)
+        if self._queues and self._must_wait(message):
+            return False
+        receiver = sole_receiver(message, delivery.identifier, self._tables)
+        if receiver is None:
+            is_taken = self._route(delivery)
+        else:
+            port = self._ports[receiver]
+            if message.callback_point is self._known_without_receipt:
+                is_taken = port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
+            else:
+                is_taken = self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
         if is_taken:
             self.ledger.submitted += 1
-        if span is not None and (is_taken or may_wait):
+            if span is not None:
+                span.end()
+        return is_taken
+
+    def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
+        """Give an answer straight to the hub of this node that waits for it, where nobody would see its message.
+
+        It counts as a message that was submitted and delivered. No means that it has to be sent as one.
+        """
+        if self._is_watched or request.callback_receiver_node_identity != self._tables.node_identity:
+            return False
+        hub = self._hubs.get(request.callback_receiver_identity)
+        if hub is None or identifier not in request.callback_point:
+            return False
+        if not hub.take_value(request.callback_key, identifier, value):
+            return False
+        ledger = self.ledger
+        ledger.submitted += 1
+        ledger.delivered_count += 1
+        return True
+
+    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
+        """Give a delivery that was not taken a place to wait at, for so many seconds."""
+        if self._telemetry is not None:
+            span = self._telemetry.producing(delivery.message)
+            delivery = msgspec.structs.replace(delivery, origin=span.origin)
             span.end()
-        return delivery, is_taken
+        until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
+        return self._waiting_room.add(self._destination(delivery.message), delivery, until, _NOBODY, submitted=True)
 
     def _destination(self, message: Message) -> Destination:
         return destination(message, self._tables.node_identity)
@@ -232,7 +266,7 @@ class Router:
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
         self.ledger.received += 1
-        delivery = self._delivery(message, None)
+        delivery = self._delivery(message)
         if delivery.deadline <= delivery.since:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
         else:
@@ -244,14 +278,14 @@ class Router:
         Nobody is told: who forges a message may have forged its sender too.
         """
         self.ledger.received += 1
-        self.ledger.ended(self._delivery(message or _UNREADABLE, None), Outcome.REJECTED, reason, quietly=False)
+        self.ledger.ended(self._delivery(message or _UNREADABLE), Outcome.REJECTED, reason, quietly=False)
 
     def take_back(self, message: Message, peer: bytes, waited: float) -> None:
         """Take back a message that a link to a peer could not deliver, and try others."""
         self.ledger.returned += 1
         undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
-        delivery = self._delivery(undone, None)
-        delivery = Delivery(undone, delivery.since - waited, delivery.deadline - waited)
+        delivery = self._delivery(undone)
+        delivery = Delivery(undone, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
         if undone.distribution == Distribution.BROADCAST:
             self.ended(delivery, Outcome.FAILED, "its node went away with it")
         else:
@@ -260,12 +294,10 @@ class Router:
     def abandoned(self, message: Message, reason: str) -> None:
         """Count a message that was made here and never routed."""
         self.ledger.submitted += 1
-        self.ended(self._delivery(message, None), Outcome.FAILED, reason)
+        self.ended(self._delivery(message), Outcome.FAILED, reason)
 
-    def _delivery(self, message: Message, origin: object) -> Delivery:
-        now = self.clock()
-        ttl_ticks = message.ttl_ticks
-        return Delivery(message, now, now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE, origin)
+    def _delivery(self, message: Message) -> Delivery:
+        return delivery_of(message, self.clock())
 
     # -- routing them --------------------------------------------------------------------------------------------------
 
@@ -313,9 +345,11 @@ class Router:
 
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
-        if port.confirms_receipts and RECEIPT in message.callback_point:
-            confirmed = Delivery(message.without_callback(RECEIPT), delivery.since, delivery.deadline, delivery.origin)
-            if not port.offer(confirmed):
+        if RECEIPT not in message.callback_point:
+            self._known_without_receipt = message.callback_point
+        elif port.confirms_receipts:
+            confirmed = message.without_callback(RECEIPT)
+            if not port.offer(msgspec.structs.replace(delivery, message=confirmed)):
                 return False
             self._submit_own(receipt(message))
             return True
@@ -345,7 +379,7 @@ class Router:
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
-        self.ledger.sent(Delivery(leaving, delivery.since, delivery.deadline), node)
+        self.ledger.sent(Delivery(leaving, delivery.identifier, delivery.since, delivery.deadline), node)
         return True
 
     def _link(self, node: bytes) -> Link:
@@ -446,7 +480,7 @@ class Router:
     def _submit_own(self, message: Message) -> None:
         """Submit a message of the router's own: a receipt, or a report."""
         self.ledger.submitted += 1
-        self._route_again(self._delivery(message, None))
+        self._route_again(self._delivery(message))
 
     def _watch_link(self, node: bytes, link: Link) -> None:
         if node not in self._watched_links:

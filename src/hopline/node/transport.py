@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hopline.message import LocalError, Message
@@ -76,8 +76,37 @@ class Subscriber(Protocol):
         ...
 
 
+class PeerLink(Link, Protocol):
+    """The way to one node, with how it stands."""
+
+    @property
+    def node(self) -> bytes:
+        """Whom it leads to."""
+        ...
+
+    @property
+    def uri(self) -> str:
+        """Where that node is."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait here."""
+        ...
+
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether the node has not shaken hands yet, or is away."""
+        ...
+
+
 class Peers(Protocol):
     """The links to other nodes."""
+
+    @property
+    def links(self) -> Sequence[PeerLink]:
+        """The links to all peers."""
+        ...
 
     def link(self, node: bytes, uri: str) -> Link:
         """Give the link to a peer, or raise `PeerGoneError`."""

@@ -1,9 +1,19 @@
 """Who gets this message: what lives here, what lives elsewhere, and the decision. Pure: no I/O, no clock."""
 
 from hopline.routing.balance import Balance
-from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide
-from hopline.routing.exchange import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Place, Port, remaining_ticks
-from hopline.routing.external import ExternalTable, NodeRemoval
+from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, sole_receiver
+from hopline.routing.exchange import (
+    NO_DEADLINE,
+    TICKS_PER_SECOND,
+    Delivery,
+    Exchange,
+    HubPort,
+    Place,
+    Port,
+    delivery_of,
+    remaining_ticks,
+)
+from hopline.routing.external import ExternalTable, KnownNode, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
 from hopline.routing.outcome import Outcome, Settled
 from hopline.routing.ring import Ring
@@ -17,7 +27,9 @@ __all__ = [
     "Delivery",
     "Exchange",
     "ExternalTable",
+    "HubPort",
     "InternalTable",
+    "KnownNode",
     "NodeRemoval",
     "Outcome",
     "Place",
@@ -27,5 +39,7 @@ __all__ = [
     "Settled",
     "Tables",
     "decide",
+    "delivery_of",
     "remaining_ticks",
+    "sole_receiver",
 ]

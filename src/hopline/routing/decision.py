@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hopline.message import Distribution, Message, WireFormat
+from hopline.message import Distribution, Message, MessageIdentifier, WireFormat
 from hopline.routing.balance import Balance
 from hopline.routing.external import ExternalTable
 from hopline.routing.internal import InternalTable
@@ -41,26 +41,39 @@ _NO_ROUTE = Decision(undeliverable=Outcome.UNROUTABLE)
 _HOP_LIMIT = Decision(undeliverable=Outcome.HOP_LIMIT)
 
 
+def sole_receiver(message: Message, identifier: MessageIdentifier, tables: Tables) -> bytes | None:
+    """Give the local receiver, and the next one its turn, in the two cases that nearly every message is.
+
+    It goes home to a hub of this node, or to an actor while no other node is known. None means to `decide`.
+    """
+    node, receiver = message.receiver_node_identity, message.receiver_identity
+    if node:
+        has_hub = tables.internal.has_hub
+        return receiver if node == tables.node_identity and has_hub(receiver) else None
+    if receiver or message.distribution == _BROADCAST or not tables.external.is_empty:
+        return None
+    handlers = tables.internal.handlers
+    ring = handlers(identifier)
+    return None if ring is None else ring.only or ring.rotate()
+
+
 def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = ()) -> Decision:
     """Decide who gets a message, and give the next one its turn.
 
     `unreachable` are nodes that were tried in vain: asking again leaves them out, which is how a failed sending goes on
     to the next node.
     """
-    node, receiver = message.receiver_node_identity, message.receiver_identity
+    sole = sole_receiver(message, message.identifier, tables)
+    if sole is not None:
+        return Decision((sole,))
+    node = message.receiver_node_identity
     if node:
         if node == tables.node_identity:
-            if tables.internal.has_hub(receiver):  # the way home
-                return Decision((receiver,))
             return _local(_local_unicast(message, tables))
         reachable = node in tables.external and node not in unreachable
         return _away(message, tables, (node,) if reachable else ())
-    if not receiver:
-        if message.distribution == _BROADCAST:
-            return _broadcast(message, tables, unreachable)
-        if tables.external.is_empty:  # a node by itself: the shortest way
-            ring = tables.internal.handlers(message.identifier)
-            return Decision((ring.rotate(),)) if ring is not None else _NO_ROUTE
+    if not message.receiver_identity and message.distribution == _BROADCAST:
+        return _broadcast(message, tables, unreachable)
     return _unicast(message, tables, unreachable)
 
 

@@ -15,12 +15,21 @@ TICKS_PER_SECOND = 10_000_000
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """A message on this node: since when, until when, and what its sender's telemetry noted of it."""
+    """A message on this node: its kind, since when, until when, and what its sender's telemetry noted of it."""
 
     message: Message
+    identifier: MessageIdentifier  # the message's own, made once and then at hand for all who ask
     since: float
     deadline: float = NO_DEADLINE
     origin: object = None
+    content: object = None  # the payload that the body was written from, where nobody could tell it from one read anew
+
+
+def delivery_of(message: Message, now: float) -> Delivery:
+    """Make the delivery of a message whose stay on this node begins now."""
+    ttl_ticks = message.ttl_ticks
+    deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
+    return Delivery(message, message.identifier, now, deadline)
 
 
 def remaining_ticks(delivery: Delivery, now: float) -> int:
@@ -48,6 +57,14 @@ class Port(Protocol):
         ...
 
 
+class HubPort(Port, Protocol):
+    """The port of a hub, where answers come home."""
+
+    def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
+        """Take an answer that is a value, if it is just what the one with this key waits for."""
+        ...
+
+
 class Place(Protocol):
     """A place in the queue for room at a receiver."""
 
@@ -68,12 +85,16 @@ class Exchange(Protocol):
         """Tell the node's time in seconds; it never goes back."""
         ...
 
-    def try_submit(self, message: Message) -> bool:
-        """Take a message for routing unless its receiver has no room now, in which case nothing happened."""
+    def submit(self, delivery: Delivery) -> bool:
+        """Take a message that was made here for routing, or say that there is no room, and nothing happened."""
         ...
 
-    def submit(self, message: Message, within: float = NO_DEADLINE) -> Place | None:
-        """Take a message for routing. One that finds no room gets a place to wait at, for so many seconds."""
+    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
+        """Give a delivery that was not taken a place to wait at, for so many seconds."""
+        ...
+
+    def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
+        """Give the answer to a request to whoever waits for it here, or say that it has to be sent as a message."""
         ...
 
     def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:

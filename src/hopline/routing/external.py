@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
 from hopline.routing.internal import Route
 from hopline.routing.ring import Ring
@@ -24,6 +26,15 @@ class _Node:
     hubs: set[bytes] = field(default_factory=set)
     actors: dict[bytes, set[MessageIdentifier]] = field(default_factory=dict)
     handled: dict[MessageIdentifier, int] = field(default_factory=dict)  # by how many of its actors
+
+
+class KnownNode(msgspec.Struct, frozen=True):
+    """Another node with what lives there: its hubs, and its actors with the messages that each of them handles."""
+
+    identity: bytes
+    uri: str
+    hubs: tuple[bytes, ...] = ()
+    actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
 
 
 class ExternalTable:
@@ -156,3 +167,15 @@ class ExternalTable:
     def home_of(self, receiver: bytes) -> bytes | None:
         """Give the node where a receiver lives."""
         return self._homes.get(receiver)
+
+    def known(self) -> list[KnownNode]:
+        """Give every known node with what lives there, for people."""
+        return [
+            KnownNode(
+                identity,
+                node.uri,
+                tuple(sorted(node.hubs)),
+                {actor: tuple(sorted(handled, key=str)) for actor, handled in sorted(node.actors.items())},
+            )
+            for identity, node in self._nodes.items()
+        ]

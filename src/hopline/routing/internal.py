@@ -60,6 +60,16 @@ class InternalTable:
         """Tell whether an actor lives here and handles a message."""
         return identifier in self._actors.get(actor, ())
 
+    @property
+    def hubs(self) -> dict[bytes, bool]:
+        """The hubs, and whether each is kept local."""
+        return dict(self._hubs)
+
+    @property
+    def messages(self) -> dict[MessageIdentifier, tuple[bytes, ...]]:
+        """The messages that are handled here, with the actors that handle them."""
+        return {identifier: tuple(ring) for identifier, ring in self._handlers.items()}
+
     def advertised(self, identifiers: Iterable[MessageIdentifier] | None = None) -> Iterator[Route]:
         """Give the routes that others may know: of some messages, or all of them and the hubs."""
         if identifiers is None:

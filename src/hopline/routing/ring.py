@@ -14,21 +14,25 @@ class Ring(Generic[Member]):
 
     def __init__(self) -> None:
         self._members: OrderedDict[Member, None] = OrderedDict()
+        self.only: Member | None = None  # the only member, whose turn it always is
 
     def add(self, member: Member) -> None:
         """Put a member last, unless it has its place already."""
         self._members.setdefault(member)
+        self._note_only()
 
     def discard(self, member: Member) -> None:
         """Take a member out, if it is there."""
         self._members.pop(member, None)
+        self._note_only()
+
+    def _note_only(self) -> None:
+        self.only = next(iter(self._members)) if len(self._members) == 1 else None
 
     def rotate(self) -> Member:
         """Give the one whose turn it is, and put it last."""
-        members = self._members
-        member = next(iter(members))
-        if len(members) > 1:
-            members.move_to_end(member)
+        member = next(iter(self._members))
+        self._members.move_to_end(member)
         return member
 
     def __iter__(self) -> Iterator[Member]:

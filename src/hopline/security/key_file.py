@@ -114,7 +114,7 @@ def _load(path: Path, domains: Iterable[str] | None) -> tuple[_Keys, _Seen]:
         try:
             status = os.fstat(opened)
             # No variable of a function that raises holds what is read: a traceback that shows variables would too.
-            found = _problem_of(status, path) or _parse(os.read(opened, MAX_FILE_SIZE))
+            found = private_file_problem(status, path) or _parse(os.read(opened, MAX_FILE_SIZE))
         finally:
             os.close(opened)
     except OSError as error:
@@ -135,7 +135,8 @@ class _Problem(NamedTuple):
     line: int | None = None
 
 
-def _problem_of(status: os.stat_result, path: Path) -> _Problem | None:
+def private_file_problem(status: os.stat_result, path: Path) -> _Problem | None:
+    """Tell why a file is no place for secrets."""
     if not stat.S_ISREG(status.st_mode):
         return _Problem("this is not a file")
     if status.st_size > MAX_FILE_SIZE:

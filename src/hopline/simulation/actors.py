@@ -6,17 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from random import Random
 
+import msgspec
+
 from hopline.actors import Actor, handler
-from hopline.message import Payload
+from hopline.message import Payload, payload
 
 
-class Ask(Payload):
+@payload
+class Ask(msgspec.Struct, frozen=True):
     """A question; the answer is the next number."""
 
     uid: int
 
 
-class Told(Payload):
+@payload
+class Told(msgspec.Struct, frozen=True):
     """The answer to it, and where it was found."""
 
     uid: int
@@ -42,13 +46,15 @@ class Finish(Payload):
     uid: int
 
 
-class News(Payload):
+@payload
+class News(msgspec.Struct, frozen=True):
     """Something for everyone."""
 
     uid: int
 
 
-class Heard(Payload):
+@payload
+class Heard(msgspec.Struct, frozen=True):
     """What everyone says to it."""
 
     uid: int

@@ -17,7 +17,6 @@ from hopline.message import (
     MessageIdentifier,
     NoRoomError,
     NotRunningError,
-    Payload,
     payload_type,
     to_message,
 )
@@ -71,7 +70,7 @@ class Callers:
 
     async def expect_to_be_served(self) -> None:
         """Call when all is well: whoever can be answered is, and whoever cannot is told, before the time is over."""
-        calls: list[tuple[Payload, type | MessageIdentifier, str]] = [
+        calls: list[tuple[object, type | MessageIdentifier, str]] = [
             (Ask(0), Told, "answered"),
             (Note(0), RECEIPT, "answered"),
             (News(0), Heard, "answered"),
@@ -110,7 +109,7 @@ class Callers:
                 except HoplineError as error:
                     raise Violation(f"all was well, but {machine.name} found no room: {error}") from error
 
-    def _is_handled(self, kind: type[Payload]) -> bool:
+    def _is_handled(self, kind: type) -> bool:
         identifier = payload_type(kind).identifier
         return any(machine.node.router.advertised(identifier) for machine in self._machines)
 

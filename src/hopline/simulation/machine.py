@@ -26,6 +26,8 @@ class Machine:
         random: Random,
         hop_limit: int,
         servers: list[RendezvousAddress],
+        *,
+        has_hook: bool,
     ) -> None:
         self.name = name
         self.hub_port: WatchedHub | None = None
@@ -33,6 +35,7 @@ class Machine:
         self._is_up = False
         self._network = network
         self._watch = watch
+        self._has_hook = has_hook
         self._clock_offset = 0.0
         self._stopped_at: float | None = None  # by the machine's own clock, while it is paused
         self._transport = SimulatedTransport(network, name)
@@ -83,7 +86,7 @@ class Machine:
             *actors,
             identity=f"{self.name}#{self._lives}".encode(),
             settings=self.settings,
-            on_outcome=self._watch.settled,
+            on_outcome=self._watch.settled if self._has_hook else None,
             clock=self.clock,
             network=NodeNetwork(
                 rendezvous=self._servers,

@@ -342,15 +342,20 @@ class SimulatedLink:
         self._listener: SimulatedListener | None = None
         self._under_way = 0
         self._held: list[tuple[Message, float]] = []  # until the peer is there, with the time when they came
-        self._waiting: list[asyncio.Future[None]] = []
+        self._for_room: list[asyncio.Future[None]] = []
         self._overdue: asyncio.TimerHandle | None = None
         self._network.wait_at(uri, self)
         self._be_silent()
 
     @property
-    def waits(self) -> int:
+    def waiting(self) -> int:
         """How many messages wait for the peer."""
         return len(self._held)
+
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether the peer is not there."""
+        return self._listener is None
 
     def offer(self, message: Message) -> bool:
         """Take a message for the other node."""
@@ -368,7 +373,7 @@ class SimulatedLink:
     async def room(self) -> None:
         """Wait until something arrived or the link is gone."""
         turn = self._network.loop.create_future()
-        self._waiting.append(turn)
+        self._for_room.append(turn)
         await turn
 
     def inherit(self, left: Unsent) -> None:
@@ -401,7 +406,7 @@ class SimulatedLink:
         self._wake()
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._for_room = self._for_room, []
         for turn in waiting:
             if not turn.done():
                 turn.set_result(None)
@@ -478,6 +483,11 @@ class SimulatedPeers:
         self.is_dead = False
         self._change: asyncio.Future[None] | None = None
 
+    @property
+    def links(self) -> tuple[SimulatedLink, ...]:
+        """The links to all peers."""
+        return tuple(self._links.values())
+
     def link(self, node: bytes, uri: str) -> SimulatedLink:
         """Give the link to a peer."""
         if self.is_dead:
@@ -508,7 +518,7 @@ class SimulatedPeers:
 
     async def nothing_waits(self) -> None:
         """Wait until everything left, or was given up."""
-        while any(link.waits for link in self._links.values()):
+        while any(link.waiting for link in self._links.values()):
             self._change = self.network.loop.create_future()
             await self._change
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from hopline.client import TICK, MessageHub
-from hopline.message import Message
+from hopline.message import Message, MessageIdentifier
 from hopline.node import Node
 from hopline.routing import TICKS_PER_SECOND, Delivery, Outcome, Settled
 
@@ -31,12 +31,22 @@ class WatchedHub:
         """Count the replies that a promise took: one at most."""
         before = self._hub.unexpected
         taken = self._hub.offer(delivery)
-        key = delivery.message.callback_key
-        if self._hub.unexpected == before and key not in self.streams:
+        if self._hub.unexpected == before:
+            self._count(delivery.message.callback_key)
+        return taken
+
+    def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
+        """Count the values that came home without a message, too."""
+        taken = self._hub.take_value(key, identifier, value)
+        if taken:
+            self._count(key)
+        return taken
+
+    def _count(self, key: int) -> None:
+        if key not in self.streams:
             self._fulfilled[key] += 1
             if self._fulfilled[key] > 1:
                 self._note(f"the promise with key {key} was fulfilled twice")
-        return taken
 
 
 class Watch:

@@ -11,7 +11,9 @@ import msgspec
 from hopline.message import LocalError
 
 ANY_PORT = 0
-_ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]+):(?P<first>\*|\d{1,5})(?:-(?P<last>\d{1,5}))?/?")
+_ADDRESS = re.compile(
+    r"tcp://(?P<host>\[[0-9A-Fa-f:.%]+\]|\*|[A-Za-z0-9][A-Za-z0-9._-]*):(?P<first>\*|\d{1,5})(?:-(?P<last>\d{1,5}))?/?"
+)
 _MAX_PORT = 0xFFFF
 _EVERYWHERE = frozenset({"*", "0.0.0.0", "[::]"})  # noqa: S104 - recognised, not bound
 
@@ -31,6 +33,11 @@ class Address(msgspec.Struct, frozen=True):
     def candidates(self) -> list[str]:
         """The addresses to try, one after the other; port 0 lets the system choose."""
         return [f"tcp://{self.host}:{port or '*'}" for port in range(self.first_port, self.last_port + 1)]
+
+    @property
+    def is_one_place(self) -> bool:
+        """Tell whether it can be connected to: a port of a host."""
+        return 0 < self.first_port == self.last_port and not self.is_everywhere
 
     @property
     def is_everywhere(self) -> bool:

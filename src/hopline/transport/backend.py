@@ -210,6 +210,11 @@ class Backend:
         return [] if link is None else self._drop(link)
 
     @property
+    def links(self) -> tuple[PeerLink, ...]:
+        """The links to all peers."""
+        return tuple(self._links.values())
+
+    @property
     def waiting(self) -> int:
         """How many messages wait to leave."""
         return sum(link.waiting for link in self._pending)

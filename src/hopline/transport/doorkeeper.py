@@ -44,7 +44,8 @@ class Doorkeeper:
             known.remove(curve)
         if not known:
             self._known.pop(curve.zap_domain, None)
-        if not self._known and self._inlet is not None:
+        if not self._known and self._inlet is not None and self._socket is not None:
+            self._socket.unbind(_ENDPOINT)  # closing alone frees it some time later
             self._inlet.close()
             self._inlet = self._socket = None
 

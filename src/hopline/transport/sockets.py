@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import threading
 from collections.abc import Sequence
 
 import zmq
@@ -21,7 +22,7 @@ _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _RCVMORE = int(zmq.RCVMORE)
 _MAX_SOCKETS = 20_000
 _PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
-_LAST_WORDS = 500  # ms in which what was sent before the process ends may still leave
+_LAST_WORDS = 1.0  # seconds in which what was sent before the process ends may still leave
 
 # The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send.
 _send = zmq.backend.Socket.send
@@ -33,8 +34,15 @@ _option = zmq.backend.Socket.get
 def _context_of(process: int) -> zmq.Context[zmq.Socket[bytes]]:  # noqa: ARG001 - a fork needs another one
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
-    atexit.register(context.destroy, linger=_LAST_WORDS)
+    atexit.register(_let_last_words_leave, context)
     return context
+
+
+def _let_last_words_leave(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    """Give libzmq a moment to send what it has; the process ends then, whatever is still open."""
+    ending = threading.Thread(target=context.destroy, args=(0,), daemon=True)
+    ending.start()
+    ending.join(_LAST_WORDS)
 
 
 def shared_context() -> zmq.Context[zmq.Socket[bytes]]:

@@ -1,0 +1,103 @@
+"""What all commands share of the terminal: tables, errors of one line, exit codes, logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+import typer
+from rich.console import Console
+
+from hopline.actors import CorrelationFilter
+from hopline.cli.dump import printable
+from hopline.config import ConfigurationError
+from hopline.message import AnswerTimeoutError, HoplineError, LocalError
+
+FAILED, BAD_USAGE, TIMED_OUT, INTERRUPTED = 1, 2, 3, 130
+# A pipe has no width: wide enough for whole rows, so that they can be searched.
+PIPE_WIDTH = 240
+
+
+class UsageError(HoplineError):
+    """The command line asks for something that makes no sense."""
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def make_console() -> Console:
+    """Make a console that takes what comes from the network for what it is: text, never markup."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE_WIDTH
+    return console
+
+
+def say(text: str) -> None:
+    """Write a line at once, for whoever waits for it."""
+    encoding = sys.stdout.encoding or "utf-8"  # which may lack some letters
+    sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+@contextmanager
+def one_line_errors(command: str, *, debug: bool) -> Iterator[None]:
+    """Turn what goes wrong into one line and an exit code; with `debug` the stack is shown too."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Whoever read us has seen enough. What is still buffered must not fail at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (HoplineError, OSError) as error:
+        if debug:
+            raise
+        sys.stdout.flush()
+        typer.echo(f"hopline {command}: {printable(str(error))}", err=True)
+        raise typer.Exit(exit_code(error)) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def exit_code(error: Exception) -> int:
+    """Tell the exit code of an error."""
+    if isinstance(error, AnswerTimeoutError):
+        return TIMED_OUT
+    return BAD_USAGE if isinstance(error, UsageError | ConfigurationError | LocalError) else FAILED
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "correlation_id": getattr(record, "correlation_id", "-"),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return json.dumps(document)
+
+
+def set_up_logs(level: LogLevel, *, as_json: bool) -> None:
+    """Log to standard error, each record with its flow."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(CorrelationFilter())
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(correlation_id)s %(name)s: %(message)s")
+    handler.setFormatter(_JsonFormatter() if as_json else plain)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.value.upper())

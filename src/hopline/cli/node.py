@@ -1,0 +1,181 @@
+"""``hopline node``: run actors as a node of a network."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopline.actors import Actor, handler_map
+from hopline.cli.application import actors_of, find_application
+from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
+from hopline.cli.names import kind_text, name_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    LogJsonOption,
+    LogLevelOption,
+    MetricsOption,
+    OpenOption,
+    RendezvousOption,
+    configuration_of,
+)
+from hopline.cli.stopping import Signals
+from hopline.config import Configuration
+from hopline.message import LocalError
+from hopline.node import Network, Node, Stats, StopReport
+from hopline.node.metrics import MetricsServer, NodeCollector
+from hopline.security import DomainSecurity
+
+log = logging.getLogger("hopline.cli")
+
+KEY_FILE_PERIOD = 1.0  # seconds between looks whether the key file changed
+
+EPILOG = """
+**Example**: put this into `greeter.py`,
+
+    from hopline import Actor, Payload, handler
+
+    class Greet(Payload):
+        name: str
+
+    class Greeting(Payload):
+        text: str
+
+    class Greeter(Actor):
+        @handler
+        def greet(self, request: Greet) -> Greeting:
+            return Greeting(f"Hello, {request.name}!")
+
+and run it, in one terminal or in several:
+
+    hopline node --app greeter:Greeter --embedded
+    hopline send Greet '{"name": "world"}' --callback Greeting
+
+**Configuration**: every option can stand in `hopline.toml`, or in the environment
+(`HOPLINE_NODE__ADDRESS=tcp://127.0.0.1:5101`). Ctrl-C or SIGTERM finishes what is under way and says goodbye; a second
+one stops at once. SIGHUP reads the key file again, which also happens by itself when it changes.
+"""
+
+
+def node_command(
+    app: Annotated[
+        str,
+        typer.Option("--app", help="The actors, as package.module:name: one, a list, or a function that makes them."),
+    ],
+    config: ConfigOption = None,
+    rendezvous: RendezvousOption = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="Where to listen; of a range, the first free port. Default: any on loopback."),
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option("--advertise", help="The host name or address that others know this machine by.")
+    ] = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="For development: be the rendezvous too, if nobody else is.")
+    ] = False,
+    open_without_keys: OpenOption = False,
+    metrics: MetricsOption = None,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_json: LogJsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run actors as a node of a network, until Ctrl-C or SIGTERM."""
+    with one_line_errors("node", debug=debug):
+        set_up_logs(log_level, as_json=log_json)
+        configuration = configuration_of(
+            config,
+            {
+                "node.rendezvous": ("--rendezvous", rendezvous),
+                "node.address": ("--address", address),
+                "node.advertise": ("--advertise", advertise),
+                "node.embedded": ("--embedded", embedded),
+                "node.open_without_keys": ("--open-without-keys", open_without_keys),
+                "metrics.address": ("--metrics", metrics),
+            },
+        )
+        asyncio.run(_run(find_application(app), app, configuration))
+
+
+node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
+
+
+async def _run(application: Any, path: str, configuration: Configuration) -> None:
+    signals = Signals()
+    network, where = configuration.network(), configuration.metrics()
+    actors = await actors_of(application, path)
+    node = Node(*actors, identity=configuration.identity, settings=configuration.settings, network=network)
+    async with AsyncExitStack() as stack:
+        # Before the node, so that a port in use is told before anybody was told of the node.
+        serving = None if where is None else await stack.enter_async_context(MetricsServer(NodeCollector(node), *where))
+        await node.start()
+        say(_greeting(node, actors, network, configuration.file, None if serving is None else serving.uri))
+        keys = asyncio.create_task(_follow_key_file(configuration, network, signals))
+        await signals.asked.wait()
+        keys.cancel()
+        say("stopping: what is under way may end; once more stops at once")
+        report = await signals.stop(node.stop)
+        say(_farewell(node.stats(), report))
+
+
+async def _follow_key_file(configuration: Configuration, network: Network, signals: Signals) -> None:
+    """Use other keys as soon as they are in the file."""
+    ring, security = configuration.key_ring, network.security
+    if ring is None or not isinstance(security, DomainSecurity):
+        return
+    hangup = asyncio.Event()
+    signals.on_hangup(hangup.set)
+    while True:
+        try:
+            if ring.reload_if_changed():
+                security.rotate_all(ring.keys)
+        except LocalError as error:
+            log.error("the keys of %s cannot be used, the old ones stay in force: %s", ring.path, error)
+        try:
+            async with asyncio.timeout(KEY_FILE_PERIOD):
+                await hangup.wait()
+            hangup.clear()
+        except TimeoutError:
+            pass
+
+
+def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
+    handled = sorted({kind_text(kind) for actor in actors for kind in handler_map(actor)})
+    followed = node.report().network
+    server = "" if followed is None else followed.rendezvous
+    state = "which is this node itself" if node.is_serving else "joined" if node.is_joined else "no answer yet"
+    rows = {
+        "listens on": node.uri,
+        "follows": f"{server} ({state})",
+        "handles": ", ".join(handled) or "nothing",
+        "security": security_of(network),
+        "configuration": str(file or "none"),
+        "metrics": metrics or "none",
+    }
+    return "\n".join([f"hopline node {name_of(node.identity)} is ready", *(f"  {k:14}{v}" for k, v in rows.items())])
+
+
+def security_of(network: Network) -> str:
+    """Say what is signed and what is encrypted."""
+    security = network.security
+    signed = "nothing is signed"
+    if isinstance(security, DomainSecurity):
+        domains = [f"{one.name} ({one.profile})" for one in security.definitions if one.unsigned is not True]
+        signed = f"signed: {', '.join(domains)}" if domains else signed
+    return f"{signed}; {'encrypted' if network.curve is not None else 'nothing is encrypted'}"
+
+
+def _farewell(stats: Stats, report: StopReport) -> str:
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in stats.outcomes.items() if count) or "no messages"
+    lost = (
+        "nothing was lost"
+        if report.is_clean
+        else f"{report.failed_messages} messages failed, {report.cancelled_handlers} handlers cancelled, "
+        f"{report.failed_promises} answers missing"
+    )
+    return f"stopped: {stats.handled} handled, {stats.handler_errors} of them failed; {outcomes}; {lost}"

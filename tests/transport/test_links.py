@@ -1,0 +1,300 @@
+"""Links to peers: real sockets of libzmq on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hopline import Curve, LocalError, Message, PeerGoneError, SocketSettings, WireFormat, decode, encode
+from hopline.transport import ROUTER, Backend, Inlet, bind, doorkeeper, new_keys, open_socket, parse
+from tests.node.running import on_loop, turns, until
+
+HASTY = SocketSettings(refusal_time=0.2, handshake_time=0.5)
+NODE = b"node-a"
+
+
+class Peer:
+    """A frontend that keeps what it gets."""
+
+    def __init__(
+        self, identity: bytes = NODE, address: str = "tcp://127.0.0.1:0", curve: Curve | None = None, **settings: int
+    ) -> None:
+        self.got: list[Message] = []
+        socket = open_socket(ROUTER, SocketSettings(**settings), identity=identity, curve=curve, is_server=True)
+        self._socket = socket
+        try:
+            self.uri = bind(socket, parse(address))
+        except LocalError:
+            socket.close(0)
+            raise
+        self._inlet: Inlet | None = None
+
+    def read(self) -> None:
+        self._inlet = Inlet(self._socket, lambda frames: self.got.append(decode(frames)), batch=10)
+
+    def close(self) -> None:
+        if self._inlet is not None:
+            self._inlet.close()
+        self._socket.close(0)
+
+
+class Sender:
+    """A backend, and what it gave up."""
+
+    def __init__(self, settings: SocketSettings = HASTY, curve: Curve | None = None) -> None:
+        self.gave_up: list[tuple[bytes, list[tuple[Message, float]]]] = []
+        self.backend = Backend(
+            settings,
+            lambda message: message,
+            lambda message, node, _: encode(message.clone(socket_identity=node), WireFormat.V5),
+            lambda node, left: self.gave_up.append((node, left)),
+            time.monotonic,
+            curve=curve,
+        )
+
+
+@asynccontextmanager
+async def sender(settings: SocketSettings = HASTY, curve: Curve | None = None) -> AsyncIterator[Sender]:
+    one = Sender(settings, curve)
+    try:
+        yield one
+    finally:
+        one.backend.close(0)
+
+
+def hello(number: int = 0) -> Message:
+    return Message.flow_start(b"HELLO", b"%d" % number).clone(hops=1)
+
+
+@on_loop
+async def test_messages_arrive_in_order_and_the_first_ones_wait_for_the_handshake() -> None:
+    peer = Peer()
+    peer.read()
+    async with sender() as one:
+        link = one.backend.link(NODE, peer.uri)
+        assert all(link.offer(hello(number)) for number in range(500))
+        await until(lambda: len(peer.got) == 500)
+        assert [message.body for message in peer.got] == [b"%d" % number for number in range(500)]
+        assert one.backend.waiting == 0
+        assert one.backend.link(NODE, peer.uri) is link
+    peer.close()
+
+
+@on_loop
+async def test_a_full_link_says_no_and_tells_when_there_is_room() -> None:
+    settings = SocketSettings(send_high_water=5, link_capacity=5)
+    peer = Peer(receive_high_water=5)
+    async with sender(settings) as one:
+        link = one.backend.link(NODE, peer.uri)
+        sent = 0
+        while True:  # the system's own buffers are filled first
+            while link.offer(Message.flow_start(b"HELLO", bytes(100_000))):
+                sent += 1
+            before = sent
+            await asyncio.sleep(0.05)
+            if link.waiting == settings.link_capacity and sent == before:
+                break
+        room = asyncio.ensure_future(link.room())
+        await turns(3)
+        assert not room.done()
+        peer.read()
+        await asyncio.wait_for(room, 5)
+        assert link.offer(hello())
+        await until(lambda: len(peer.got) == sent + 1)
+        assert one.gave_up == []
+    peer.close()
+
+
+@on_loop
+async def test_a_slow_peer_does_not_stall_another() -> None:
+    settings = SocketSettings(send_high_water=5, link_capacity=5)
+    slow, quick = Peer(b"slow", receive_high_water=5), Peer(b"quick")
+    quick.read()
+    async with sender(settings) as one:
+        to_slow, to_quick = one.backend.link(b"slow", slow.uri), one.backend.link(b"quick", quick.uri)
+        big = Message.flow_start(b"HELLO", bytes(1_000_000))
+        while to_slow.waiting < settings.link_capacity:
+            to_slow.offer(big)
+            await asyncio.sleep(0)
+        for number in range(200):
+            while not to_quick.offer(hello(number)):
+                await to_quick.room()
+        await until(lambda: len(quick.got) == 200)
+    slow.close()
+    quick.close()
+
+
+@on_loop
+async def test_a_peer_that_nobody_is_there_for_is_given_up_with_what_waited() -> None:
+    peer = Peer()
+    peer.close()
+    async with sender() as one:
+        link = one.backend.link(NODE, peer.uri)
+        assert link.offer(hello(7))
+        await until(lambda: one.gave_up)
+        ((node, left),) = one.gave_up
+        ((message, waited),) = left
+        assert (node, message.body) == (NODE, b"7")
+        assert HASTY.refusal_time < waited < 2
+        with pytest.raises(PeerGoneError):
+            link.offer(hello())
+        with pytest.raises(PeerGoneError):
+            await link.room()
+
+
+@on_loop
+async def test_a_peer_that_was_there_and_died_is_given_up_though_nothing_waits() -> None:
+    peer = Peer()
+    peer.read()
+    async with sender() as one:
+        one.backend.link(NODE, peer.uri).offer(hello())
+        await until(lambda: peer.got)
+        peer.close()
+        await until(lambda: one.gave_up)
+        assert one.gave_up == [(NODE, [])]
+
+
+@on_loop
+async def test_a_peer_that_comes_back_in_time_gets_what_waited() -> None:
+    peer = Peer()
+    peer.read()
+    async with sender(SocketSettings(refusal_time=5.0)) as one:
+        link = one.backend.link(NODE, peer.uri)
+        link.offer(hello(1))
+        await until(lambda: peer.got)
+        peer.close()
+        await until(lambda: link.is_silent)
+        assert link.offer(hello(2))
+        again = Peer(address=peer.uri)
+        again.read()
+        await until(lambda: again.got)
+        assert [message.body for message in again.got] == [b"2"]
+        assert one.gave_up == []
+        again.close()
+
+
+@on_loop
+async def test_nothing_goes_to_another_node_that_took_the_address() -> None:
+    impostor = Peer(b"somebody else")
+    impostor.read()
+    async with sender() as one:
+        one.backend.link(NODE, impostor.uri).offer(hello())
+        await until(lambda: one.gave_up)
+        assert impostor.got == []
+    impostor.close()
+
+
+@on_loop
+async def test_what_waits_follows_a_peer_to_its_new_address() -> None:
+    nobody = Peer()
+    nobody.close()
+    peer = Peer()
+    peer.read()
+    async with sender(SocketSettings(refusal_time=5.0)) as one:
+        one.backend.link(NODE, nobody.uri).offer(hello(1))
+        one.backend.link(NODE, peer.uri).offer(hello(2))
+        await until(lambda: len(peer.got) == 2)
+        assert [message.body for message in peer.got] == [b"1", b"2"]
+        assert one.gave_up == []
+    peer.close()
+
+
+@on_loop
+async def test_a_peer_that_is_left_gives_back_what_never_went() -> None:
+    nobody = Peer()
+    nobody.close()
+    async with sender(SocketSettings(refusal_time=5.0)) as one:
+        link = one.backend.link(NODE, nobody.uri)
+        link.offer(hello(1))
+        ((message, _),) = one.backend.disconnect(NODE)
+        assert message.body == b"1"
+        assert link.is_gone
+        assert one.backend.disconnect(NODE) == []
+        assert one.gave_up == []
+
+
+@on_loop
+async def test_two_nodes_at_one_address_keep_their_connection_until_both_are_left() -> None:
+    peer = Peer()
+    peer.read()
+    async with sender(SocketSettings()) as one:
+        one.backend.link(NODE, peer.uri).offer(hello(1))
+        await until(lambda: peer.got)
+        one.backend.link(b"another", peer.uri)
+        one.backend.disconnect(b"another")
+        one.backend.link(NODE, peer.uri).offer(hello(2))
+        await until(lambda: len(peer.got) == 2)
+    peer.close()
+
+
+@on_loop
+async def test_a_range_of_ports_is_tried_until_one_is_free() -> None:
+    first = Peer()
+    port = parse(first.uri).first_port
+    second = Peer(address=f"tcp://127.0.0.1:{port}-{port + 20}")
+    assert parse(second.uri).first_port > port
+    with pytest.raises(LocalError, match="free port"):
+        Peer(address=first.uri)
+    for peer in (first, second):
+        peer.close()
+
+
+# -- encryption --------------------------------------------------------------------------------------------------------
+
+
+def keys(network: tuple[bytes, bytes], admitted: frozenset[bytes] = frozenset()) -> Curve:
+    public, secret = new_keys()
+    return Curve(network_public=network[0], network_secret=network[1], public=public, secret=secret, admitted=admitted)
+
+
+@on_loop
+async def test_members_of_an_encrypted_network_reach_each_other() -> None:
+    network = new_keys()
+    member = keys(network)
+    host = keys(network, frozenset({member.public}))
+    doorkeeper.add(host)
+    peer = Peer(curve=host)
+    peer.read()
+    async with sender(curve=member) as one:
+        one.backend.link(NODE, peer.uri).offer(hello())
+        await until(lambda: peer.got)
+    peer.close()
+    doorkeeper.remove(host)
+
+
+@pytest.mark.parametrize("stranger", ["without keys", "of another network", "not admitted"])
+def test_strangers_do_not_get_into_an_encrypted_network(stranger: str) -> None:
+    @on_loop
+    async def run() -> None:
+        network = new_keys()
+        host = keys(network, frozenset({keys(network).public}))
+        curves = {"without keys": None, "of another network": keys(new_keys()), "not admitted": keys(network)}
+        doorkeeper.add(host)
+        before = doorkeeper.refused
+        peer = Peer(curve=host)
+        peer.read()
+        async with sender(curve=curves[stranger]) as one:
+            one.backend.link(NODE, peer.uri).offer(hello())
+            await until(lambda: one.gave_up)
+            assert peer.got == []
+        if stranger == "not admitted":
+            assert doorkeeper.refused > before
+        peer.close()
+        doorkeeper.remove(host)
+
+    run()
+
+
+def test_keys_are_never_shown() -> None:
+    network = new_keys()
+    member = keys(network)
+    for shown in (repr(member), str(member)):
+        assert member.secret.decode() not in shown
+        assert network[1].decode() not in shown
+    with pytest.raises(LocalError) as refused:
+        Curve(network_public=network[0], network_secret=b"too short", public=member.public, secret=member.secret)
+    assert "too short" not in str(refused.value)
