@@ -8,7 +8,7 @@ MINUTES ?= 5
 SEEDS ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format generate bench-wire bench-security bench-runtime bench-formation fuzz simulate clean
+.PHONY: help setup demo test lint format generate bench-wire bench-security bench-runtime bench-network bench-formation fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ $(PEERS): $(READY)
 
 bench-runtime: $(PEERS) ## Time request and answer beside Pykka, xoscar and bare queues; ARGS=--quick for a glance
 	@$(BIN)/python -m benchmarks.bench_runtime $(ARGS)
+
+bench-network: $(PEERS) ## Time messages between processes beside raw pyzmq, xoscar, Ray and NATS; ARGS=--quick for a glance
+	@$(BIN)/python -m benchmarks.bench_network $(ARGS)
 
 bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
 	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)

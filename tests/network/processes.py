@@ -37,7 +37,7 @@ CLUSTER = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that nobody uses now, where the system gives none to connections, so that they stay free until used."""
+    """Find ports that nobody uses now, where the system gives none to connections: so they stay free until used."""
     found: list[int] = []
     while len(found) < count:
         port = random.SystemRandom().randrange(*PORTS)

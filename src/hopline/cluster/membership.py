@@ -503,6 +503,8 @@ class Membership:
         was_away = passed > self._settings.heartbeat_interval
         self._ticked_at = now
         self.health.listen_for(passed)
+        if was_away:  # the process was paused, and others will have thought it dead
+            self._has_lost = True
         self.following.tick(now)
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD
@@ -512,8 +514,7 @@ class Membership:
                 self.lost(node)
         if not self.following.is_joined:
             return
-        if was_away:  # the process was paused, and others will have thought it dead
-            self._has_lost = True
+        if was_away:
             self._joined()
         if self._unconfirmed and now >= self._announce_at:
             self._announce_again(now)

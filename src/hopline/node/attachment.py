@@ -26,6 +26,7 @@ from hopline.wire import RemoteError, decode, encode
 log = logging.getLogger("hopline.network")
 
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
+_NOT_ROUTED = _CONTROL | {PING.identity}
 _OUTLET_CAPACITY = 1_000
 _LONGEST_IDENTITY = 256  # libzmq's limit
 
@@ -38,6 +39,10 @@ class Attachment:
             raise LocalError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
+        self._wire_format = network.wire_format
+        self._limits = network.limits
+        self._protect = network.security.protect
+        self._check = network.security.check
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._formats: dict[bytes, WireFormat] = {}
@@ -140,7 +145,7 @@ class Attachment:
         self.membership.look_for(message)
 
     def _prepare(self, message: Message) -> Message:
-        return message if message.identity in _CONTROL else self._network.security.protect(message)
+        return message if message.identity in _CONTROL else self._protect(message)
 
     def _write(self, message: Message, node: bytes, waited: float) -> Frames:
         if waited and message.ttl_ticks:
@@ -149,7 +154,7 @@ class Attachment:
                 self._router.take_back(message, node, waited)
                 return ()
             message = message.clone(ttl_ticks=left)
-        return encode(message, self._formats.get(node, self._network.wire_format), limits=self._network.limits)
+        return encode(message, self._formats.get(node, self._wire_format), limits=self._limits)
 
     def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
         self.membership.lost(node)
@@ -165,28 +170,31 @@ class Attachment:
     def _take(self, frames: list[bytes]) -> None:
         """Take a message from another node."""
         try:
-            message = decode(frames, limits=self._network.limits)
+            message = decode(frames, limits=self._limits)
         except RemoteError as error:
             self._refused[error.reason] += 1
             self._router.refuse(None, str(error))
             return
-        identity = message.identity
-        if identity in _CONTROL:
-            self.membership.take(message)
-            return
-        if identity == PING.identity:
-            self.pings += 1
+        if message.identity in _NOT_ROUTED:
+            self._take_control(message)
             return
         try:
-            self._network.security.check(message)
+            self._check(message)
         except SecurityError as error:
             self._refused[error.reason] += 1
             self._router.refuse(message, str(error))
             return
-        if message.routing:
-            self.speaks(message.routing[-1].identity, message.wire_format)
+        routing = message.routing
+        if routing:
+            self.speaks(routing[-1].identity, message.wire_format)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
         self._router.receive(message if message.hops > 0 else message.clone(hops=1))
+
+    def _take_control(self, message: Message) -> None:
+        if message.identity == PING.identity:
+            self.pings += 1
+        else:
+            self.membership.take(message)
 
     def _take_broadcast(self, frames: list[bytes]) -> None:
         """Take what the rendezvous server published."""

@@ -46,6 +46,7 @@ from hopline.routing import (
 
 log = flow_log("hopline.router")
 
+_replace = msgspec.structs.replace  # what `Message.clone` does, for half the price
 _NOBODY: frozenset[bytes] = frozenset()
 _NO_ROOM_FOR_COPY = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
 _UNREADABLE = Message(b"")  # stands for what could not be read
@@ -270,7 +271,7 @@ class Router:
         if delivery.deadline <= delivery.since:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
         else:
-            self._route_again(delivery)
+            self._route_or_wait(delivery, delivery.since, _NOBODY)
 
     def refuse(self, message: Message | None, reason: str) -> None:
         """Count what came from elsewhere and is not acceptable: malformed (then there is no message), or forged.
@@ -360,14 +361,15 @@ class Router:
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
             return True
-        leaving = message.clone(
+        leaving = _replace(
+            message,
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
             socket_identity=node,
             ttl_ticks=remaining_ticks(delivery, now),
         )
         try:
-            link = self._link(node)
+            link = self._links.get(node) or self._link(node)
             if not link.offer(leaving):
                 self._watch_link(node, link)
                 return False
@@ -383,11 +385,9 @@ class Router:
         return True
 
     def _link(self, node: bytes) -> Link:
-        link = self._links.get(node)
-        if link is None:
-            if self._connect is None:
-                raise PeerGoneError(node)
-            link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
+        if self._connect is None:
+            raise PeerGoneError(node)
+        link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
         return link
 
     def _spread(self, delivery: Delivery, decision: Decision) -> None:
@@ -467,10 +467,16 @@ class Router:
 
     def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> None:
         """Route a delivery that is this node's already. If it must wait for room, it keeps its place in the order."""
-        now, message = self.clock(), delivery.message
+        now = self.clock()
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
-        elif self._must_wait(message) or not self._route(delivery, unreachable):
+        else:
+            self._route_or_wait(delivery, now, unreachable)
+
+    def _route_or_wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
+        message = delivery.message
+        must_wait = self._waiting_room.queues and self._must_wait(message)
+        if must_wait or not self._route(delivery, unreachable):
             if self._waiting_room.owned >= self._settings.waiting_for_room:
                 self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
                 return

@@ -150,10 +150,10 @@ class DomainSecurity:
         The protocol's own messages keep the label of a domain in which they are signed here, so that an exception can
         answer in the domain of the request: whoever asked may have no key of another.
         """
-        plan, identity = self._plan, message.identity
-        home = plan.home_of(identity)
-        if message.domain != home.name and message.domain and is_service(identity):
-            labelled = plan.scopes.get(message.domain)
+        plan, identity, label = self._plan, message.identity, message.domain
+        home = plan.homes.get(identity) or plan.home_of(identity)
+        if label and label != home.name and is_service(identity):
+            labelled = plan.scopes.get(label)
             if labelled is not None and labelled.signs(identity):
                 home = labelled
         return home.protect(message)
@@ -173,7 +173,7 @@ class DomainSecurity:
         """
         plan, identity = self._plan, message.identity
         _refuse_local_only(message)
-        scope = _labelled(plan, message)
+        scope = plan.scopes.get(message.domain) or _labelled(plan, message)
         if plan.homes.get(identity) is not scope:
             _refuse_wrong_label(plan, scope, message)
         scope.verify(message)

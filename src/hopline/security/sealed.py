@@ -114,10 +114,7 @@ class _Nonces:
         self.renew()
 
     def renew(self) -> None:
-        self._stream = self._draw()
-
-    def new(self) -> bytes:
-        return next(self._stream)
+        self.new = self._draw().__next__
 
     @staticmethod
     def _draw() -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import zmq
 
-from hopline.transport.sockets import receive
+from hopline.transport.sockets import has_more, receive
 
 log = logging.getLogger("hopline.transport")
 
@@ -33,8 +33,10 @@ class Inlet:
 
     def _drain(self) -> None:
         socket, take = self._socket, self._take
-        for _ in range(self._batch):
+        for count in range(self._batch):
             if not self._is_open:  # by what was taken last
+                return
+            if count == 1 and not has_more(socket):  # one message is usual, or many
                 return
             try:
                 frames = receive(socket)

@@ -19,12 +19,14 @@ Frames = Sequence[bytes]
 
 _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
-_RCVMORE = int(zmq.RCVMORE)
+_EVENTS = int(zmq.EVENTS)
+_POLLIN = int(zmq.POLLIN)
 _MAX_SOCKETS = 20_000
 _PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
 _LAST_WORDS = 1.0  # seconds in which what was sent before the process ends may still leave
 
-# The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send.
+# The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send. What
+# is received without a copy knows whether more follows, which costs half of asking the socket for it.
 _send = zmq.backend.Socket.send
 _receive = zmq.backend.Socket.recv
 _option = zmq.backend.Socket.get
@@ -97,10 +99,17 @@ def send(socket: zmq.Socket[bytes], frames: Frames) -> None:
 
 def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
     """Receive a message without waiting; raises `zmq.Again` when there is none."""
-    frames = [_receive(socket, _NOW)]
-    while _option(socket, _RCVMORE):
-        frames.append(_receive(socket, _NOW))
+    frame = _receive(socket, _NOW, False)
+    frames = [frame.bytes]
+    while frame.more:
+        frame = _receive(socket, _NOW, False)
+        frames.append(frame.bytes)
     return frames
+
+
+def has_more(socket: zmq.Socket[bytes]) -> bool:
+    """Tell whether another message is there; as good as to see `receive` raise, for less than half the price."""
+    return bool(int(_option(socket, _EVENTS)) & _POLLIN)
 
 
 def _milliseconds(seconds: float) -> int:

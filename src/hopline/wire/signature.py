@@ -32,6 +32,8 @@ def mac_input(message: Message, *, text_version: bool = False, padded: bool = Fa
     version = message.version
     if text_version or padded:
         version = version_to_text(version)
+    elif version == 1 and version.__class__ is int:  # as in nearly every message
+        version = b"\x01\x00"
     elif not isinstance(version, bytes):
         version = in_range("version", version, Type.U16).to_bytes(2, "little")
     parts = (message.identity, version, message.partition, *message.bodies, message.callback_receiver_identity)

@@ -1,0 +1,181 @@
+"""Hopline: two nodes and a rendezvous server, each in its process, as a network really is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from time import perf_counter
+
+from benchmarks.network.contender import Addresses, Channel, Options, check
+from benchmarks.network.measuring import carry_out_orders_async
+from hopline import (
+    RAW,
+    Actor,
+    Domain,
+    DomainSecurity,
+    MessageHub,
+    Network,
+    Node,
+    NoSecurity,
+    Payload,
+    Profile,
+    Promise,
+    RelaySettings,
+    RendezvousAddress,
+    RendezvousServer,
+    RendezvousSettings,
+    WireFormat,
+    handler,
+    payload,
+)
+
+UNSIGNED = "no"
+KEY = b"a secret of the benchmark, 32 b."
+FIND_TIME = 20.0  # seconds in which the client's first request must be answered
+
+
+@payload("Ask", serializer=RAW)
+class Ask(bytes):
+    """The request."""
+
+    __slots__ = ()
+
+
+@payload("Told", serializer=RAW)
+class Told(bytes):
+    """The answer."""
+
+    __slots__ = ()
+
+
+@payload("Note", serializer=RAW)
+class Note(bytes):
+    """What wants no answer."""
+
+    __slots__ = ()
+
+
+class HowMany(Payload):
+    """Asks how many notes came."""
+
+
+class SoMany(Payload):
+    """Answers that."""
+
+    count: int
+
+
+class Echo(Actor):
+    """Answers every request with its body, and counts the notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes = 0
+
+    @handler
+    def answer(self, ask: Ask) -> Told:
+        """Answer one."""
+        return Told(ask)
+
+    @handler
+    def note(self, note: Note) -> None:  # noqa: ARG002
+        """Count one."""
+        self._notes += 1
+
+    @handler
+    def count(self, how_many: HowMany) -> SoMany:  # noqa: ARG002
+        """Tell how many came since this was asked last."""
+        count, self._notes = self._notes, 0
+        return SoMany(count)
+
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+
+def rendezvous(channel: Channel, addresses: Addresses, options: Options) -> None:  # noqa: ARG001 - the first role
+    """Let the nodes find each other."""
+    asyncio.run(_rendezvous(channel, WireFormat[options["wire_format"]]))
+
+
+def server(channel: Channel, addresses: Addresses, options: Options) -> None:
+    """Be the node of the echo."""
+    asyncio.run(_server(channel, _network(addresses, options)))
+
+
+def client(channel: Channel, addresses: Addresses, options: Options) -> None:
+    """Be the node of who asks."""
+    asyncio.run(_client(channel, _network(addresses, options)))
+
+
+async def _rendezvous(channel: Channel, wire_format: WireFormat) -> None:
+    settings = RendezvousSettings(address="tcp://127.0.0.1:0", relay=RelaySettings(wire_format=wire_format))
+    async with RendezvousServer(settings) as running:
+        channel.send(f"{running.address.broadcast_uri} {running.address.unicast_uri}")
+        await asyncio.Event().wait()
+
+
+async def _server(channel: Channel, network: Network) -> None:
+    async with Node(Echo(), network=network) as node:
+        channel.send(node.uri)
+        await asyncio.Event().wait()
+
+
+async def _client(channel: Channel, network: Network) -> None:
+    async with Node(network=network) as node:
+        await node.hub.send(Ask(b""), callback=Told, timeout=FIND_TIME)
+        channel.send(node.uri)
+        with contextlib.suppress(EOFError):
+            await carry_out_orders_async(channel, HubClient(node.hub))
+
+
+def _network(addresses: Addresses, options: Options) -> Network:
+    return Network(
+        rendezvous=[RendezvousAddress(*addresses["rendezvous"].split())],
+        wire_format=WireFormat[options["wire_format"]],
+        security=_security(options["signed"]),
+    )
+
+
+def _security(signed: str) -> NoSecurity | DomainSecurity:
+    if signed == UNSIGNED:
+        return NoSecurity()
+    kinds = ("Ask", "Told", "Note", "HowMany", "SoMany")
+    return DomainSecurity([Domain("bench", KEY, kinds, profile=Profile(signed))], clock=time.time)
+
+
+class HubClient:
+    """Requests as a service sends them: through the hub, each with a promise and a lifetime."""
+
+    def __init__(self, hub: MessageHub) -> None:
+        self._hub = hub
+
+    async def ask(self, body: bytes) -> bytes:
+        """Await the answer."""
+        return await self._hub.send(Ask(body), callback=Told)
+
+    async def tell(self, body: bytes) -> None:
+        """Wait for room, if there is none."""
+        await self._hub.send_one_way(Note(body))
+
+    async def count(self) -> int:
+        """Ask the same actor, which takes its messages in order."""
+        return (await self._hub.send(HowMany(), callback=SoMany)).count
+
+    async def pipelined(self, body: bytes, seconds: float, in_flight: int) -> tuple[int, float]:
+        """Keep a window of promises, and replace each as its answer comes."""
+        hub, content = self._hub, Ask(body)
+        promises: deque[Promise[Told]] = deque()
+        answered = 0
+        started = perf_counter()
+        until = started + seconds
+        for _ in range(in_flight):
+            promises.append(hub.try_send(content, callback=Told))
+        while promises:
+            answer = await promises.popleft()
+            check(len(answer), len(body), "bytes came back")
+            answered += 1
+            if perf_counter() < until:
+                promises.append(hub.try_send(content, callback=Told))
+        return answered, perf_counter() - started

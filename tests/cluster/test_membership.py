@@ -1,0 +1,117 @@
+"""A member of a cluster by itself: the network is a list of what it said."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hopline.cluster import ClusterSettings, Member, Membership, RendezvousAddress
+from hopline.cluster.service import HEARTBEAT, REGISTER_ROUTE, service_message
+from hopline.cluster.service_pb2 import HeartBeat
+from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
+from hopline.routing import NodeRemoval, Route
+from hopline.security import NoSecurity
+
+SERVERS = [RendezvousAddress(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 10}") for port in (8001, 8002)]
+ME = Member(identity=b"me", uri="tcp://127.0.0.1:5101", health_uri="tcp://127.0.0.1:5102")
+
+
+class World:
+    """Everything around one member, and its clock."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.published: list[Message] = []
+        self.followed: list[RendezvousAddress] = []
+        self.route = Route(new_hub_identity())
+        self.member = Membership(
+            ME, SERVERS, ClusterSettings(), NoSecurity(), self, self, clock=lambda: self.now, random=Random(1)
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.member.tick()
+
+    def leader_speaks(self) -> None:
+        self.member.hear(service_message(HEARTBEAT, HeartBeat()))
+
+    def announcements(self) -> list[Message]:
+        return [message for message in self.published if message.identifier == REGISTER_ROUTE]
+
+    # -- the network ---------------------------------------------------------------------------------------------------
+
+    def publish(self, message: Message) -> bool:
+        self.published.append(message)
+        return True
+
+    def follow(self, server: RendezvousAddress) -> None:
+        self.followed.append(server)
+
+    def ping(self) -> None: ...
+
+    def tell(self, node: bytes, uri: str, message: Message) -> None: ...
+
+    def disconnect(self, node: bytes) -> None: ...
+
+    def resolve(self, uri: str) -> str:
+        return uri
+
+    def is_address(self, uri: str) -> bool:
+        return True
+
+    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None: ...
+
+    def subscribe(self, uri: str) -> None: ...
+
+    def unsubscribe(self, uri: str) -> None: ...
+
+    # -- the routes ----------------------------------------------------------------------------------------------------
+
+    def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
+        return [self.route]
+
+    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None: ...
+
+    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None: ...
+
+    def forget_node(self, node: bytes) -> NodeRemoval | None: ...
+
+    def routes_to(self, node: bytes) -> list[Route]:
+        return []
+
+    def uri_of(self, node: bytes) -> str | None: ...
+
+
+def joined_world() -> World:
+    """Make a member that has joined, and was heard."""
+    world = World()
+    world.member.announce([world.route])
+    world.leader_speaks()
+    (said,) = world.announcements()
+    world.member.hear(said)  # it comes back through the server
+    world.pass_time(0.1)
+    world.published.clear()
+    return world
+
+
+def test_what_was_heard_coming_back_is_not_said_again() -> None:
+    world = joined_world()
+    for _ in range(10):
+        world.leader_speaks()
+        world.pass_time(1.0)
+    assert not world.announcements()
+
+
+def test_who_was_paused_says_again_what_lives_here() -> None:
+    world = joined_world()
+    world.pass_time(10.0)
+    assert len(world.announcements()) == 1
+
+
+def test_who_was_paused_for_so_long_that_the_server_seems_silent_says_it_when_it_joins_again() -> None:
+    world = joined_world()
+    world.pass_time(20.0)
+    assert world.followed == SERVERS
+    assert not world.announcements()
+    world.pass_time(0.05)
+    world.leader_speaks()
+    assert len(world.announcements()) == 1
