@@ -16,6 +16,7 @@ from google.protobuf.message import Message as Content
 
 from hopline.cluster.following import Following, Rendezvous
 from hopline.cluster.health import Health, HealthFeed
+from hopline.cluster.hearsay import Hearsay
 from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.searches import Searches
 from hopline.cluster.service import (
@@ -187,6 +188,7 @@ class Membership:
         self._misdirected: Searches[tuple[bytes, MessageIdentifier]] = Searches(
             settings.discovery_period, settings.discovery_searches
         )
+        self._hearsay = Hearsay()
         self._clock = clock
         self.health = Health(network, settings.missing_heartbeats)
         self.following = Following(
@@ -286,6 +288,9 @@ class Membership:
     def _request_routes(self, now: float) -> None:
         self._requested_at = now
         self._routes_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
+        for node, route in self._hearsay.next_turn():
+            log.info("%s of %s is said no more", route, node.decode("ascii", "backslashreplace"))
+            self._routes.forget(node, route.receiver, route.identifier)
         for domain in self._security.domains:
             content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
             self._publish(REQUEST_CLUSTER_ROUTES, content, domain)
@@ -388,16 +393,17 @@ class Membership:
         if node not in self.health and len(self.health) >= self._settings.known_nodes:
             self._refuse("too many nodes")
             return
-        domains = self._domains.setdefault(node, set())
+        domains = self._domains.get(node, set())
         if domains and domain not in domains and self._routes.uri_of(node) not in (None, uri):
             self._refuse("moved by another domain")  # whose members have no say in where it is
             return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
         if accepted:
-            domains.add(domain)
+            self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)
             self.health.watch(node, content.health.uri, interval)
         for route in accepted:
+            self._hearsay.heard(node, route)
             self._routes.learn(node, uri, route.receiver, route.identifier)
 
     def _belongs(self, route: Route, domain: str) -> bool:
@@ -437,6 +443,7 @@ class Membership:
             return
         for route in _routes_of(content, with_unknown=True):
             if self._belongs(route, domain):
+                self._hearsay.forget(node, route)
                 self._routes.forget(node, route.receiver, route.identifier)
 
     # -- answering -----------------------------------------------------------------------------------------------------
@@ -481,6 +488,7 @@ class Membership:
     def lost(self, node: bytes) -> None:
         """Forget a node: it said goodbye, was silent for too long, or cannot be reached."""
         self.health.forget(node)
+        self._hearsay.forget(node)
         self._domains.pop(node, None)
         if self._routes.forget_node(node) is not None:
             log.info("node %s is gone", node.decode("ascii", "backslashreplace"))

@@ -23,6 +23,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     discovery_period: float = 2.0  # in which the same route is not looked for again
     discovery_searches: int = 1_000  # routes that are looked for at once
     known_nodes: int = 10_000  # nodes that are remembered
+    tick: float = 0.05  # between looks at what is due
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -4,7 +4,6 @@ from hopline.node.context import Context
 from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.node import Node, StopReport
-from hopline.node.parking import Sought, sought
 from hopline.node.rendezvous import PartnerNetwork, RendezvousServer, RendezvousSettings
 from hopline.node.report import ActorReport, LinkReport, NetworkReport, NodeReport
 from hopline.node.router import Router
@@ -25,8 +24,6 @@ __all__ = [
     "RendezvousServer",
     "RendezvousSettings",
     "Router",
-    "Sought",
     "Stats",
     "StopReport",
-    "sought",
 ]

@@ -12,33 +12,19 @@ from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping
 from hopline.cluster.service import PING
 from hopline.message import LocalError, Message, PeerGoneError, WireFormat
 from hopline.node.embedded import EmbeddedRendezvous
+from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.router import Router
+from hopline.node.transport import ZmqTransport
 from hopline.node.uplink import Uplink
 from hopline.routing import TICKS_PER_SECOND
 from hopline.security import SecurityError
-from hopline.transport import (
-    PUB,
-    ROUTER,
-    SUB,
-    Backend,
-    Frames,
-    Inlet,
-    Outlet,
-    PeerLink,
-    advertised,
-    bind,
-    doorkeeper,
-    open_socket,
-    parse,
-    resolve,
-)
+from hopline.transport import Frames, advertised, parse
 from hopline.wire import RemoteError, decode, encode
 
 log = logging.getLogger("hopline.network")
 
-TICK = 0.05  # seconds between looks at what is due
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _NOT_ROUTED = _CONTROL | {PING.identity}
 _OUTLET_CAPACITY = 1_000
@@ -77,29 +63,27 @@ class Attachment:
     # -- sockets -------------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        network, sockets, curve = self._network, self._network.sockets, self._network.curve
-        address = parse(network.address)
-        frontend = open_socket(ROUTER, sockets, identity=self._identity, curve=curve, is_server=True)
-        heartbeats = open_socket(PUB, sockets, curve=curve, is_server=True)
+        network = self._network
+        host = parse(network.address).host
+        self._transport = network.transport or ZmqTransport(network.sockets, network.curve)
         try:
-            self.uri = advertised(bind(frontend, address, "address"), network.advertise)
-            where = network.heartbeat_address
-            health_address = parse(where, "heartbeat_address") if where else parse(f"tcp://{address.host}:0")
-            self.health_uri = advertised(bind(heartbeats, health_address, "heartbeat_address"), network.advertise)
+            self._frontend = self._transport.listener(network.address, "address", identity=self._identity)
+            self.uri = advertised(self._frontend.uri, network.advertise)
         except LocalError:
-            frontend.close(0)
-            heartbeats.close(0)
+            self._transport.close()
             raise
-        if curve is not None:
-            doorkeeper.add(curve)
-        self._heartbeats = Outlet(heartbeats, _OUTLET_CAPACITY)
-        health = open_socket(SUB, sockets, curve=curve)
-        health.subscribe(b"")
-        self._health = Inlet(health, self._take_heartbeat, batch=sockets.batch)
-        self._backend = Backend(sockets, self._prepare, self._write, self._gave_up, self._clock, curve=curve)
-        self._uplink = Uplink(sockets, curve, self._take_broadcast, self._uplink_broke)
-        self._frontend_socket = frontend
-        self._frontend: Inlet | None = None
+        try:
+            self._heartbeats, health_uri = self._transport.publisher(
+                network.heartbeat_address or f"tcp://{host}:0", "heartbeat_address", _OUTLET_CAPACITY
+            )
+            self.health_uri = advertised(health_uri, network.advertise)
+        except LocalError:
+            self._frontend.close()
+            self._transport.close()
+            raise
+        self._health = self._transport.subscriber(self._take_heartbeat)
+        self._backend = self._transport.peers(self._prepare, self._write, self._gave_up, self._clock)
+        self._uplink = Uplink(self._transport, self._take_broadcast, self._uplink_broke)
 
     async def attach(self, router: Router) -> None:
         """Join the network with what the router has, and wait for a rendezvous server for a while."""
@@ -107,9 +91,11 @@ class Attachment:
         servers = network.servers
         for server in servers:
             for uri in (server.broadcast_uri, server.unicast_uri):
-                self._resolved[uri] = await self._loop.run_in_executor(None, _resolved, uri)
-        if self._embedded is not None:
+                self._resolved[uri] = await self._transport.resolve(uri)
+        if self._embedded is not None and not self._is_closing:
             await self._embedded.start()
+        if self._is_closing:  # the node was stopped meanwhile
+            return
         self._router = router
         self.membership = Membership(
             Member(identity=self._identity, uri=self.uri, health_uri=self.health_uri),
@@ -125,7 +111,7 @@ class Attachment:
         self.membership.announce(router.advertised())
         router.on_added = self.membership.announce
         router.on_removed = self.membership.withdraw
-        self._frontend = Inlet(self._frontend_socket, self._take, batch=network.sockets.batch)
+        self._frontend.read(self._take)
         self._send_heartbeat()
         self._tick()
         try:
@@ -135,7 +121,7 @@ class Attachment:
             log.warning("no rendezvous server answers yet; the node goes on, and keeps trying")
 
     def _tick(self) -> None:
-        self._timer = self._loop.call_later(TICK, self._tick)
+        self._timer = self._loop.call_later(self._network.cluster.tick, self._tick)
         self.membership.tick()
 
     def _send_heartbeat(self) -> None:
@@ -144,7 +130,7 @@ class Attachment:
 
     # -- what the router asks for --------------------------------------------------------------------------------------
 
-    def connect(self, node: bytes, uri: str) -> PeerLink:
+    def connect(self, node: bytes, uri: str) -> Link:
         """Give the link to a node."""
         if self._is_closing:
             raise PeerGoneError(node)
@@ -290,7 +276,7 @@ class Attachment:
 
     def withdraw_actors(self) -> None:
         """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
-        if self._frontend is None:  # it never joined
+        if not self._is_attached:
             return
         self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
         self.membership.tick()
@@ -307,17 +293,15 @@ class Attachment:
                 timer.cancel()
         linger = self._network.goodbye_time
         self._backend.close(linger)
-        if self._frontend is not None:
+        if self._is_attached:
             said = self.membership.traffic.published
             self.membership.leave()
             self._goodbyes = self.membership.traffic.published - said
-            self._frontend.close()
-        self._frontend_socket.close(0)
+        self._frontend.close()
         self._uplink.close(linger)
         self._heartbeats.close()
         self._health.close()
-        if self._network.curve is not None:
-            doorkeeper.remove(self._network.curve)
+        self._transport.close()
 
     async def gone(self) -> None:
         """Stop the server, if this node has it, once it relayed the goodbye."""
@@ -355,10 +339,3 @@ class Attachment:
                 for link in self._backend.links
             ),
         )
-
-
-def _resolved(uri: str) -> str:
-    try:
-        return resolve(uri)
-    except LocalError:
-        return uri

@@ -8,6 +8,7 @@ import msgspec
 
 from hopline.cluster import ClusterSettings, RendezvousAddress
 from hopline.message import LocalError, WireFormat
+from hopline.node.transport import Transport
 from hopline.security import DomainSecurity, NoSecurity, Security
 from hopline.transport import Curve, SocketSettings, parse
 from hopline.wire import DEFAULT_LIMITS, Limits
@@ -40,6 +41,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     limits: Limits = DEFAULT_LIMITS
     curve: Curve | None = None
+    transport: Transport | None = None  # what carries it all; libzmq, unless another is given
 
     def __post_init__(self) -> None:
         if isinstance(self.rendezvous, str):

@@ -37,21 +37,9 @@ from hopline.cluster import (
 )
 from hopline.message import LocalError, PayloadError
 from hopline.node.network import DEFAULT_RENDEZVOUS, PARTNER_STEP, UNICAST_STEP, refuse_open_door
+from hopline.node.transport import Sender, Subscriber, Transport, ZmqTransport
 from hopline.security import NoSecurity
-from hopline.transport import (
-    PUB,
-    ROUTER,
-    SUB,
-    Curve,
-    Inlet,
-    Outlet,
-    SocketSettings,
-    advertised,
-    bind,
-    doorkeeper,
-    open_socket,
-    parse,
-)
+from hopline.transport import Curve, SocketSettings, advertised, parse
 from hopline.wire import RemoteError, decode, encode
 
 log = logging.getLogger("hopline.rendezvous")
@@ -60,7 +48,7 @@ TICKS_PER_SECOND = 10_000_000
 _NET_EPOCH = 621_355_968_000_000_000  # 1970 in ticks of .NET
 _LONGEST_NAP = 0.5
 _KEPT = 10_000
-_LAST_WORDS = 250  # milliseconds that what was published last may take to leave
+_LAST_WORDS = 0.25  # seconds that what was published last may take to leave
 
 
 class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +76,7 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
     partners: Sequence[PartnerNetwork] = ()  # other networks whose routes are let in
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     curve: Curve | None = None
+    transport: Transport | None = None  # what carries it all; libzmq, unless another is given
 
     def __post_init__(self) -> None:
         for field in ("address", "unicast_address", "partner_address", "synod_address"):
@@ -98,17 +87,37 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise LocalError("synod_address", "one of the members in synod", self.synod_address)
 
 
+def utc_ticks() -> int:
+    """Tell the time as leases have it."""
+    return time.time_ns() // 100 + _NET_EPOCH
+
+
+def _steady_ticks() -> int:
+    return time.monotonic_ns() // 100
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """The clocks of a server, in ticks of 100 ns."""
+
+    utc: Callable[[], int] = utc_ticks  # within the drift of the other servers' clocks
+    steady: Callable[[], int] = _steady_ticks  # never goes back
+
+
 class RendezvousServer:
     """Use it as ``async with RendezvousServer(settings) as server``; nodes are given `server.address`."""
 
-    def __init__(self, settings: RendezvousSettings | None = None) -> None:
+    def __init__(
+        self, settings: RendezvousSettings | None = None, *, clocks: Clocks | None = None, random: Random | None = None
+    ) -> None:
         self.settings = settings or RendezvousSettings()
+        self._clocks = clocks or Clocks()
+        self._random = random or Random()  # noqa: S311 - it makes duels end, and a new identity in each life
         self._running: _Running | None = None
 
     async def start(self) -> None:
         """Bind, and take part in the election; alone, the server leads at once."""
         if self._running is None:
-            self._running = _Running(self.settings)
+            self._running = _Running(self.settings, self._clocks, self._random)
 
     async def stop(self) -> None:
         """Close everything; if this server led, another one takes over when its lease is over."""
@@ -151,7 +160,7 @@ class RendezvousServer:
     @property
     def lease(self) -> Lease | None:
         """The lease that is valid now, whoever's it is."""
-        return self._now_running.keeper.lease(utc_ticks())
+        return self._now_running.keeper.lease(self._clocks.utc())
 
     @property
     def statistics(self) -> RelayStatistics:
@@ -164,20 +173,14 @@ class RendezvousServer:
         return self._now_running.relay.held
 
 
-def utc_ticks() -> int:
-    """Tell the time as leases have it."""
-    return time.time_ns() // 100 + _NET_EPOCH
-
-
-def _steady_ticks() -> int:
-    return time.monotonic_ns() // 100
-
-
 class _Running:
     """What exists only while the server runs."""
 
-    def __init__(self, settings: RendezvousSettings) -> None:
+    def __init__(self, settings: RendezvousSettings, clocks: Clocks, random: Random) -> None:
         self._settings = settings
+        self._utc = clocks.utc
+        self._steady = clocks.steady
+        self._random = random
         self._loop = asyncio.get_running_loop()
         self._closing: list[Callable[[], None]] = []
         self._timer: asyncio.Handle | None = None
@@ -193,67 +196,51 @@ class _Running:
     # -- sockets -------------------------------------------------------------------------------------------------------
 
     def _open(self, settings: RendezvousSettings) -> None:
-        curve = settings.curve
-        if curve is not None:
-            doorkeeper.add(curve)
-            self._closing.append(lambda: doorkeeper.remove(curve))
-        self._broadcast, broadcast_uri = self._publisher(settings.address)
+        transport = self._transport = settings.transport or ZmqTransport(settings.sockets, settings.curve)
+        self._closing.append(transport.close)
+        self._broadcast, broadcast_uri = self._publisher(settings.address, "address")
         self._partner_broadcast, partner_uri = self._publisher(
-            settings.partner_address or _above(settings.address, broadcast_uri, PARTNER_STEP)
+            settings.partner_address or _above(settings.address, broadcast_uri, PARTNER_STEP), "partner_address"
         )
-        unicast = open_socket(ROUTER, settings.sockets, curve=curve, is_server=True)
-        self._closing.append(lambda: unicast.close(0))
         unicast_address = settings.unicast_address or _above(settings.address, broadcast_uri, UNICAST_STEP)
-        unicast_uri = bind(unicast, parse(unicast_address), "unicast_address")
+        unicast = transport.listener(unicast_address, "unicast_address")
+        self._closing.append(unicast.close)
         self.address = RendezvousAddress(
             advertised(broadcast_uri, settings.advertise),
-            advertised(unicast_uri, settings.advertise),
+            advertised(unicast.uri, settings.advertise),
             advertised(partner_uri, settings.advertise),
         )
-        self.relay = Relay(settings.relay, _steady_ticks())
+        self.relay = Relay(settings.relay, self._steady())
         self._open_synod(settings)
         self._partners = [self._listen_to(partner) for partner in settings.partners]
-        inlet = Inlet(unicast, self._from_node, batch=settings.sockets.batch)
-        self._closing.append(inlet.close)
+        unicast.read(self._from_node)
 
-    def _publisher(self, address: str) -> tuple[Outlet, str]:
-        settings = self._settings
-        socket = open_socket(PUB, settings.sockets, curve=settings.curve, is_server=True)
-        socket.sndhwm = _KEPT
-        self._closing.append(lambda: socket.close(_LAST_WORDS))
-        return Outlet(socket, _KEPT), bind(socket, parse(address), "address")
+    def _publisher(self, address: str, field: str) -> tuple[Sender, str]:
+        publisher, uri = self._transport.publisher(address, field, _KEPT)
+        self._closing.append(lambda: publisher.close(_LAST_WORDS))
+        return publisher, uri
 
     def _open_synod(self, settings: RendezvousSettings) -> None:
         members = list(settings.synod) or [settings.synod_address or self.address.unicast_uri]
         uri = settings.synod_address or members[0]
-        identity = str(uuid.uuid4()).encode()
-        self._synod: Outlet | None = None
+        identity = str(uuid.UUID(int=self._random.getrandbits(128), version=4)).encode()
+        self._synod: Sender | None = None
         if len(members) > 1:
-            self._synod, _ = self._publisher(uri)
-            socket = open_socket(SUB, settings.sockets, curve=settings.curve)
-            socket.subscribe(b"")
-            self._synod_inlet = Inlet(socket, self._from_synod, batch=settings.sockets.batch)
+            self._synod, _ = self._publisher(uri, "synod_address")
+            self._synod_inlet = self._transport.subscriber(self._from_synod)
             self._closing.append(self._synod_inlet.close)
             for member in members:
                 self._synod_inlet.connect(member)
-        random = Random()  # noqa: S311 - it makes duels end
-        self.keeper = LeaseKeeper(identity, uri, members, self.address.payload(), settings.lease, random, utc_ticks())
-        self._health = SynodHealth(uri, members, settings.synod_health, _steady_ticks())
+        payload = self.address.payload()
+        self.keeper = LeaseKeeper(identity, uri, members, payload, settings.lease, self._random, self._utc())
+        self._health = SynodHealth(uri, members, settings.synod_health, self._steady())
 
     def _listen_to(self, network: PartnerNetwork) -> _PartnerListener:
-        partner = Partner(
-            network.network_id, network.cluster, network.allowed_domains, network.silence, _steady_ticks()
-        )
-        socket = open_socket(SUB, self._settings.sockets, curve=self._settings.curve)
-        socket.subscribe(b"")
-        listener = _PartnerListener(partner)
-        listener.inlet = Inlet(
-            socket, lambda frames: self._from_partner(frames, partner), batch=self._settings.sockets.batch
-        )
-        listener.inlet.connect(partner.uri)
-        listener.uri = partner.uri
-        self._closing.append(listener.inlet.close)
-        return listener
+        partner = Partner(network.network_id, network.cluster, network.allowed_domains, network.silence, self._steady())
+        inlet = self._transport.subscriber(lambda frames: self._from_partner(frames, partner))
+        inlet.connect(partner.uri)
+        self._closing.append(inlet.close)
+        return _PartnerListener(partner, inlet)
 
     def close(self) -> None:
         """Close what is open, in the opposite order."""
@@ -266,13 +253,13 @@ class _Running:
 
     def standing(self) -> Standing:
         """Tell where this server stands."""
-        return standing(self.keeper, utc_ticks())
+        return standing(self.keeper, self._utc())
 
     def _from_node(self, frames: list[bytes]) -> None:
-        self._act(self.relay.on_unicast(frames, self.standing(), _steady_ticks()))
+        self._act(self.relay.on_unicast(frames, self.standing(), self._steady()))
 
     def _from_partner(self, frames: list[bytes], partner: Partner) -> None:
-        self._act(self.relay.on_partner(frames, partner, self.standing(), _steady_ticks()))
+        self._act(self.relay.on_partner(frames, partner, self.standing(), self._steady()))
 
     def _from_synod(self, frames: list[bytes]) -> None:
         try:
@@ -281,9 +268,9 @@ class _Running:
             self.refused_in_synod += 1
             return
         if isinstance(message, SynodHeartbeat):
-            self._health.hear(message, _steady_ticks())
+            self._health.hear(message, self._steady())
         else:
-            self._say(self.keeper.receive(message, utc_ticks()))
+            self._say(self.keeper.receive(message, self._utc()))
         self._look_soon()
 
     # -- what goes out -------------------------------------------------------------------------------------------------
@@ -304,7 +291,7 @@ class _Running:
             if self._synod is not None:
                 self._synod.send(encode(to_message(message), self._settings.relay.wire_format))
             elif not isinstance(message, SynodHeartbeat):
-                self._say(self.keeper.receive(message, utc_ticks()))
+                self._say(self.keeper.receive(message, self._utc()))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -315,8 +302,8 @@ class _Running:
 
     def _look(self) -> None:
         """Do what is due, and come back when something will be."""
-        steady = _steady_ticks()
-        self._say(self.keeper.tick(utc_ticks()))
+        steady = self._steady()
+        self._say(self.keeper.tick(self._utc()))
         for step in self._health.tick(steady):
             if isinstance(step, Reconnect):
                 self._reconnect(step.uri)
@@ -332,7 +319,7 @@ class _Running:
         self._timer = self._loop.call_later(self._nap(), self._look)
 
     def _nap(self) -> float:
-        steady, utc = _steady_ticks(), utc_ticks()
+        steady, utc = self._steady(), self._utc()
         due = [self.relay.next_tick - steady, self.keeper.next_tick - utc]
         if (next_heartbeat := self._health.next_tick) is not None:
             due.append(next_heartbeat - steady)
@@ -350,17 +337,16 @@ class _Running:
 class _PartnerListener:
     """The subscription to one server of a partner network."""
 
-    inlet: Inlet
-    uri: str
-
-    def __init__(self, partner: Partner) -> None:
+    def __init__(self, partner: Partner, inlet: Subscriber) -> None:
         self.partner = partner
+        self.uri = partner.uri
+        self._inlet = inlet
 
     def move(self, listen: Listen | None) -> None:
         """Listen elsewhere, if that is what was decided, and for this partner."""
         if listen is not None and listen.network_id == self.partner.network_id:
-            self.inlet.disconnect(self.uri)
-            self.inlet.connect(listen.uri)
+            self._inlet.disconnect(self.uri)
+            self._inlet.connect(listen.uri)
             self.uri = listen.uri
 
 

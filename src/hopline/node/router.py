@@ -31,6 +31,7 @@ from hopline.routing import (
     NO_DEADLINE,
     Decision,
     Delivery,
+    ExternalTable,
     HubPort,
     NodeRemoval,
     Outcome,
@@ -146,6 +147,11 @@ class Router:
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         """Give the routes to this node that others may know: of some messages, or all."""
         return list(self._tables.internal.advertised(identifiers or None))
+
+    @property
+    def elsewhere(self) -> ExternalTable:
+        """What lives on other nodes, to look at."""
+        return self._tables.external
 
     def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         """Note that a receiver lives on another node."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -69,7 +70,6 @@ class Callers:
 
     async def expect_to_be_served(self) -> None:
         """Call when all is well: whoever can be answered is, and whoever cannot is told, before the time is over."""
-        handled = {one.identifier for machine in self._machines for one in machine.node.router.advertised()}
         calls: list[tuple[object, type | MessageIdentifier, str]] = [
             (Ask(0), Told, "answered"),
             (Note(0), RECEIPT, "answered"),
@@ -83,10 +83,35 @@ class Callers:
                     await machine.node.hub.send(content, callback=[callback])
                 except HoplineError as error:
                     fared = type(error).__name__
-                if payload_type(type(content)).identifier not in handled:
+                if not self._is_handled(type(content)):
                     expected = "DeliveryError"
                 if fared != expected:
                     raise Violation(f"all was well, but {machine.name} sent {content}: {fared}, not {expected}")
+
+    async def expect_to_be_found(self) -> None:
+        """Let each machine forget all others and call at once: it asks around, and whoever handles it is found."""
+        for machine in self._machines:
+            if machine.settings.parked_messages and self._is_handled(Ask):
+                for other in self._machines:
+                    machine.membership.lost(other.identity)
+                try:
+                    await machine.node.hub.send(Ask(0), callback=Told)
+                except HoplineError as error:
+                    raise Violation(f"all was well, but {machine.name} could not find who answers: {error}") from error
+
+    async def expect_room(self) -> None:
+        """Let each machine call each other one twice at once: the second waits for room on the way, and gets it."""
+        for machine, other in itertools.permutations(self._machines, 2):
+            if other.node.router.advertised(payload_type(Ask).identifier):
+                hub, ask = machine.node.hub, to_message(Ask(0)).with_receiver_node(other.identity)
+                try:
+                    await asyncio.gather(hub.send(ask, callback=Told), hub.send(ask, callback=Told))
+                except HoplineError as error:
+                    raise Violation(f"all was well, but {machine.name} found no room: {error}") from error
+
+    def _is_handled(self, kind: type) -> bool:
+        identifier = payload_type(kind).identifier
+        return any(machine.node.router.advertised(identifier) for machine in self._machines)
 
     def _timeout(self) -> float:
         return self._random.choice((0.05, 0.5, 5.0))

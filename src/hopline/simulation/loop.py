@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class _Jump(selectors.DefaultSelector):
@@ -38,3 +40,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def check_after_every_step(self, check: Callable[[], None] | None) -> None:
         """Call this after each round of callbacks. What it raises ends the run."""
         self._jump.after_step = check
+
+
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Keep the nodes from logging what the simulation does to them."""
+    log = logging.getLogger("hopline")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

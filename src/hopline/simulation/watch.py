@@ -56,15 +56,19 @@ class Watch:
         self._hop_limit = hop_limit
         self._removed: set[bytes] = set()
         self._came: dict[tuple[bytes, bytes, bytes, int], tuple[int, float]] = {}
+        self.dead: dict[bytes, tuple[float, float]] = {}  # nodes that went down, when, and their heartbeat's interval
         self.steps = 0
         self.endings: Counter[Outcome] = Counter()
         self.violation: Violation | None = None
 
-    def check(self, nodes: Iterable[Node]) -> None:
-        """Check the balance of every node, and whatever was noted since."""
+    def check(self) -> None:
+        """Raise whatever was noted since the last step."""
         self.steps += 1
         if self.violation is not None:
             raise self.violation
+
+    def check_balance(self, nodes: Iterable[Node]) -> None:
+        """Check the balance of nodes."""
         for node in nodes:
             if not (stats := node.stats()).is_balanced:
                 raise Violation(f"the outcomes of {node.identity.decode()} do not balance: {stats}")
@@ -82,6 +86,14 @@ class Watch:
                 raise Violation(f"{node.identity.decode()} still holds messages when all is quiet: {stats}")
             if stats.promised:
                 raise Violation(f"{node.identity.decode()} still waits for answers that nobody wants: {stats}")
+
+    def came_up(self, node: bytes) -> None:
+        """Note that a node is there, or will be in a moment."""
+        self.dead.pop(node, None)
+
+    def went_down(self, node: bytes, now: float, interval: float) -> None:
+        """Note that a node is gone, and that its signs of life came in such intervals."""
+        self.dead[node] = (now, interval)
 
     def removed(self, actor: bytes) -> None:
         """Note that an actor is removed: from now on it gets nothing."""
