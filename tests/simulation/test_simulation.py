@@ -24,7 +24,7 @@ from hopline.routing import InternalTable, Outcome
 from hopline.simulation import Violation, VirtualLoop, simulate
 from hopline.simulation.__main__ import live_through
 
-SEEDS = 120
+SEEDS = 200
 BATCH = 30
 
 lived_through = functools.cache(live_through)  # the seeds of one test serve another
