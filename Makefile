@@ -24,7 +24,7 @@ setup: $(READY) ## Make the virtual environment with the pinned dependencies
 
 demo: $(READY) ## Show what Hopline does, end to end
 	@$(BIN)/python examples/wire_tour.py
-	@for example in request_answer pipeline broadcast; do \
+	@for example in request_answer pipeline broadcast network; do \
 		printf '\n== examples/%s.py\n\n' $$example; $(BIN)/python examples/$$example.py || exit 1; done
 
 test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%; ARGS='-k word' runs some, without

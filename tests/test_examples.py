@@ -30,6 +30,12 @@ SHOWN = {
         "best in time: Market; failed: ['RuntimeError: Closed is closed']",
         "stopped with 1 shop still thinking",
     ],
+    "network": [
+        "200 questions: A answered 100, B answered 100",
+        "A is killed with questions in its hands: 200 of 200 came home or failed in time",
+        "soon B answers all of them",
+        "every message accounted for: True",
+    ],
 }
 
 
