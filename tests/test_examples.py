@@ -31,6 +31,7 @@ SHOWN = {
         "stopped with 1 shop still thinking",
     ],
     "network": [
+        "asking before anybody is there: the questions wait until somebody is found",
         "200 questions: A answered 100, B answered 100",
         "A is killed with questions in its hands: 200 of 200 came home or failed in time",
         "soon B answers all of them",
