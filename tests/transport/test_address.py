@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import LocalError
+from hopline import LocalError, SocketSettings
+from hopline.node.transport import ZmqTransport
 from hopline.transport import Address, advertised, parse, resolve
 
 
@@ -82,7 +83,25 @@ def test_names_are_looked_up() -> None:
 
 def test_what_is_advertised_can_be_reached_from_elsewhere() -> None:
     assert advertised("tcp://127.0.0.1:5101") == "tcp://127.0.0.1:5101"
-    assert advertised("tcp://0.0.0.0:5101", "node1.example.org") == "tcp://node1.example.org:5101"
+    assert advertised("tcp://0.0.0.0:5101", "localhost") == "tcp://127.0.0.1:5101"
     assert advertised("tcp://0.0.0.0:5101", "10.1.2.3") == "tcp://10.1.2.3:5101"
     with pytest.raises(LocalError, match="advertise"):
         advertised("tcp://0.0.0.0:5101", "not a host")
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_reached"),
+    [
+        ("tcp://10.0.0.1:5101", True),
+        ("tcp://[::1]:5101", True),
+        ("tcp://node1.example.org:5101", False),  # looking it up would hold every socket of the process up
+        ("tcp://localhost:5101", False),
+        ("tcp://*:5101", False),
+        ("tcp://10.0.0.1:5101-5102", False),
+        ("tcp://10.0.0.1:0", False),
+        ("tcp://10.0.0.1:5101/", False),
+        ("ipc:///tmp/socket", False),
+    ],
+)
+def test_strangers_are_reached_at_numbers_only(uri: str, is_reached: bool) -> None:
+    assert ZmqTransport(SocketSettings(), None).can_connect(uri) is is_reached

@@ -30,8 +30,8 @@ class _Peer(msgspec.Struct):
 class Health:
     """Watches every known peer from the moment it is known, so that a dead one is noticed by those too who never wrote.
 
-    Only the address that a peer announced is listened to, so nobody else keeps it alive. Its time is the time that this
-    node spent listening: who was paused, or had no time to look, takes nobody for dead because of that.
+    Only addresses that peers announced are listened to: nobody but a peer can keep a dead one alive. Its time is what
+    this node spent listening: who was paused, or had no time to look, takes nobody for dead because of that.
     """
 
     def __init__(self, feed: HealthFeed, missing_heartbeats: int) -> None:

@@ -154,6 +154,10 @@ class Transport(Protocol):
         """Send to nodes. See `hopline.transport.Backend` for what is handed in."""
         ...
 
+    def can_connect(self, uri: str) -> bool:
+        """Tell whether to connect to an address that a stranger announced."""
+        ...
+
     async def resolve(self, uri: str) -> str:
         """Give an address with its name looked up, if that is possible."""
         ...
@@ -206,6 +210,14 @@ class ZmqTransport:
     ) -> Peers:
         """Open a ROUTER socket that connects to peers."""
         return Backend(self._settings, prepare, write, gave_up, clock, curve=self._curve)
+
+    def can_connect(self, uri: str) -> bool:
+        """Refuse what is not one place, and names: libzmq looks them up in the one thread that serves every socket."""
+        try:
+            address = parse(uri)
+        except LocalError:
+            return False
+        return address.is_one_place and address.is_numeric and str(address) == uri
 
     async def resolve(self, uri: str) -> str:
         """Look a name up, in a thread."""

@@ -82,6 +82,13 @@ class SimulatedTransport:
         self._ends.append(peers)
         return peers
 
+    def can_connect(self, uri: str) -> bool:
+        """Refuse what is not one place; names are all that hosts have here."""
+        try:
+            return parse(uri).is_one_place
+        except LocalError:
+            return False
+
     async def resolve(self, uri: str) -> str:
         """Look a name up, which takes a moment."""
         await asyncio.sleep(self.network.random.random() * 0.01)

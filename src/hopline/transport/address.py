@@ -40,6 +40,15 @@ class Address(msgspec.Struct, frozen=True):
         return 0 < self.first_port == self.last_port and not self.is_everywhere
 
     @property
+    def is_numeric(self) -> bool:
+        """Tell whether it needs no looking up."""
+        try:
+            ipaddress.ip_address(self.host.strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+    @property
     def is_everywhere(self) -> bool:
         """Tell whether it names every interface of the machine, so that others need another name for it."""
         return self.host in _EVERYWHERE
@@ -78,7 +87,7 @@ def advertised(bound: str, advertise: str | None = None) -> str:
     """Give the address that peers are told of, for the one that a socket is bound to."""
     address = parse(bound)
     if advertise is not None:
-        host = parse(f"tcp://{advertise}:1", "advertise").host
+        host = look_up(parse(f"tcp://{advertise}:1", "advertise").host, "advertise")
     elif address.is_everywhere:
         host = look_up(own_name(), "advertise")
     else:
