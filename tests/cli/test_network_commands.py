@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,6 +210,36 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
             assert node.stop(signal.SIGINT) == 0
             assert sending.end() == 1
         assert "1 handlers cancelled" in node.line("stopped: ")
+
+
+def test_a_thread_that_does_not_end_keeps_no_node_that_has_stopped(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    slow = {"HOPLINE_NODE__SETTINGS__DRAIN_TIME": "0.1"}
+    with Command(tmp_path, "node", "--app", "greeter:Waiter", "--embedded", env=slow) as node:
+        node.line("is ready")
+        assert run(tmp_path, "send", "Wait", '{"seconds": 100}').returncode == 0
+        node.line("waiting")
+        assert node.stop() == 0
+        assert "1 handlers cancelled" in node.line("stopped: ")
+
+
+def test_a_second_signal_ends_also_a_node_whose_loop_is_held(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, "node", "--app", "greeter:Greeter", "--embedded") as node:
+        node.line("is ready")
+        assert run(tmp_path, "send", "Greet", '{"name": "nobody in particular"}').returncode == 0
+        node.line("greeting for ever")
+        node.signal(signal.SIGTERM)
+        time.sleep(0.1)  # two signals that come together are one
+        assert node.stop() == 1
+
+
+def test_a_node_that_is_starting_can_be_stopped(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, "node", "--app", "greeter:make_never") as node:
+        node.line("making")
+        assert node.stop() == 0
+        node.line("stopped before it was ready")
 
 
 def test_keys_that_change_are_used_without_a_restart(tmp_path: Path) -> None:
