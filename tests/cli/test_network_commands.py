@@ -177,6 +177,24 @@ def test_stats_and_routes_can_be_watched(network: Network) -> None:
         assert watching.stop(signal.SIGINT) == 130
 
 
+def test_what_is_watched_can_be_piped(network: Network) -> None:
+    with Command(network.folder, "stats", "--watch", "--interval", "0.1") as watching:
+        watching.line("Greeter")
+        assert watching.stop(signal.SIGINT) == 130
+
+
+@pytest.mark.parametrize("options", [(), ("--receipt",)])
+def test_without_a_callback_machines_get_json_too(network: Network, options: tuple[str, ...]) -> None:
+    done = run(network.folder, "send", "Greet", '{"name": "you"}', "--json", *options)
+    assert json.loads(done.stdout)["kind"] == "Greet/1"
+
+
+def test_a_server_of_a_synod_that_names_no_members_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "rendezvous", "--synod-address", "tcp://127.0.0.1:7001")
+    assert done.returncode == 2
+    assert "rendezvous.synod: expected all members" in done.stderr
+
+
 def test_without_a_rendezvous_server_it_is_said_what_to_do(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     address = f"tcp://127.0.0.1:{port}"
