@@ -16,8 +16,13 @@ from tests.network.processes import LONGEST, free_ports
 
 APPLICATION = """
 import asyncio
+import time
 
 from hopline import Actor, Payload, handler
+
+
+class Wait(Payload):
+    seconds: float
 
 
 class Greet(Payload):
@@ -36,7 +41,17 @@ class Greeter(Actor):
         if request.name == "slow":
             print("greeting slowly", flush=True)
             await asyncio.sleep(1.0)
+        if request.name == "nobody in particular":
+            print("greeting for ever", flush=True)
+            time.sleep(100.0)
         return Greeting(f"Hello, {request.name}!")
+
+
+class Waiter(Actor):
+    @handler(blocking=True)
+    def wait(self, request: Wait) -> None:
+        print("waiting", flush=True)
+        time.sleep(request.seconds)
 
 
 def make():
@@ -45,6 +60,11 @@ def make():
 
 async def make_later():
     return Greeter()
+
+
+async def make_never():
+    print("making", flush=True)
+    await asyncio.sleep(100.0)
 
 
 number = 5

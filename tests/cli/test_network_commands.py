@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,6 +177,24 @@ def test_stats_and_routes_can_be_watched(network: Network) -> None:
         assert watching.stop(signal.SIGINT) == 130
 
 
+def test_what_is_watched_can_be_piped(network: Network) -> None:
+    with Command(network.folder, "stats", "--watch", "--interval", "0.1") as watching:
+        watching.line("Greeter")
+        assert watching.stop(signal.SIGINT) == 130
+
+
+@pytest.mark.parametrize("options", [(), ("--receipt",)])
+def test_without_a_callback_machines_get_json_too(network: Network, options: tuple[str, ...]) -> None:
+    done = run(network.folder, "send", "Greet", '{"name": "you"}', "--json", *options)
+    assert json.loads(done.stdout)["kind"] == "Greet/1"
+
+
+def test_a_server_of_a_synod_that_names_no_members_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "rendezvous", "--synod-address", "tcp://127.0.0.1:7001")
+    assert done.returncode == 2
+    assert "rendezvous.synod: expected all members" in done.stderr
+
+
 def test_without_a_rendezvous_server_it_is_said_what_to_do(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     address = f"tcp://127.0.0.1:{port}"
@@ -209,6 +228,36 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
             assert node.stop(signal.SIGINT) == 0
             assert sending.end() == 1
         assert "1 handlers cancelled" in node.line("stopped: ")
+
+
+def test_a_thread_that_does_not_end_keeps_no_node_that_has_stopped(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    slow = {"HOPLINE_NODE__SETTINGS__DRAIN_TIME": "0.1"}
+    with Command(tmp_path, "node", "--app", "greeter:Waiter", "--embedded", env=slow) as node:
+        node.line("is ready")
+        assert run(tmp_path, "send", "Wait", '{"seconds": 100}').returncode == 0
+        node.line("waiting")
+        assert node.stop() == 0
+        assert "1 handlers cancelled" in node.line("stopped: ")
+
+
+def test_a_second_signal_ends_also_a_node_whose_loop_is_held(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, "node", "--app", "greeter:Greeter", "--embedded") as node:
+        node.line("is ready")
+        assert run(tmp_path, "send", "Greet", '{"name": "nobody in particular"}').returncode == 0
+        node.line("greeting for ever")
+        node.signal(signal.SIGTERM)
+        time.sleep(0.1)  # two signals that come together are one
+        assert node.stop() == 1
+
+
+def test_a_node_that_is_starting_can_be_stopped(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, "node", "--app", "greeter:make_never") as node:
+        node.line("making")
+        assert node.stop() == 0
+        node.line("stopped before it was ready")
 
 
 def test_keys_that_change_are_used_without_a_restart(tmp_path: Path) -> None:

@@ -205,7 +205,8 @@ def test_an_option_that_is_wrong_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["address", "unicast_address", "partner_address", "synod_address"])
 def test_addresses_are_read_even_where_every_door_is_open(name: str, tmp_path: Path) -> None:
-    path = written(tmp_path, f'[rendezvous]\nopen_without_keys = true\n{name} = "x"')
+    synod = '\nsynod = ["x"]' if name == "synod_address" else ""
+    path = written(tmp_path, f'[rendezvous]\nopen_without_keys = true\n{name} = "x"{synod}')
     with pytest.raises(ConfigurationError, match=rf"rendezvous\.{name}: expected an address such as"):
         read_configuration(path, {}).rendezvous()
 

@@ -72,4 +72,4 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         strange = next(one for one in value if not isinstance(one, Actor))
         return f"a {type(value).__name__} with a {type(strange).__qualname__} in it"
-    return f"a {type(value).__qualname__}"
+    return f"{value!r}" if value is None else f"something of type {type(value).__qualname__}"

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
+import typer
 
 from hopline.client import MessageHub
 from hopline.config import Configuration
@@ -44,7 +45,15 @@ async def joined_node(
                 f"no rendezvous server answers at {servers}; start one with `hopline rendezvous`, or name another with "
                 "--rendezvous"
             )
-        yield node
+        try:
+            yield node
+        finally:
+            network_report = node.report().network
+            if network_report is not None and network_report.refused_routes and not node.known_nodes:
+                reasons = ", ".join(sorted(network_report.refused_routes))
+                typer.echo(
+                    f"what other nodes said was refused ({reasons}): are their keys and domains the same?", err=True
+                )
 
 
 async def everybody(node: Node) -> list[KnownNode]:

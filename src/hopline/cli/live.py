@@ -29,6 +29,10 @@ async def show(
     if not watch:
         console.print(draw(await look()))
         return
+    if not console.is_terminal:  # where nothing can be drawn over
+        while True:
+            console.print(draw(await look()))
+            await asyncio.sleep(interval)
     with Live(draw(await look()), console=console, auto_refresh=False) as live:
         while True:
             await asyncio.sleep(interval)

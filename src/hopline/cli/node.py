@@ -24,7 +24,7 @@ from hopline.cli.options import (
     RendezvousOption,
     configuration_of,
 )
-from hopline.cli.stopping import Signals
+from hopline.cli.stopping import LAST_MOMENT, Signals, end_within
 from hopline.config import Configuration
 from hopline.message import LocalError
 from hopline.node import Network, Node, Stats, StopReport
@@ -108,19 +108,32 @@ node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
 async def _run(application: Any, path: str, configuration: Configuration) -> None:
     signals = Signals()
     network, where = configuration.network(), configuration.metrics()
-    actors = await actors_of(application, path)
-    node = Node(*actors, identity=configuration.identity, settings=configuration.settings, network=network)
     async with AsyncExitStack() as stack:
-        # Before the node, so that a port in use is told before anybody was told of the node.
-        serving = None if where is None else await stack.enter_async_context(MetricsServer(NodeCollector(node), *where))
-        await node.start()
-        say(_greeting(node, actors, network, configuration.file, None if serving is None else serving.uri))
+
+        async def start() -> tuple[Node, list[Actor], str | None]:
+            actors = await actors_of(application, path)
+            node = Node(*actors, identity=configuration.identity, settings=configuration.settings, network=network)
+            serving = None
+            if where is not None:
+                # Before the node, so that a port in use is told before anybody was told of the node.
+                serving = (await stack.enter_async_context(MetricsServer(NodeCollector(node), *where))).uri
+            await node.start()
+            return node, actors, serving
+
+        started = await signals.unless_asked(start())
+        if started is None:
+            say("stopped before it was ready")
+            return
+        node, actors, serving = started
+        say(_greeting(node, actors, network, configuration.file, serving))
         keys = asyncio.create_task(_follow_key_file(configuration, network, signals))
         await signals.asked.wait()
         keys.cancel()
         say("stopping: what is under way may end; once more stops at once")
         report = await signals.stop(node.stop)
         say(_farewell(node.stats(), report))
+        if report.cancelled_handlers:
+            end_within(LAST_MOMENT, 0)
 
 
 async def _follow_key_file(configuration: Configuration, network: Network, signals: Signals) -> None:

@@ -14,7 +14,7 @@ import typer
 from hopline.cli.bodies import Writing, as_document, body_of, body_text
 from hopline.cli.client import everybody, joined_node
 from hopline.cli.console import UsageError, one_line_errors, say
-from hopline.cli.names import kind_of, kind_text, node_named, short
+from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier
@@ -136,10 +136,14 @@ async def _send(order: _Order, configuration: Configuration) -> None:
             show(await node.hub.send(message, callback=order.callbacks, timeout=order.timeout))
         elif order.wants_receipt:
             await node.hub.send(message, timeout=order.timeout)
-            say(f"{kind_text(message.identifier)} was taken after {(time.perf_counter() - started) * 1000:.1f} ms")
+            seconds = time.perf_counter() - started
+            if order.as_json:
+                say(msgspec.json.encode({"kind": kind_text(message.identifier), "seconds": round(seconds, 6)}).decode())
+            else:
+                say(f"{kind_text(message.identifier)} was taken after {seconds * 1000:.1f} ms")
         else:
             await node.hub.send_one_way(message)
-            await _tell_fate(message, fate, order.timeout)
+            await _tell_fate(message, fate, order)
 
 
 def _shower(order: _Order, elapsed: Callable[[], float]) -> Callable[[Message], None]:
@@ -167,16 +171,20 @@ async def _gather(node: Node, message: Message, order: _Order, show: Callable[[M
         raise AnswerTimeoutError(str(message.identifier), order.timeout)
 
 
-async def _tell_fate(message: Message, fate: _Fate, seconds: float) -> None:
+async def _tell_fate(message: Message, fate: _Fate, order: _Order) -> None:
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(order.timeout):
             await fate.is_known.wait()
     except TimeoutError:
-        raise AnswerTimeoutError(str(message.identifier), seconds) from None
+        raise AnswerTimeoutError(str(message.identifier), order.timeout) from None
     sent = [one for one in fate.settled if one.outcome is Outcome.SENT]
     if not sent:
         worst = fate.settled[0]
         raise DeliveryError(
             worst.outcome, f"{message.identifier}: {worst.reason}; `hopline routes` shows who handles what"
         )
-    say(f"{kind_text(message.identifier)} was sent to {', '.join(short(one.peer) for one in sent)}")
+    if order.as_json:
+        nodes = [name_of(one.peer) for one in sent]
+        say(msgspec.json.encode({"kind": kind_text(message.identifier), "sent_to": nodes}).decode())
+    else:
+        say(f"{kind_text(message.identifier)} was sent to {', '.join(short(one.peer) for one in sent)}")

@@ -140,6 +140,8 @@ def draw(document: dict[str, Any]) -> RenderableType:
     table = Table(*columns)
     for column in table.columns[1:-1]:
         column.justify = "right"
+    for column in table.columns:
+        column.overflow = "fold"  # in a narrow terminal no digit is left out
     for one in nodes:
         if one["answers"]:
             table.add_row(*_row(one, counted))

@@ -47,6 +47,7 @@ class Following:
         if not servers or len(set(servers)) < len(servers):
             raise LocalError("rendezvous", "at least one server, and none of them twice", list(servers))
         self._servers = list(servers)
+        self._lost = False  # since it was last joined
         self._settings = settings
         self._rendezvous = rendezvous
         self._resolve = resolve
@@ -72,7 +73,9 @@ class Following:
     def _next(self, now: float, why: str) -> None:
         self.changes += 1
         following = (self._at + 1) % len(self._servers)
-        log.warning("the rendezvous server %s %s, trying %s", self.server, why, self._servers[following])
+        # Once for each loss, and not again and again while nobody is there.
+        level, self._lost = (logging.DEBUG if self._lost else logging.WARNING), True
+        log.log(level, "the rendezvous server %s %s, trying %s", self.server, why, self._servers[following])
         self._follow(following, now)
 
     # -- what is heard -------------------------------------------------------------------------------------------------
@@ -82,6 +85,7 @@ class Following:
         self._broke_at = None
         if not self.is_joined:
             self.is_joined = True
+            self._lost = False
             self._heartbeat_at = now
             log.info("following the rendezvous server %s", self.server)
             self._tell_joined()

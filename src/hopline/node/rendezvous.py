@@ -83,6 +83,9 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
             address = getattr(self, field)
             if address is not None:
                 refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys, field=field)
+        if self.synod_address is not None and not self.synod:
+            # It would lead alone, and so would each of the others.
+            raise LocalError("synod", "all members, this server included, where there is a synod_address", None)
         if self.synod and self.synod_address not in self.synod:
             raise LocalError("synod_address", "one of the members in synod", self.synod_address)
 
@@ -314,7 +317,8 @@ class _Running:
         where = self.standing()
         if where != self._was:
             self._was = where
-            log.info("this server leads" if where.leads else f"this server follows {where.leader}")
+            follows = "no server is known to lead" if where.leader is None else f"this server follows {where.leader}"
+            log.info("this server leads" if where.leads else follows)
         self._act(self.relay.tick(where, steady))
         self._timer = self._loop.call_later(self._nap(), self._look)
 
