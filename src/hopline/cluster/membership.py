@@ -378,6 +378,8 @@ class Membership:
             self._refuse("unknown kind")
 
     def _refuse(self, reason: str) -> None:
+        if not self.traffic.refused[reason]:
+            log.warning("refused what another node said: %s; from now on this is only counted", reason)
         self.traffic.refused[reason] += 1
 
     def _learn(self, message: Message, content: RegisterExternalMessageRoute) -> None:
@@ -401,6 +403,8 @@ class Membership:
         if accepted:
             self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)
+            if node not in self.health:
+                log.info("node %s is at %s", node.decode("ascii", "backslashreplace"), uri)
             self.health.watch(node, content.health.uri, interval)
         for route in accepted:
             self._hearsay.heard(node, route)
