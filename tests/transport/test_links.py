@@ -289,6 +289,18 @@ def test_strangers_do_not_get_into_an_encrypted_network(stranger: str) -> None:
     run()
 
 
+@on_loop
+async def test_nobody_gets_in_while_there_is_no_doorkeeper() -> None:
+    network = new_keys()
+    peer = Peer(curve=keys(network, frozenset({keys(network).public})))
+    peer.read()
+    async with sender(curve=keys(network)) as one:
+        one.backend.link(NODE, peer.uri).offer(hello())
+        await until(lambda: one.gave_up)
+        assert peer.got == []
+    peer.close()
+
+
 def test_keys_are_never_shown() -> None:
     network = new_keys()
     member = keys(network)
