@@ -85,6 +85,19 @@ async def test_messages_arrive_in_order_and_the_first_ones_wait_for_the_handshak
 
 
 @on_loop
+async def test_a_peer_with_an_ipv6_address_is_reached() -> None:
+    try:
+        peer = Peer(address="tcp://[::1]:0")
+    except LocalError:
+        pytest.skip("this machine has no IPv6")
+    peer.read()
+    async with sender() as one:
+        one.backend.link(NODE, peer.uri).offer(hello())
+        await until(lambda: peer.got)
+    peer.close()
+
+
+@on_loop
 async def test_a_full_link_says_no_and_tells_when_there_is_room() -> None:
     settings = SocketSettings(send_high_water=5, link_capacity=5)
     peer = Peer(receive_high_water=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hopline.cluster import RendezvousAddress
-from hopline.transport import DEALER, SUB, Curve, Frames, Handshakes, Inlet, Outlet, SocketSettings, open_socket
+from hopline.transport import DEALER, SUB, Curve, Frames, Handshakes, Inlet, Outlet, SocketSettings, connect, open_socket
 
 _CAPACITY = 1_000
 
@@ -38,7 +38,7 @@ class Uplink:
         self._inlet = Inlet(broadcast, self._take, batch=batch)
         self._inlet.connect(server.broadcast_uri)
         unicast = open_socket(DEALER, self._settings, curve=self._curve)
-        unicast.connect(server.unicast_uri)
+        connect(unicast, server.unicast_uri)
         self._outlet = Outlet(unicast, _CAPACITY)
 
     def send(self, frames: Frames) -> bool:

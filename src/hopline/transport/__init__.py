@@ -10,7 +10,7 @@ from hopline.transport.handshakes import Handshakes
 from hopline.transport.inlet import Inlet
 from hopline.transport.outlet import Outlet
 from hopline.transport.settings import SocketSettings
-from hopline.transport.sockets import Frames, bind, open_socket
+from hopline.transport.sockets import Frames, bind, connect, open_socket
 
 ROUTER, DEALER, PUB, SUB = int(zmq.ROUTER), int(zmq.DEALER), int(zmq.PUB), int(zmq.SUB)
 
@@ -30,6 +30,7 @@ __all__ = [
     "SocketSettings",
     "advertised",
     "bind",
+    "connect",
     "doorkeeper",
     "new_keys",
     "open_socket",

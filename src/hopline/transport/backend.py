@@ -13,7 +13,7 @@ from hopline.message import Message, PeerGoneError
 from hopline.transport.curve import Curve
 from hopline.transport.handshakes import Handshakes
 from hopline.transport.settings import SocketSettings
-from hopline.transport.sockets import Frames, open_socket, send
+from hopline.transport.sockets import Frames, connect, open_socket, send
 
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
 
@@ -196,7 +196,7 @@ class Backend:
         others = self._at_uri.setdefault(uri, set())
         if not others:
             try:
-                self.socket.connect(uri)
+                connect(self.socket, uri)
             except zmq.ZMQError as error:
                 del self._links[node], self._at_uri[uri]
                 raise PeerGoneError(node) from error
