@@ -9,7 +9,7 @@ import msgspec
 from hopline.cluster import ClusterSettings, RendezvousAddress
 from hopline.message import LocalError, WireFormat
 from hopline.security import DomainSecurity, NoSecurity, Security
-from hopline.transport import Curve, SocketSettings, parse
+from hopline.transport import Curve, SocketSettings, one_place, parse
 from hopline.wire import DEFAULT_LIMITS, Limits
 
 UNICAST_STEP = 10  # by convention a rendezvous server takes messages so many ports above where it publishes
@@ -47,6 +47,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
             expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
             raise LocalError("rendezvous", expected, list(self.rendezvous))
+        self.servers  # noqa: B018 - names what nobody can connect to
         for field in ("address", "heartbeat_address"):
             address = getattr(self, field)
             if address is not None:
@@ -60,12 +61,12 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
 def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
     """Give both addresses of a rendezvous server that may be named by one."""
-    if isinstance(server, RendezvousAddress):
-        return server
-    address = parse(server, "rendezvous")
-    return RendezvousAddress(
-        f"tcp://{address.host}:{address.first_port}", f"tcp://{address.host}:{address.first_port + UNICAST_STEP}"
-    )
+    if not isinstance(server, RendezvousAddress):
+        address = one_place(server, "rendezvous")
+        server = RendezvousAddress(str(address), f"tcp://{address.host}:{address.first_port + UNICAST_STEP}")
+    for uri in (server.broadcast_uri, server.unicast_uri):
+        one_place(uri, "rendezvous")
+    return server
 
 
 def refuse_open_door(

@@ -49,6 +49,7 @@ from hopline.transport import (
     advertised,
     bind,
     doorkeeper,
+    one_place,
     open_socket,
     parse,
 )
@@ -96,6 +97,11 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
                 refuse_open_door(address, NoSecurity(), self.curve, is_open=self.open_without_keys, field=field)
         if self.synod and self.synod_address not in self.synod:
             raise LocalError("synod_address", "one of the members in synod", self.synod_address)
+        for member in self.synod:
+            one_place(member, "synod")
+        for partner in self.partners:
+            for uri in partner.cluster:
+                one_place(uri, "partners")
 
 
 class RendezvousServer:
@@ -185,7 +191,7 @@ class _Running:
         self.refused_in_synod = 0
         try:
             self._open(settings)
-        except LocalError:
+        except BaseException:
             self.close()
             raise
         self._look()

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hopline.cluster import RendezvousAddress
-from hopline.transport import DEALER, SUB, Curve, Frames, Handshakes, Inlet, Outlet, SocketSettings, connect, open_socket
+from hopline.transport import (
+    DEALER,
+    SUB,
+    Curve,
+    Frames,
+    Handshakes,
+    Inlet,
+    Outlet,
+    SocketSettings,
+    connect,
+    open_socket,
+)
 
 _CAPACITY = 1_000
 

@@ -2,7 +2,7 @@
 
 import zmq
 
-from hopline.transport.address import Address, advertised, parse, resolve
+from hopline.transport.address import Address, advertised, one_place, parse, resolve
 from hopline.transport.backend import Backend, PeerLink
 from hopline.transport.curve import Curve, new_keys
 from hopline.transport.doorkeeper import doorkeeper
@@ -33,6 +33,7 @@ __all__ = [
     "connect",
     "doorkeeper",
     "new_keys",
+    "one_place",
     "open_socket",
     "parse",
     "resolve",
