@@ -203,6 +203,11 @@ class Membership:
         """Let others know that something lives here no longer."""
         self._say(routes, lives_here=False)
 
+    @property
+    def is_withdrawn(self) -> bool:
+        """Tell whether everything that was withdrawn came back through the rendezvous: others heard it too."""
+        return all(self._unconfirmed.values())
+
     def _say(self, routes: Iterable[Route], *, lives_here: bool) -> None:
         for route in routes:
             for domain in self._domains_of(route):

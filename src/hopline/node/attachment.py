@@ -40,6 +40,8 @@ log = logging.getLogger("hopline.network")
 
 TICK = 0.05  # seconds between looks at what is due
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
+_UNDER_WAY = 0.1  # seconds that what was sent before its sender heard that nobody is here may take to come
+_LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
 _LONGEST_IDENTITY = 256  # libzmq's limit
 
@@ -286,6 +288,14 @@ class Attachment:
             return
         self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
         self.membership.tick()
+
+    async def withdrawn(self) -> None:
+        """Wait until others heard of it, and what they sent before has come."""
+        if self._frontend is None or self.membership.is_withdrawn or not self.membership.health:
+            return
+        while self.is_joined and not self.membership.is_withdrawn:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_UNDER_WAY)
 
     async def flushed(self) -> None:
         """Wait until no message waits for its peer."""

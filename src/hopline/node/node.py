@@ -210,6 +210,8 @@ class Node:
             attachment.withdraw_actors()
         try:
             async with asyncio.timeout(seconds):
+                if attachment is not None:
+                    await attachment.withdrawn()
                 await running.idle()
                 if attachment is not None:
                     await attachment.flushed()
