@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from hopline import Network, Node
+import pytest
+
+from hopline import Network, Node, NotRunningError, Outcome, RendezvousServer, RendezvousSettings
 from tests.node.running import on_loop, until
 
 from .frames import V5
-from .ours import QUICK, Ehhlo, Hello, Reversing, handlers, our_node, rendezvous
+from .ours import QUICK, Ehhlo, Hello, Reversing, handlers, our_node, rendezvous, tables
+from .processes import free_ports
 
 
 @on_loop
@@ -23,3 +26,35 @@ async def test_what_was_on_its_way_to_a_node_that_is_told_to_stop_is_handled() -
         answers = [client.hub.try_send(Hello(b"abcd"), callback=Ehhlo, timeout=2.0) for _ in range(20)]
         assert [await answer for answer in answers] == [b"abdc"] * 20
         assert (await stopping).is_clean
+
+
+@on_loop
+async def test_what_never_left_is_told_when_the_node_stops() -> None:
+    async with rendezvous() as server, our_node(V5, server.address, actors=(Reversing(),)) as worker:
+        client = Node(network=Network(rendezvous=(server.address,), cluster=QUICK))
+        await client.start()
+        await until(lambda: handlers(client, b"HELLO"))
+        elsewhere = free_ports(1)[0]
+        tables(client).external._move(worker.identity, f"tcp://127.0.0.1:{elsewhere}")  # where nobody is
+        await client.hub.send_one_way(Hello(b"abcd"))
+        report = await client.stop(0.0)
+        assert report.failed_messages == 1
+        assert not report.is_clean
+        assert client.stats().outcomes[Outcome.FAILED] == 1
+        assert client.stats().is_balanced
+
+
+@on_loop
+async def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
+    (port,) = free_ports(1)
+    network = Network(rendezvous=(f"tcp://127.0.0.1:{port}",), embedded=True, cluster=QUICK)
+    node = Node(network=network)
+    starting = asyncio.create_task(node.start())
+    await asyncio.sleep(0)  # it looks up the names of the servers
+    assert node.is_running
+    assert node.report().network is None  # not yet
+    await node.stop()
+    with pytest.raises(NotRunningError):
+        await starting
+    async with RendezvousServer(RendezvousSettings(address=f"tcp://127.0.0.1:{port}")):  # its address is free
+        pass

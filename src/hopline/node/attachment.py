@@ -10,7 +10,7 @@ from random import Random
 
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping
 from hopline.cluster.service import PING
-from hopline.message import LocalError, Message, PeerGoneError, WireFormat
+from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat
 from hopline.node.embedded import EmbeddedRendezvous
 from hopline.node.network import Network
 from hopline.node.report import LinkReport, NetworkReport
@@ -105,6 +105,7 @@ class Attachment:
         for server in servers:
             for uri in (server.broadcast_uri, server.unicast_uri):
                 self._resolved[uri] = await self._loop.run_in_executor(None, _resolved, uri)
+        self._require_open()
         if self._embedded is not None:
             await self._embedded.start()
         self._router = router
@@ -130,6 +131,11 @@ class Attachment:
                 await self._joined.wait()
         except TimeoutError:
             log.warning("no rendezvous server answers yet; the node goes on, and keeps trying")
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self._is_closing:
+            raise NotRunningError("the node was stopped while it started")
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(TICK, self._tick)
@@ -153,7 +159,8 @@ class Attachment:
 
     def discover(self, message: Message) -> None:
         """Look for a route."""
-        self.membership.look_for(message)
+        if self._is_attached:  # else everybody is asked for everything in a moment
+            self.membership.look_for(message)
 
     def _prepare(self, message: Message) -> Message:
         return message if message.identity in _CONTROL else self._network.security.protect(message)
@@ -304,6 +311,7 @@ class Attachment:
     def close(self) -> None:
         """Say goodbye, and close everything; what left already still gets there, within its time."""
         self._is_closing = True
+        self._joined.set()  # who still waits for that is told
         for timer in (self._timer, self._heartbeat_timer):
             if timer is not None:
                 timer.cancel()
@@ -338,8 +346,10 @@ class Attachment:
         """Tell whether this node is the rendezvous too."""
         return self._embedded is not None and self._embedded.is_serving
 
-    def report(self) -> NetworkReport:
-        """Tell of this node's part in the network."""
+    def report(self) -> NetworkReport | None:
+        """Tell of this node's part in the network, if it has one already."""
+        if not self._is_attached:
+            return None
         membership = self.membership
         traffic, following = membership.traffic, membership.following
         return NetworkReport(

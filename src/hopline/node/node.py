@@ -181,7 +181,8 @@ class Node:
                 try:
                     await running.attachment.attach(running.router)
                 except BaseException:
-                    await self.stop(0.0)
+                    if self._running is running:
+                        await self.stop(0.0)
                     raise
 
     async def stop(self, drain_time: float | None = None) -> StopReport:
@@ -224,7 +225,10 @@ class Node:
             report = await self._fail_the_rest(running)
         finally:
             if running.attachment is not None:
+                returned = running.router.ledger.returned
                 running.attachment.close()
+                never_left = running.router.ledger.returned - returned
+                report = msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
                 await running.attachment.gone()
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
