@@ -231,6 +231,36 @@ async def test_a_peer_that_is_left_gives_back_what_never_went() -> None:
 
 
 @on_loop
+async def test_what_ended_while_its_peer_was_left_is_not_given_back() -> None:
+    async with sender() as one:
+        given_back: list[Message] = []
+
+        def write(message: Message, node: bytes, waited: float) -> list[bytes]:
+            if waited and message.body == b"0":  # its lifetime is over, and telling that leads elsewhere
+                given_back.extend(left for left, _ in one.backend.disconnect(node))
+            return []
+
+        one.backend.write = write
+        link = one.backend.link(NODE, "tcp://127.0.0.1:1")
+        link.offer(hello(0))
+        link.offer(hello(1))
+        await until(lambda: given_back)
+        assert [message.body for message in given_back] == [b"1"]
+        assert not one.backend.waiting
+        one.backend.link(b"node-b", "tcp://127.0.0.1:1").offer(hello(2))
+        await until(lambda: not one.backend.waiting)  # others are still looked after
+
+
+@on_loop
+async def test_what_waits_is_given_up_when_its_peer_moves_where_nobody_can_be() -> None:
+    async with sender() as one:
+        one.backend.link(NODE, "tcp://127.0.0.1:1").offer(hello(1))
+        with pytest.raises(PeerGoneError):
+            one.backend.link(NODE, "nowhere")
+        assert [message.body for _, left in one.gave_up for message, _ in left] == [b"1"]
+
+
+@on_loop
 async def test_two_nodes_at_one_address_keep_their_connection_until_both_are_left() -> None:
     peer = Peer()
     peer.read()

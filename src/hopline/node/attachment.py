@@ -172,7 +172,13 @@ class Attachment:
                 self._router.take_back(message, node, waited)
                 return ()
             message = message.clone(ttl_ticks=left)
-        return encode(message, self._formats.get(node, self._network.wire_format), limits=self._network.limits)
+        try:
+            return encode(message, self._formats.get(node, self._network.wire_format), limits=self._network.limits)
+        except LocalError:
+            if not waited:  # whoever offers it is told
+                raise
+            self._router.take_back(message, node, waited)  # the peer's format is another since it was offered
+            return ()
 
     def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
         self.membership.lost(node)
