@@ -393,13 +393,14 @@ class Membership:
         if node not in self.health and len(self.health) >= self._settings.known_nodes:
             self._refuse("too many nodes")
             return
-        domains = self._domains.setdefault(node, set())
-        if domains and domain not in domains and self._routes.uri_of(node) not in (None, uri):
+        domains = self._domains.get(node, set())
+        was_at = self._routes.uri_of(node) or uri, self.health.uri_of(node) or content.health.uri
+        if domains and domain not in domains and was_at != (uri, content.health.uri):
             self._refuse("moved by another domain")  # whose members have no say in where it is
             return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
         if accepted:
-            domains.add(domain)
+            self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)
             self.health.watch(node, content.health.uri, interval)
         for route in accepted:
@@ -439,6 +440,8 @@ class Membership:
         node, domain = content.receiver_node_identity, message.domain
         if node == self.me.identity:
             self._confirm(domain, _routes_of(content), lives_here=False)
+            return
+        if domain not in self._domains.get(node, ()):
             return
         for route in _routes_of(content, with_unknown=True):
             if self._belongs(route, domain):
