@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopline import Message, NodeSettings, Outcome, WireFormat
+from hopline import ClusterSettings, Message, NodeSettings, Outcome, WireFormat
 from tests.node.running import on_loop, until
 
 from .frames import V5
@@ -25,3 +25,15 @@ async def test_what_can_no_longer_be_written_comes_back_and_lets_the_others_pass
         assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo, timeout=3.0) == b"abdc"
         assert client.stats().returned == 1
         assert client.stats().is_balanced
+
+
+@on_loop
+async def test_the_formats_of_those_who_wrote_last_are_known() -> None:
+    known = ClusterSettings(known_nodes=3)
+    async with rendezvous() as server, our_node(V5, server.address, cluster=known) as client:
+        for number in range(5):
+            attachment(client).speaks(b"%d" % number, WireFormat.V6)
+        assert list(attachment(client)._formats) == [b"2", b"3", b"4"]
+        attachment(client).speaks(b"2", WireFormat.V4)
+        attachment(client).speaks(b"5", WireFormat.V4)
+        assert list(attachment(client)._formats) == [b"4", b"2", b"5"]

@@ -282,8 +282,9 @@ class Attachment:
         known = self._formats
         if known.get(node) is wire_format or wire_format is None:
             return
-        if node in known or len(known) < self._network.cluster.known_nodes:
-            known[node] = wire_format
+        if known.pop(node, None) is None and len(known) >= self._network.cluster.known_nodes:
+            del known[next(iter(known))]  # who spoke up long ago may not be there any more
+        known[node] = wire_format
 
     def subscribe(self, uri: str) -> None:
         """Listen to a node's signs of life."""
