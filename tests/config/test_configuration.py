@@ -111,6 +111,21 @@ ERRORS = [
     ('[node]\nrendezvous = ["tcp://*:8001"]', "hopline.toml: node.rendezvous: expected an address to connect to"),
     ('[node]\nrendezvous = ["tcp://127.0.0.1:65530"]', "hopline.toml: node.rendezvous: expected ports up to 65535"),
     ('[node]\nrendezvous = [{ broadcast_uri = "x", unicast_uri = "y" }]', "hopline.toml: node.rendezvous: expected an"),
+    (
+        "[node.cluster]\nheartbeat_interval = nan",
+        "hopline.toml: node.cluster.heartbeat_interval: expected a number, at",
+    ),
+    (
+        "[node.cluster]\nheartbeat_interval = inf",
+        "hopline.toml: node.cluster.heartbeat_interval: expected a number, at",
+    ),
+    ("[node.sockets]\nrefusal_time = nan", "hopline.toml: node.sockets.refusal_time: expected a number, at least"),
+    (
+        "[node.sockets]\nheartbeat_interval = inf",
+        "hopline.toml: node.sockets.heartbeat_interval: expected a number, at",
+    ),
+    ("[node]\njoin_time = nan", "hopline.toml: node.join_time: expected seconds, not below zero, found nan"),
+    ("[node]\ngoodbye_time = -1", "hopline.toml: node.goodbye_time: expected seconds, not below zero, found -1"),
     ("[node]\nrendezvous = []", "hopline.toml: node.rendezvous: expected at least one server, found []"),
     ("[node]\nrendezvous = [5]", "hopline.toml: node.rendezvous[0]: expected text or a table, found 5"),
     ('[node]\nrendezvous = [{ broadcast_uri = "x" }]', "hopline.toml: node.rendezvous[0].unicast_uri: this key is mis"),

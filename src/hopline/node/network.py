@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -48,6 +49,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
             expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
             raise LocalError("rendezvous", expected, list(self.rendezvous))
         self.servers  # noqa: B018 - names what nobody can connect to
+        for field in ("join_time", "goodbye_time"):
+            if not 0 <= getattr(self, field) < math.inf:
+                raise LocalError(field, "seconds, not below zero", getattr(self, field))
         for field in ("address", "heartbeat_address"):
             address = getattr(self, field)
             if address is not None:
