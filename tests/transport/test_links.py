@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -342,6 +343,41 @@ async def test_nobody_gets_in_while_there_is_no_doorkeeper() -> None:
         await until(lambda: one.gave_up)
         assert peer.got == []
     peer.close()
+
+
+@pytest.mark.parametrize("is_in_order", [True, False])
+def test_the_door_is_kept_when_the_loop_that_kept_it_has_ended(is_in_order: bool) -> None:
+    network = new_keys()
+    first, second, member = keys(network), keys(network), keys(network)
+    is_kept, is_enough = threading.Event(), threading.Event()
+
+    async def keep_for_a_while() -> None:
+        doorkeeper.add(first)
+        is_kept.set()
+        await asyncio.to_thread(is_enough.wait)
+        if is_in_order:
+            doorkeeper.remove(first)
+
+    @on_loop
+    async def reach_each_other() -> None:
+        if not is_in_order:
+            is_enough.set()
+            await asyncio.to_thread(before.join)
+        doorkeeper.add(second)
+        is_enough.set()
+        await asyncio.to_thread(before.join)
+        peer = Peer(curve=second)
+        peer.read()
+        async with sender(curve=member) as one:
+            one.backend.link(NODE, peer.uri).offer(hello())
+            await until(lambda: peer.got)
+        peer.close()
+        doorkeeper.remove(second)
+
+    before = threading.Thread(target=lambda: asyncio.run(keep_for_a_while()))
+    before.start()
+    is_kept.wait()
+    reach_each_other()
 
 
 def test_keys_are_never_shown() -> None:
