@@ -32,6 +32,8 @@ class World:
         self.security = security or NoSecurity()
         self.subscribed: set[str] = set()
         self.where: dict[bytes, str] = {}
+        self.known: list[Route] = []
+        self.learned: list[Route] = []
         self.forgotten: list[tuple[bytes, Route]] = []
         self.published: list[Message] = []
         self.followed: list[RendezvousAddress] = []
@@ -87,7 +89,8 @@ class World:
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         return [self.route]
 
-    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None: ...
+    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        self.learned.append(Route(receiver, identifier))
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         self.forgotten.append((node, Route(receiver, identifier)))
@@ -95,7 +98,7 @@ class World:
     def forget_node(self, node: bytes) -> NodeRemoval | None: ...
 
     def routes_to(self, node: bytes) -> list[Route]:
-        return []
+        return self.known
 
     def uri_of(self, node: bytes) -> str | None:
         return self.where.get(node)
@@ -143,6 +146,16 @@ def test_nodes_that_announce_nothing_are_not_remembered() -> None:
         content = registration("tcp://127.0.0.1:5", b"node %d" % number, "tcp://127.0.0.1:6", 1.0, [])
         world.member.take(service_message(REGISTER_ROUTE, content))
     assert not world.member._domains
+
+
+def test_of_one_node_only_so_many_routes_are_remembered() -> None:
+    world = joined_world()
+    world.known = [Route(new_hub_identity()) for _ in range(ClusterSettings().known_routes)]
+    for hub in (world.known[0], Route(new_hub_identity())):
+        content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub])
+        world.member.take(service_message(REGISTER_ROUTE, content))
+    assert world.learned == world.known[:1]
+    assert world.member.traffic.refused == {"too many routes": 1}
 
 
 def test_a_domain_that_a_node_is_not_in_has_no_say_in_its_hubs() -> None:

@@ -399,6 +399,10 @@ class Membership:
             self._refuse("moved by another domain")  # whose members have no say in where it is
             return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
+        known = set(self._routes.routes_to(node))
+        if len(known.union(accepted)) > self._settings.known_routes:
+            self._refuse("too many routes")
+            return
         if accepted:
             self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)

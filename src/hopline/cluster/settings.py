@@ -25,6 +25,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     discovery_period: float = 2.0  # in which the same route is not looked for again
     discovery_searches: int = 1_000  # routes that are looked for at once
     known_nodes: int = 10_000  # nodes that are remembered
+    known_routes: int = 10_000  # routes to each of them that are remembered
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -34,4 +35,6 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise LocalError(name, f"a number, at least {at_least}", value)
 
 
-_COUNTS = frozenset({"missing_heartbeats", "routes_start_multiplier", "discovery_searches", "known_nodes"})
+_COUNTS = frozenset(
+    {"missing_heartbeats", "routes_start_multiplier", "discovery_searches", "known_nodes", "known_routes"}
+)
