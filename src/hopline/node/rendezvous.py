@@ -191,10 +191,10 @@ class _Running:
         self.refused_in_synod = 0
         try:
             self._open(settings)
+            self._look()
         except BaseException:
             self.close()
             raise
-        self._look()
 
     # -- sockets -------------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,8 @@ class _Running:
         self._timer = self._loop.call_soon(self._look)
 
     def _look(self) -> None:
-        """Do what is due, and come back when something will be."""
+        """Do what is due, and come back when something will be; whatever goes wrong, come back."""
+        self._look_after(_LONGEST_NAP)
         steady = _steady_ticks()
         self._say(self.keeper.tick(utc_ticks()))
         for step in self._health.tick(steady):
@@ -335,7 +336,12 @@ class _Running:
             self._was = where
             log.info("this server leads" if where.leads else f"this server follows {where.leader}")
         self._act(self.relay.tick(where, steady))
-        self._timer = self._loop.call_later(self._nap(), self._look)
+        self._look_after(self._nap())
+
+    def _look_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._look)
 
     def _nap(self) -> float:
         steady, utc = _steady_ticks(), utc_ticks()
