@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -58,3 +59,14 @@ async def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() ->
         await starting
     async with RendezvousServer(RendezvousSettings(address=f"tcp://127.0.0.1:{port}")):  # its address is free
         pass
+
+
+@on_loop
+async def test_a_node_that_cannot_start_leaves_its_port_free() -> None:
+    (port,) = free_ports(1)
+    network = Network(address=f"tcp://127.0.0.1:{port}", join_time=0.0)
+    broken: Any = object()
+    with pytest.raises(AttributeError):
+        await Node(network=network, tracer_provider=broken).start()
+    async with Node(network=network) as node:
+        assert node.uri == network.address

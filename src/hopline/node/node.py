@@ -56,8 +56,8 @@ class _Running:
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
+        telemetry = telemetry_for(node.identity, node.tracer_provider)  # it may fail, and binds nothing
         network = self.attachment = None if node.network is None else Attachment(node.identity, node.network, clock)
-        telemetry = telemetry_for(node.identity, node.tracer_provider)
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
         self.router = Router(
