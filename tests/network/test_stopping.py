@@ -11,7 +11,7 @@ from hopline import Network, Node, NotRunningError, Outcome, RendezvousServer, R
 from tests.node.running import on_loop, until
 
 from .frames import V5
-from .ours import QUICK, Ehhlo, Hello, Reversing, handlers, our_node, rendezvous, tables
+from .ours import QUICK, Ehhlo, Hello, Reversing, attachment, handlers, our_node, rendezvous, tables
 from .processes import free_ports
 
 
@@ -70,3 +70,20 @@ async def test_a_node_that_cannot_start_leaves_its_port_free() -> None:
         await Node(network=network, tracer_provider=broken).start()
     async with Node(network=network) as node:
         assert node.uri == network.address
+
+
+@on_loop
+async def test_stopping_ends_also_when_the_network_cannot_be_left_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(network=Network(join_time=0.0))
+    await node.start()
+    attached = attachment(node)
+    close = attached.close
+
+    def fail() -> None:
+        close()
+        raise OSError("no goodbye")
+
+    monkeypatch.setattr(attached, "close", fail)
+    with pytest.raises(OSError, match="no goodbye"):
+        await asyncio.wait_for(node.stop(0.0), 2.0)
+    assert not node.is_running

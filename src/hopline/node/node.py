@@ -220,21 +220,23 @@ class Node:
             pass
 
     async def _end(self, running: _Running, stopped: asyncio.Future[StopReport]) -> None:
-        report = StopReport()
+        report, problem = StopReport(), None
         try:
-            report = await self._fail_the_rest(running)
+            try:
+                report = await self._fail_the_rest(running)
+            finally:
+                report = await self._leave_network(running, report)
+        except Exception as error:  # whoever waits for the end is told, and never waits for ever
+            problem = error
         finally:
-            if running.attachment is not None:
-                returned = running.router.ledger.returned
-                running.attachment.close()
-                never_left = running.router.ledger.returned - returned
-                report = msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
-                await running.attachment.gone()
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
             self._final_stats = self._count(running)
             self._running = None
-            stopped.set_result(report)
+            if problem is None:
+                stopped.set_result(report)
+            else:
+                stopped.set_exception(problem)
         if not report.is_clean:
             log.warning(
                 "the node stopped with %d messages failed, %d handlers cancelled, %d answers missing",
@@ -242,6 +244,16 @@ class Node:
                 report.cancelled_handlers,
                 report.failed_promises,
             )
+
+    async def _leave_network(self, running: _Running, report: StopReport) -> StopReport:
+        """Leave the network, and add to the report what never left for others."""
+        if running.attachment is None:
+            return report
+        returned = running.router.ledger.returned
+        running.attachment.close()
+        never_left = running.router.ledger.returned - returned
+        await running.attachment.gone()
+        return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
         failed = running.router.fail_what_waits()
