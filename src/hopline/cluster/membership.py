@@ -445,10 +445,8 @@ class Membership:
         if node == self.me.identity:
             self._confirm(domain, _routes_of(content), lives_here=False)
             return
-        if domain not in self._domains.get(node, ()):
-            return
         for route in _routes_of(content, with_unknown=True):
-            if self._belongs(route, domain):
+            if domain in self._domains.get(node, ()) and self._belongs(route, domain):
                 self._routes.forget(node, route.receiver, route.identifier)
 
     # -- answering -----------------------------------------------------------------------------------------------------

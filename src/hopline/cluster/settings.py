@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from hopline.message import LocalError
+
+_ENDLESS = float("inf")
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             at_least = 1 if name in _COUNTS else 0.001
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < math.inf:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
                 raise LocalError(name, f"a number, at least {at_least}", value)
 
 
