@@ -49,7 +49,7 @@ def test_a_seed_replays_in_another_process_with_other_hashes() -> None:
 def test_the_seeds_cover_every_outcome_and_fault() -> None:
     outcomes: set[str] = set()
     faults: set[str] = set()
-    for seed in range(60):
+    for seed in range(110):
         report = simulate(seed)
         outcomes |= report.outcomes.keys()
         faults |= report.faults.keys()
