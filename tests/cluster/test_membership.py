@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from random import Random
 
+from google.protobuf.message import Message as Content
+
 from hopline.cluster import ClusterSettings, Member, Membership, RendezvousAddress
-from hopline.cluster.service import HEARTBEAT, REGISTER_ROUTE, service_message
+from hopline.cluster.service import (
+    HEARTBEAT,
+    REGISTER_ROUTE,
+    UNREGISTER_ROUTE,
+    registration,
+    service_message,
+    unregistration,
+)
 from hopline.cluster.service_pb2 import HeartBeat
 from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
 from hopline.routing import NodeRemoval, Route
-from hopline.security import NoSecurity
+from hopline.security import Domain, DomainSecurity, NoSecurity, Security, new_key
 
 SERVERS = [RendezvousAddress(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 10}") for port in (8001, 8002)]
 ME = Member(identity=b"me", uri="tcp://127.0.0.1:5101", health_uri="tcp://127.0.0.1:5102")
@@ -18,13 +27,19 @@ ME = Member(identity=b"me", uri="tcp://127.0.0.1:5101", health_uri="tcp://127.0.
 class World:
     """Everything around one member, and its clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, security: Security | None = None) -> None:
         self.now = 1_000.0
+        self.security = security or NoSecurity()
+        self.subscribed: set[str] = set()
+        self.where: dict[bytes, str] = {}
+        self.known: list[Route] = []
+        self.learned: list[Route] = []
+        self.forgotten: list[tuple[bytes, Route]] = []
         self.published: list[Message] = []
         self.followed: list[RendezvousAddress] = []
         self.route = Route(new_hub_identity())
         self.member = Membership(
-            ME, SERVERS, ClusterSettings(), NoSecurity(), self, self, clock=lambda: self.now, random=Random(1)
+            ME, SERVERS, ClusterSettings(), self.security, self, self, clock=lambda: self.now, random=Random(1)
         )
 
     def pass_time(self, seconds: float) -> None:
@@ -33,6 +48,9 @@ class World:
 
     def leader_speaks(self) -> None:
         self.member.hear(service_message(HEARTBEAT, HeartBeat()))
+
+    def say_in(self, domain: str, kind: MessageIdentifier, content: Content) -> None:
+        self.member.take(self.security.protect_in(service_message(kind, content), domain))
 
     def announcements(self) -> list[Message]:
         return [message for message in self.published if message.identifier == REGISTER_ROUTE]
@@ -60,25 +78,30 @@ class World:
 
     def speaks(self, node: bytes, wire_format: WireFormat | None) -> None: ...
 
-    def subscribe(self, uri: str) -> None: ...
+    def subscribe(self, uri: str) -> None:
+        self.subscribed.add(uri)
 
-    def unsubscribe(self, uri: str) -> None: ...
+    def unsubscribe(self, uri: str) -> None:
+        self.subscribed.discard(uri)
 
     # -- the routes ----------------------------------------------------------------------------------------------------
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         return [self.route]
 
-    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None: ...
+    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        self.learned.append(Route(receiver, identifier))
 
-    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None: ...
+    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+        self.forgotten.append((node, Route(receiver, identifier)))
 
     def forget_node(self, node: bytes) -> NodeRemoval | None: ...
 
     def routes_to(self, node: bytes) -> list[Route]:
-        return []
+        return self.known
 
-    def uri_of(self, node: bytes) -> str | None: ...
+    def uri_of(self, node: bytes) -> str | None:
+        return self.where.get(node)
 
 
 def joined_world() -> World:
@@ -115,3 +138,46 @@ def test_who_was_paused_for_so_long_that_the_server_seems_silent_says_it_when_it
     world.pass_time(0.05)
     world.leader_speaks()
     assert len(world.announcements()) == 1
+
+
+def test_nodes_that_announce_nothing_are_not_remembered() -> None:
+    world = joined_world()
+    for number in range(100):
+        content = registration("tcp://127.0.0.1:5", b"node %d" % number, "tcp://127.0.0.1:6", 1.0, [])
+        world.member.take(service_message(REGISTER_ROUTE, content))
+    assert not world.member._domains
+
+
+def test_of_one_node_only_so_many_routes_are_remembered() -> None:
+    world = joined_world()
+    world.known = [Route(new_hub_identity()) for _ in range(ClusterSettings().known_routes)]
+    for hub in (world.known[0], Route(new_hub_identity())):
+        content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub])
+        world.member.take(service_message(REGISTER_ROUTE, content))
+    assert world.learned == world.known[:1]
+    assert world.member.traffic.refused == {"too many routes": 1}
+
+
+def test_a_domain_that_a_node_is_not_in_has_no_say_in_its_hubs() -> None:
+    keys = [Domain("a", new_key()), Domain("b", new_key())]
+    world = World(DomainSecurity(keys, clock=lambda: 0.0))
+    hub = Route(new_hub_identity())
+    content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub])
+    world.say_in("a", REGISTER_ROUTE, content)
+    world.say_in("b", UNREGISTER_ROUTE, unregistration("tcp://127.0.0.1:5", b"node", [hub]))
+    assert world.forgotten == []
+    world.say_in("a", UNREGISTER_ROUTE, unregistration("tcp://127.0.0.1:5", b"node", [hub]))
+    assert world.forgotten == [(b"node", hub)]
+
+
+def test_a_domain_that_a_node_is_not_in_has_no_say_in_where_its_signs_of_life_are() -> None:
+    keys = [Domain("a", new_key()), Domain("b", new_key())]
+    world = World(DomainSecurity(keys, clock=lambda: 0.0))
+    hub = Route(new_hub_identity())
+    world.say_in("a", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub]))
+    world.where[b"node"] = "tcp://127.0.0.1:5"
+    world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:7", 1.0, [hub]))
+    assert world.subscribed == {"tcp://127.0.0.1:6"}
+    world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub]))
+    world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:7", 1.0, [hub]))
+    assert world.subscribed == {"tcp://127.0.0.1:7"}  # it is in both

@@ -157,6 +157,15 @@ def test_a_node_that_stops_in_order_finishes_what_it_has(fleet: Fleet) -> None:
     assert_balanced(client, stayer)
 
 
+def test_a_node_that_stops_in_order_loses_nothing_that_is_on_its_way(fleet: Fleet) -> None:
+    client, (leaver, stayer) = client_and_workers(fleet)
+    under_way = client.begin("ask", count=3000, in_flight=30, timeout=10.0)
+    until(lambda: leaver.look()["worked"] > 20, what="the leaver is at work")
+    assert leaver.stop() == 0
+    assert answer_of(under_way)["failed"] == {}
+    assert_balanced(client, stayer)
+
+
 def test_a_killed_leader_is_replaced_and_nodes_find_each_other_through_the_next() -> None:
     with Fleet() as fleet:
         fleet.start_rendezvous(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import zmq
@@ -366,3 +366,23 @@ async def test_a_server_that_may_have_any_port_takes_any_for_each_of_its_sockets
 def test_ports_are_counted_from_the_one_that_the_server_got() -> None:
     assert _above("tcp://127.0.0.1:8001-8009", "tcp://127.0.0.1:8003", 10) == "tcp://127.0.0.1:8013"
     assert _above("tcp://127.0.0.1:0", "tcp://127.0.0.1:41234", 10) == "tcp://127.0.0.1:0"
+
+
+@on_loop
+async def test_a_server_goes_on_after_something_went_wrong() -> None:
+    async with rendezvous() as server:
+        await until(lambda: server.statistics.heartbeats)
+        running = server._now_running
+        healthy, failures = running._health, []
+
+        class Failing:
+            def tick(self, now: int) -> list[object]:
+                running._health = healthy
+                failures.append(now)
+                raise OSError("too many open files")
+
+        running._health = cast("Any", Failing())
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        await until(lambda: failures)
+        before = server.statistics.heartbeats
+        await until(lambda: server.statistics.heartbeats > before + 2)

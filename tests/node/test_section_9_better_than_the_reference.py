@@ -185,6 +185,20 @@ async def test_9_06_a_broadcast_that_comes_back_from_a_dead_peer_is_counted() ->
 
 
 @on_loop
+async def test_9_06_a_broadcast_copy_that_a_dead_peer_never_got_does_not_end_the_stream_of_the_others() -> None:
+    network = Network()
+    async with network.of(a=[], b=[Pricer(2)], c=[Pricer(3)]) as (a, _, _):
+        network.deaf.add(b"b")
+        answers = []
+        async for answer in a.hub.stream(Order(), callback=Price, timeout=0.3):
+            answers.append(answer)
+            a.router.take_back(network.sent_to(b"b")[0], b"b", 0.0)
+        assert answers == [Price(3)]
+        a.router.take_back(network.sent_to(b"b")[0], b"b", 1.0)
+        assert (a.stats().outcomes[Outcome.FAILED], a.stats().outcomes[Outcome.EXPIRED]) == (1, 1)
+
+
+@on_loop
 async def test_9_07_a_message_and_its_reply_are_held_until_a_route_is_found() -> None:
     network = Network()
     async with (

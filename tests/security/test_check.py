@@ -142,6 +142,18 @@ def test_service_messages_are_accepted_in_any_allowed_domain_if_signed_there(ide
     assert refused(peer, here.protect(order(identity=identity))) is SecurityReason.UNKNOWN_DOMAIN
 
 
+@pytest.mark.parametrize("question", [b"HOPLINE.REQSTATS", b"HOPLINE.PROBE", b"KINO.REQEXTROUTES"])
+def test_a_first_domain_that_is_unsigned_does_not_let_strangers_ask_what_a_node_knows(question: bytes) -> None:
+    security = secure(OPEN, orders())
+    with pytest.raises(SecurityError) as refused:
+        security.check(Message(question, domain="open"))
+    assert refused.value.reason is SecurityReason.WRONG_DOMAIN
+    asked = security.protect(Message(question))
+    assert asked.domain == "orders"
+    security.check(asked)
+    secure(OPEN).check(Message(question, domain="open"))  # where nothing is signed, nothing is secret
+
+
 def test_an_unsigned_domain_does_not_open_service_messages_unless_they_are_mapped_to_it() -> None:
     forged = order(identity=b"KINO.EXCEPTION", domain="open")
     assert refused(secure(orders(), OPEN), forged) is SecurityReason.WRONG_DOMAIN

@@ -10,7 +10,7 @@ import pytest
 
 from hopline.cluster import Membership
 from hopline.cluster.service import REGISTER_ROUTE
-from hopline.message import Message
+from hopline.message import Message, NotRunningError
 from hopline.routing import Route
 from hopline.simulation.actors import Listener
 from hopline.simulation.gathering import CLUSTER, Gathering, gather
@@ -105,7 +105,8 @@ def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
         starting = asyncio.create_task(newcomer.node.start())
         await asyncio.sleep(0)
         await newcomer.node.stop()
-        await starting
+        with pytest.raises(NotRunningError):
+            await starting
         for _ in range(20):
             await asyncio.sleep(0.1)
             assert not any(one.knows(newcomer) for one in gathering.attendees)

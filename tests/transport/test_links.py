@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -81,6 +82,19 @@ async def test_messages_arrive_in_order_and_the_first_ones_wait_for_the_handshak
         assert [message.body for message in peer.got] == [b"%d" % number for number in range(500)]
         assert one.backend.waiting == 0
         assert one.backend.link(NODE, peer.uri) is link
+    peer.close()
+
+
+@on_loop
+async def test_a_peer_with_an_ipv6_address_is_reached() -> None:
+    try:
+        peer = Peer(address="tcp://[::1]:0")
+    except LocalError:
+        pytest.skip("this machine has no IPv6")
+    peer.read()
+    async with sender() as one:
+        one.backend.link(NODE, peer.uri).offer(hello())
+        await until(lambda: peer.got)
     peer.close()
 
 
@@ -218,6 +232,36 @@ async def test_a_peer_that_is_left_gives_back_what_never_went() -> None:
 
 
 @on_loop
+async def test_what_ended_while_its_peer_was_left_is_not_given_back() -> None:
+    async with sender() as one:
+        given_back: list[Message] = []
+
+        def write(message: Message, node: bytes, waited: float) -> list[bytes]:
+            if waited and message.body == b"0":  # its lifetime is over, and telling that leads elsewhere
+                given_back.extend(left for left, _ in one.backend.disconnect(node))
+            return []
+
+        one.backend.write = write
+        link = one.backend.link(NODE, "tcp://127.0.0.1:1")
+        link.offer(hello(0))
+        link.offer(hello(1))
+        await until(lambda: given_back)
+        assert [message.body for message in given_back] == [b"1"]
+        assert not one.backend.waiting
+        one.backend.link(b"node-b", "tcp://127.0.0.1:1").offer(hello(2))
+        await until(lambda: not one.backend.waiting)  # others are still looked after
+
+
+@on_loop
+async def test_what_waits_is_given_up_when_its_peer_moves_where_nobody_can_be() -> None:
+    async with sender() as one:
+        one.backend.link(NODE, "tcp://127.0.0.1:1").offer(hello(1))
+        with pytest.raises(PeerGoneError):
+            one.backend.link(NODE, "nowhere")
+        assert [message.body for _, left in one.gave_up for message, _ in left] == [b"1"]
+
+
+@on_loop
 async def test_two_nodes_at_one_address_keep_their_connection_until_both_are_left() -> None:
     peer = Peer()
     peer.read()
@@ -287,6 +331,53 @@ def test_strangers_do_not_get_into_an_encrypted_network(stranger: str) -> None:
         doorkeeper.remove(host)
 
     run()
+
+
+@on_loop
+async def test_nobody_gets_in_while_there_is_no_doorkeeper() -> None:
+    network = new_keys()
+    peer = Peer(curve=keys(network, frozenset({keys(network).public})))
+    peer.read()
+    async with sender(curve=keys(network)) as one:
+        one.backend.link(NODE, peer.uri).offer(hello())
+        await until(lambda: one.gave_up)
+        assert peer.got == []
+    peer.close()
+
+
+@pytest.mark.parametrize("is_in_order", [True, False])
+def test_the_door_is_kept_when_the_loop_that_kept_it_has_ended(is_in_order: bool) -> None:
+    network = new_keys()
+    first, second, member = keys(network), keys(network), keys(network)
+    is_kept, is_enough = threading.Event(), threading.Event()
+
+    async def keep_for_a_while() -> None:
+        doorkeeper.add(first)
+        is_kept.set()
+        await asyncio.to_thread(is_enough.wait)
+        if is_in_order:
+            doorkeeper.remove(first)
+
+    @on_loop
+    async def reach_each_other() -> None:
+        if not is_in_order:
+            is_enough.set()
+            await asyncio.to_thread(before.join)
+        doorkeeper.add(second)
+        is_enough.set()
+        await asyncio.to_thread(before.join)
+        peer = Peer(curve=second)
+        peer.read()
+        async with sender(curve=member) as one:
+            one.backend.link(NODE, peer.uri).offer(hello())
+            await until(lambda: peer.got)
+        peer.close()
+        doorkeeper.remove(second)
+
+    before = threading.Thread(target=lambda: asyncio.run(keep_for_a_while()))
+    before.start()
+    is_kept.wait()
+    reach_each_other()
 
 
 def test_keys_are_never_shown() -> None:

@@ -205,6 +205,11 @@ class Membership:
         """Let others know that something lives here no longer."""
         self._say(routes, lives_here=False)
 
+    @property
+    def is_withdrawn(self) -> bool:
+        """Tell whether everything that was withdrawn came back through the rendezvous: others heard it too."""
+        return all(self._unconfirmed.values())
+
     def _say(self, routes: Iterable[Route], *, lives_here: bool) -> None:
         for route in routes:
             for domain in self._domains_of(route):
@@ -396,10 +401,15 @@ class Membership:
             self._refuse("too many nodes")
             return
         domains = self._domains.get(node, set())
-        if domains and domain not in domains and self._routes.uri_of(node) not in (None, uri):
+        was_at = self._routes.uri_of(node) or uri, self.health.uri_of(node) or content.health.uri
+        if domains and domain not in domains and was_at != (uri, content.health.uri):
             self._refuse("moved by another domain")  # whose members have no say in where it is
             return
         accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
+        known = set(self._routes.routes_to(node))
+        if len(known.union(accepted)) > self._settings.known_routes:
+            self._refuse("too many routes")
+            return
         if accepted:
             self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)
@@ -446,7 +456,7 @@ class Membership:
             self._confirm(domain, _routes_of(content), lives_here=False)
             return
         for route in _routes_of(content, with_unknown=True):
-            if self._belongs(route, domain):
+            if domain in self._domains.get(node, ()) and self._belongs(route, domain):
                 self._hearsay.forget(node, route)
                 self._routes.forget(node, route.receiver, route.identifier)
 

@@ -6,6 +6,8 @@ import msgspec
 
 from hopline.message import LocalError
 
+_ENDLESS = float("inf")
+
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a node keeps in touch. Times are in seconds."""
@@ -23,14 +25,17 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     discovery_period: float = 2.0  # in which the same route is not looked for again
     discovery_searches: int = 1_000  # routes that are looked for at once
     known_nodes: int = 10_000  # nodes that are remembered
+    known_routes: int = 10_000  # routes to each of them that are remembered
     tick: float = 0.05  # between looks at what is due
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
             at_least = 1 if name in _COUNTS else 0.001
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < at_least:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
                 raise LocalError(name, f"a number, at least {at_least}", value)
 
 
-_COUNTS = frozenset({"missing_heartbeats", "routes_start_multiplier", "discovery_searches", "known_nodes"})
+_COUNTS = frozenset(
+    {"missing_heartbeats", "routes_start_multiplier", "discovery_searches", "known_nodes", "known_routes"}
+)

@@ -78,10 +78,6 @@ class Configuration:
         values |= {"security": self.security(), "curve": self.curve()}
         network: Network = make(Network, values, "node", self._tree.get("node", {}))
         self._require_addresses("node", network, ("address", "heartbeat_address"))
-        try:
-            network.servers  # noqa: B018 - names what cannot be read
-        except LocalError as error:
-            raise self._error("node", "rendezvous", f"expected {error.expected}, found {shown(error.found)}") from None
         return network
 
     def _require_addresses(self, section: str, settings: Network | RendezvousSettings, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from random import Random
 
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping
 from hopline.cluster.service import PING
-from hopline.message import LocalError, Message, PeerGoneError, WireFormat
+from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat
 from hopline.node.embedded import EmbeddedRendezvous
 from hopline.node.links import Link
 from hopline.node.network import Network
@@ -27,6 +27,8 @@ log = logging.getLogger("hopline.network")
 
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _NOT_ROUTED = _CONTROL | {PING.identity}
+_UNDER_WAY = 0.1  # seconds that what was sent before its sender heard that nobody is here may take to come
+_LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
 _LONGEST_IDENTITY = 256  # libzmq's limit
 
@@ -92,10 +94,10 @@ class Attachment:
         for server in servers:
             for uri in (server.broadcast_uri, server.unicast_uri):
                 self._resolved[uri] = await self._transport.resolve(uri)
-        if self._embedded is not None and not self._is_closing:
+        self._require_open()
+        if self._embedded is not None:
             await self._embedded.start()
-        if self._is_closing:  # the node was stopped meanwhile
-            return
+        self._require_open()
         self._router = router
         self.membership = Membership(
             Member(identity=self._identity, uri=self.uri, health_uri=self.health_uri),
@@ -119,6 +121,11 @@ class Attachment:
                 await self._joined.wait()
         except TimeoutError:
             log.warning("no rendezvous server answers yet; the node goes on, and keeps trying")
+        self._require_open()
+
+    def _require_open(self) -> None:
+        if self._is_closing:
+            raise NotRunningError("the node was stopped while it started")
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self._network.cluster.tick, self._tick)
@@ -142,7 +149,8 @@ class Attachment:
 
     def discover(self, message: Message) -> None:
         """Look for a route."""
-        self.membership.look_for(message)
+        if self._is_attached:  # else everybody is asked for everything in a moment
+            self.membership.look_for(message)
 
     def _prepare(self, message: Message) -> Message:
         return message if message.identity in _CONTROL else self._protect(message)
@@ -154,7 +162,13 @@ class Attachment:
                 self._router.take_back(message, node, waited)
                 return ()
             message = message.clone(ttl_ticks=left)
-        return encode(message, self._formats.get(node, self._wire_format), limits=self._limits)
+        try:
+            return encode(message, self._formats.get(node, self._wire_format), limits=self._limits)
+        except LocalError:
+            if not waited:  # whoever offers it is told
+                raise
+            self._router.take_back(message, node, waited)  # the peer's format is another since it was offered
+            return ()
 
     def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
         self.membership.lost(node)
@@ -257,8 +271,9 @@ class Attachment:
         known = self._formats
         if known.get(node) is wire_format or wire_format is None:
             return
-        if node in known or len(known) < self._network.cluster.known_nodes:
-            known[node] = wire_format
+        if known.pop(node, None) is None and len(known) >= self._network.cluster.known_nodes:
+            del known[next(iter(known))]  # who spoke up long ago may not be there any more
+        known[node] = wire_format
 
     def subscribe(self, uri: str) -> None:
         """Listen to a node's signs of life."""
@@ -277,6 +292,14 @@ class Attachment:
         self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
         self.membership.tick()
 
+    async def withdrawn(self) -> None:
+        """Wait until others heard of it, and what they sent before has come."""
+        if not self._is_attached or self.membership.is_withdrawn or not self.membership.health:
+            return
+        while self.is_joined and not self.membership.is_withdrawn:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_UNDER_WAY)
+
     async def flushed(self) -> None:
         """Wait until no message waits for its peer."""
         await self._backend.nothing_waits()
@@ -284,6 +307,7 @@ class Attachment:
     def close(self) -> None:
         """Say goodbye, and close everything; what left already still gets there, within its time."""
         self._is_closing = True
+        self._joined.set()  # who still waits for that is told
         for timer in (self._timer, self._heartbeat_timer):
             if timer is not None:
                 timer.cancel()
@@ -316,8 +340,10 @@ class Attachment:
         """Tell whether this node is the rendezvous too."""
         return self._embedded is not None and self._embedded.is_serving
 
-    def report(self) -> NetworkReport:
-        """Tell of this node's part in the network."""
+    def report(self) -> NetworkReport | None:
+        """Tell of this node's part in the network, if it has one already."""
+        if not self._is_attached:
+            return None
         membership = self.membership
         traffic, following = membership.traffic, membership.following
         return NetworkReport(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -10,7 +11,7 @@ from hopline.cluster import ClusterSettings, RendezvousAddress
 from hopline.message import LocalError, WireFormat
 from hopline.node.transport import Transport
 from hopline.security import DomainSecurity, NoSecurity, Security
-from hopline.transport import Curve, SocketSettings, parse
+from hopline.transport import Curve, SocketSettings, one_place, parse
 from hopline.wire import DEFAULT_LIMITS, Limits
 
 UNICAST_STEP = 10  # by convention a rendezvous server takes messages so many ports above where it publishes
@@ -49,6 +50,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
             expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
             raise LocalError("rendezvous", expected, list(self.rendezvous))
+        self.servers  # noqa: B018 - names what nobody can connect to
+        for field in ("join_time", "goodbye_time"):
+            if not 0 <= getattr(self, field) < math.inf:
+                raise LocalError(field, "seconds, not below zero", getattr(self, field))
         for field in ("address", "heartbeat_address"):
             address = getattr(self, field)
             if address is not None:
@@ -62,12 +67,12 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
 def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
     """Give both addresses of a rendezvous server that may be named by one."""
-    if isinstance(server, RendezvousAddress):
-        return server
-    address = parse(server, "rendezvous")
-    return RendezvousAddress(
-        f"tcp://{address.host}:{address.first_port}", f"tcp://{address.host}:{address.first_port + UNICAST_STEP}"
-    )
+    if not isinstance(server, RendezvousAddress):
+        address = one_place(server, "rendezvous")
+        server = RendezvousAddress(str(address), f"tcp://{address.host}:{address.first_port + UNICAST_STEP}")
+    for uri in (server.broadcast_uri, server.unicast_uri):
+        one_place(uri, "rendezvous")
+    return server
 
 
 def refuse_open_door(

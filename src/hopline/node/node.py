@@ -56,8 +56,8 @@ class _Running:
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
+        telemetry = telemetry_for(node.identity, node.tracer_provider)  # it may fail, and binds nothing
         network = self.attachment = None if node.network is None else Attachment(node.identity, node.network, clock)
-        telemetry = telemetry_for(node.identity, node.tracer_provider)
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
         self.router = Router(
@@ -181,7 +181,8 @@ class Node:
                 try:
                     await running.attachment.attach(running.router)
                 except BaseException:
-                    await self.stop(0.0)
+                    if self._running is running:
+                        await self.stop(0.0)
                     raise
 
     async def stop(self, drain_time: float | None = None) -> StopReport:
@@ -210,6 +211,8 @@ class Node:
             attachment.withdraw_actors()
         try:
             async with asyncio.timeout(seconds):
+                if attachment is not None:
+                    await attachment.withdrawn()
                 await running.idle()
                 if attachment is not None:
                     await attachment.flushed()
@@ -217,18 +220,23 @@ class Node:
             pass
 
     async def _end(self, running: _Running, stopped: asyncio.Future[StopReport]) -> None:
-        report = StopReport()
+        report, problem = StopReport(), None
         try:
-            report = await self._fail_the_rest(running)
+            try:
+                report = await self._fail_the_rest(running)
+            finally:
+                report = await self._leave_network(running, report)
+        except Exception as error:  # whoever waits for the end is told, and never waits for ever
+            problem = error
         finally:
-            if running.attachment is not None:
-                running.attachment.close()
-                await running.attachment.gone()
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
             self._final_stats = self._count(running)
             self._running = None
-            stopped.set_result(report)
+            if problem is None:
+                stopped.set_result(report)
+            else:
+                stopped.set_exception(problem)
         if not report.is_clean:
             log.warning(
                 "the node stopped with %d messages failed, %d handlers cancelled, %d answers missing",
@@ -236,6 +244,16 @@ class Node:
                 report.cancelled_handlers,
                 report.failed_promises,
             )
+
+    async def _leave_network(self, running: _Running, report: StopReport) -> StopReport:
+        """Leave the network, and add to the report what never left for others."""
+        if running.attachment is None:
+            return report
+        returned = running.router.ledger.returned
+        running.attachment.close()
+        never_left = running.router.ledger.returned - returned
+        await running.attachment.gone()
+        return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
         failed = running.router.fail_what_waits()

@@ -39,7 +39,7 @@ from hopline.message import LocalError, PayloadError
 from hopline.node.network import DEFAULT_RENDEZVOUS, PARTNER_STEP, UNICAST_STEP, refuse_open_door
 from hopline.node.transport import Sender, Subscriber, Transport, ZmqTransport
 from hopline.security import NoSecurity
-from hopline.transport import Curve, SocketSettings, advertised, parse
+from hopline.transport import Curve, SocketSettings, advertised, one_place, parse
 from hopline.wire import RemoteError, decode, encode
 
 log = logging.getLogger("hopline.rendezvous")
@@ -88,6 +88,11 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise LocalError("synod", "all members, this server included, where there is a synod_address", None)
         if self.synod and self.synod_address not in self.synod:
             raise LocalError("synod_address", "one of the members in synod", self.synod_address)
+        for member in self.synod:
+            one_place(member, "synod")
+        for partner in self.partners:
+            for uri in partner.cluster:
+                one_place(uri, "partners")
 
 
 def utc_ticks() -> int:
@@ -191,10 +196,10 @@ class _Running:
         self.refused_in_synod = 0
         try:
             self._open(settings)
-        except LocalError:
+            self._look()
+        except BaseException:
             self.close()
             raise
-        self._look()
 
     # -- sockets -------------------------------------------------------------------------------------------------------
 
@@ -304,7 +309,8 @@ class _Running:
         self._timer = self._loop.call_soon(self._look)
 
     def _look(self) -> None:
-        """Do what is due, and come back when something will be."""
+        """Do what is due, and come back when something will be; whatever goes wrong, come back."""
+        self._look_after(_LONGEST_NAP)
         steady = self._steady()
         self._say(self.keeper.tick(self._utc()))
         for step in self._health.tick(steady):
@@ -320,7 +326,12 @@ class _Running:
             follows = "no server is known to lead" if where.leader is None else f"this server follows {where.leader}"
             log.info("this server leads" if where.leads else follows)
         self._act(self.relay.tick(where, steady))
-        self._timer = self._loop.call_later(self._nap(), self._look)
+        self._look_after(self._nap())
+
+    def _look_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._look)
 
     def _nap(self) -> float:
         steady, utc = self._steady(), self._utc()

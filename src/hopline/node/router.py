@@ -287,8 +287,10 @@ class Router:
         undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
         delivery = self._delivery(undone)
         delivery = Delivery(undone, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
-        if undone.distribution == Distribution.BROADCAST:
-            self.ended(delivery, Outcome.FAILED, "its node went away with it")
+        if undone.distribution == Distribution.BROADCAST:  # others may have got theirs: nobody is told of one copy
+            is_over = delivery.deadline <= self.clock()
+            outcome = Outcome.EXPIRED if is_over else Outcome.FAILED
+            self._end(delivery, outcome, "it never left for its node", tell=False)
         else:
             self._route_again(delivery, frozenset((peer,)))
 

@@ -21,6 +21,7 @@ from hopline.transport import (
     Outlet,
     SocketSettings,
     bind,
+    connect,
     doorkeeper,
     open_socket,
     parse,
@@ -198,7 +199,7 @@ class ZmqTransport:
     def sender(self, uri: str, capacity: int) -> Sender:
         """Connect a DEALER socket."""
         socket = open_socket(DEALER, self._settings, curve=self._curve)
-        socket.connect(uri)
+        connect(socket, uri)
         return Outlet(socket, capacity)
 
     def peers(

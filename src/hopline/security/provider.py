@@ -14,7 +14,7 @@ from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
 from hopline.security.replay import ReplayCache
 from hopline.security.scope import Scope
-from hopline.security.services import LOCAL_ONLY, SERVICES, is_service
+from hopline.security.services import LOCAL_ONLY, QUESTIONS, SERVICES, is_service
 
 
 class Security(Protocol):
@@ -86,7 +86,7 @@ class NoSecurity:
 class _Plan:
     """The domains in force, by name and by identity. Never changed: another one takes its place at once."""
 
-    __slots__ = ("first", "homes", "scopes")
+    __slots__ = ("first", "for_questions", "homes", "scopes")
 
     def __init__(self, scopes: Iterable[Scope]) -> None:
         self.scopes: dict[str, Scope] = {}
@@ -103,15 +103,18 @@ class _Plan:
         if not self.scopes:
             raise LocalError("domains", "at least one domain, or NoSecurity()", ())
         self.first = next(iter(self.scopes.values()))
+        # What a node tells of itself is not for strangers, if anything here is not.
+        signed = (scope for scope in self.scopes.values() if scope.domain.unsigned is not True)
+        self.for_questions = next(signed, self.first)
         for identity in SERVICES:
-            self.homes.setdefault(identity, self.first)
+            self.homes.setdefault(identity, self.for_questions if identity in QUESTIONS else self.first)
 
     def home_of(self, identity: bytes, label: str = "") -> Scope:
         home = self.homes.get(identity)
         if home is not None:
             return home
         if is_service(identity):
-            return self.first
+            return self.for_questions
         raise SecurityError(SecurityReason.UNMAPPED_IDENTITY, label, identity)
 
 

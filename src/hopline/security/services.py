@@ -4,11 +4,8 @@ from __future__ import annotations
 
 _OWN_REQUESTS = b"HOPLINE."
 
-SERVICES = frozenset(
+QUESTIONS = frozenset(
     {
-        b"KINO.PING",
-        b"KINO.EXCEPTION",
-        b"KINO.RCPTCONFIRM",
         b"KINO.REQMSGROUTES",
         b"KINO.MSGROUTES",
         b"KINO.REQEXTROUTES",
@@ -17,7 +14,10 @@ SERVICES = frozenset(
         b"KINO.INTROUTES",
     }
 )
-"""Identities on the data plane that nobody should have to list: they are in the first domain unless mapped."""
+"""Questions about a node, and their answers: in the first domain that is signed, as Hopline's own, unless mapped."""
+
+SERVICES = QUESTIONS | {b"KINO.PING", b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM"}
+"""Identities on the data plane that nobody should have to list: the others are in the first domain unless mapped."""
 
 LOCAL_ONLY = frozenset(
     {

@@ -6,7 +6,7 @@ from random import Random
 
 from hopline.actors import Actor
 from hopline.cluster import ClusterSettings, Membership, RendezvousAddress
-from hopline.message import Message
+from hopline.message import Message, NotRunningError
 from hopline.node import Network as NodeNetwork
 from hopline.node import Node, NodeSettings
 from hopline.simulation.actors import Answerer, FirstStage, Listener, SecondStage, SlowAnswerer, Troublemaker
@@ -160,8 +160,9 @@ class Machine:
     async def start(self) -> None:
         """Come up."""
         self._watch.came_up(self.identity)
-        await self.node.start()
-        if not self.node.is_running:  # it crashed meanwhile
+        try:
+            await self.node.start()
+        except NotRunningError:  # it crashed meanwhile
             return
         if not self.is_up:
             self.started_at = self._network.loop.time()

@@ -2,7 +2,7 @@
 
 import zmq
 
-from hopline.transport.address import Address, advertised, parse, resolve
+from hopline.transport.address import Address, advertised, one_place, parse, resolve
 from hopline.transport.backend import Backend, PeerLink
 from hopline.transport.curve import Curve, new_keys
 from hopline.transport.doorkeeper import doorkeeper
@@ -10,7 +10,7 @@ from hopline.transport.handshakes import Handshakes
 from hopline.transport.inlet import Inlet
 from hopline.transport.outlet import Outlet
 from hopline.transport.settings import SocketSettings
-from hopline.transport.sockets import Frames, bind, open_socket
+from hopline.transport.sockets import Frames, bind, connect, open_socket
 
 ROUTER, DEALER, PUB, SUB = int(zmq.ROUTER), int(zmq.DEALER), int(zmq.PUB), int(zmq.SUB)
 
@@ -30,8 +30,10 @@ __all__ = [
     "SocketSettings",
     "advertised",
     "bind",
+    "connect",
     "doorkeeper",
     "new_keys",
+    "one_place",
     "open_socket",
     "parse",
     "resolve",

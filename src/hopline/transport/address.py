@@ -77,6 +77,14 @@ def parse(text: str, field: str = "address") -> Address:
     return Address(match["host"], first, last)
 
 
+def one_place(text: str, field: str = "address") -> Address:
+    """Read an address that can be connected to."""
+    address = parse(text, field)
+    if not address.is_one_place:
+        raise LocalError(field, "an address to connect to, with one host and one port", text)
+    return address
+
+
 def resolve(text: str, field: str = "address") -> str:
     """Give an address with its name looked up, as peers compare them: ``tcp://<ip>:<port>``."""
     address = parse(text, field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -13,7 +14,9 @@ from hopline.message import Message, PeerGoneError
 from hopline.transport.curve import Curve
 from hopline.transport.handshakes import Handshakes
 from hopline.transport.settings import SocketSettings
-from hopline.transport.sockets import Frames, open_socket, send
+from hopline.transport.sockets import Frames, connect, open_socket, send
+
+log = logging.getLogger("hopline.transport")
 
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
 
@@ -65,10 +68,15 @@ class PeerLink:
         """Send what waits, as far as that is possible now, and tell whether something is left."""
         now = self._backend.clock()
         while self._waiting:
-            message, since = self._waiting[0]
-            if not self._try_to_send(message, now - since):
+            message, since = self._waiting.popleft()  # first: what it leads to may end this link
+            is_sent = False
+            try:
+                is_sent = self._try_to_send(message, now - since)
+            finally:
+                if not is_sent:
+                    self._waiting.appendleft((message, since))
+            if not is_sent:
                 break
-            self._waiting.popleft()
         self._wake()
         return bool(self._waiting)
 
@@ -196,9 +204,10 @@ class Backend:
         others = self._at_uri.setdefault(uri, set())
         if not others:
             try:
-                self.socket.connect(uri)
+                connect(self.socket, uri)
             except zmq.ZMQError as error:
                 del self._links[node], self._at_uri[uri]
+                self._gave_up(node, link.give_up())
                 raise PeerGoneError(node) from error
         others.add(link)
         self.look_again(link)
@@ -257,7 +266,12 @@ class Backend:
         for link in list(self._pending):
             if link.is_gone:  # by what happened to another one
                 continue
-            has_waiting = link.send_what_waits()
+            try:
+                has_waiting = link.send_what_waits()
+            except Exception:  # one link must never stop the looking after the others
+                log.exception("what waits for %s cannot be sent", link.uri)
+                self._abandon(link)
+                continue
             if link.is_overdue(now):
                 self._abandon(link)
             elif not (has_waiting or link.is_silent):

@@ -47,6 +47,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
             socket.set(zmq.CURVE_PUBLICKEY, self.network_public)
             socket.set(zmq.CURVE_SECRETKEY, self.network_secret)
             socket.set(zmq.ZAP_DOMAIN, self.zap_domain)
+            socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # else libzmq lets everybody in while there is no doorkeeper
         else:
             socket.set(zmq.CURVE_SERVERKEY, self.network_public)
             socket.set(zmq.CURVE_PUBLICKEY, self.public)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 
 import zmq
 from zmq.utils import z85
@@ -20,34 +22,57 @@ _REQUEST_FRAMES = 6  # version, request, domain, address, identity, mechanism; t
 
 
 class Doorkeeper:
-    """Answers for all encrypted sockets of this process; libzmq asks one for each context."""
+    """Answers for all encrypted sockets of this process; libzmq asks one for each context.
+
+    It does so on the loop of one of them. When that has none left, it goes on with another's.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, list[Curve]] = {}
+        self._known: list[tuple[Curve, asyncio.AbstractEventLoop]] = []
         self._socket: zmq.Socket[bytes] | None = None
         self._inlet: Inlet | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.RLock()  # loops may be in several threads
         self.refused = 0
 
     def add(self, curve: Curve) -> None:
         """Let in whom these keys admit."""
-        self._known.setdefault(curve.zap_domain, []).append(curve)
-        if self._inlet is None:
-            self._socket = shared_context().socket(zmq.REP)
-            self._socket.linger = 0
-            self._socket.bind(_ENDPOINT)
-            self._inlet = Inlet(self._socket, self._answer, batch=_BATCH)
+        with self._lock:
+            self._known = [one for one in self._known if not one[1].is_closed()]
+            self._known.append((curve, asyncio.get_running_loop()))
+            if self._loop is not None and self._loop.is_closed():  # it ended, and left the door to nobody
+                self._close()
+            self._open()
 
     def remove(self, curve: Curve) -> None:
         """Forget keys; without any, the door is nobody's to keep."""
-        known = self._known.get(curve.zap_domain, [])
-        if curve in known:
-            known.remove(curve)
-        if not known:
-            self._known.pop(curve.zap_domain, None)
-        if not self._known and self._inlet is not None and self._socket is not None:
+        with self._lock:
+            mine = curve, asyncio.get_running_loop()
+            if mine in self._known:
+                self._known.remove(mine)
+            others = [loop for _, loop in self._known if not loop.is_closed()]
+            if self._loop is not None and self._loop not in others:
+                self._close()
+                if others:
+                    others[0].call_soon_threadsafe(self._open)
+
+    def _open(self) -> None:
+        with self._lock:
+            if self._socket is None and self._known:
+                self._loop = asyncio.get_running_loop()
+                self._socket = shared_context().socket(zmq.REP)
+                self._socket.linger = 0
+                self._socket.bind(_ENDPOINT)
+                self._inlet = Inlet(self._socket, self._answer, batch=_BATCH)
+
+    def _close(self) -> None:
+        if self._socket is not None and self._inlet is not None and self._loop is not None:
             self._socket.unbind(_ENDPOINT)  # closing alone frees it some time later
-            self._inlet.close()
-            self._inlet = self._socket = None
+            if self._loop.is_closed():
+                self._socket.close(0)
+            else:
+                self._inlet.close()
+        self._inlet = self._socket = self._loop = None
 
     def _answer(self, frames: list[bytes]) -> None:
         request = frames[1] if len(frames) > 1 else b""
@@ -63,7 +88,8 @@ class Doorkeeper:
         if mechanism != b"CURVE":
             return False
         shown = z85.encode(key)
-        return any(not curve.admitted or shown in curve.admitted for curve in self._known.get(domain, ()))
+        known = [curve for curve, _ in tuple(self._known) if curve.zap_domain == domain]
+        return any(not curve.admitted or shown in curve.admitted for curve in known)
 
 
 doorkeeper = Doorkeeper()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import zmq
 
-from hopline.transport.sockets import has_more, receive
+from hopline.transport.sockets import connect, has_more, receive
 
 log = logging.getLogger("hopline.transport")
 
@@ -50,7 +50,7 @@ class Inlet:
 
     def connect(self, uri: str) -> None:
         """Connect the socket, which may swallow a sign of its descriptor, and look what is there."""
-        self._socket.connect(uri)
+        connect(self._socket, uri)
         self._loop.call_soon(self._drain)
 
     def disconnect(self, uri: str) -> None:

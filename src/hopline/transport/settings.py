@@ -6,6 +6,8 @@ import msgspec
 
 from hopline.message import LocalError
 
+_ENDLESS = float("inf")
+
 
 class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much sockets hold, and how soon they notice that a peer is silent. Times are in seconds."""
@@ -28,5 +30,5 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             at_least = 0 if name.startswith("heartbeat") else 0.001 if isinstance(value, float) else 1
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < at_least:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
                 raise LocalError(name, f"a number, at least {at_least}", value)

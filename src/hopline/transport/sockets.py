@@ -21,6 +21,7 @@ _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
+_IPV6 = "tcp://["
 _MAX_SOCKETS = 20_000
 _PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
 _LAST_WORDS = 1.0  # seconds in which what was sent before the process ends may still leave
@@ -88,6 +89,12 @@ def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") ->
         else:
             return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
     raise LocalError(field, f"a free port to bind to ({problem})", str(address)) from problem
+
+
+def connect(socket: zmq.Socket[bytes], uri: str) -> None:
+    """Connect a socket; raises `zmq.ZMQError` for what is no place to connect to."""
+    socket.ipv6 = uri.startswith(_IPV6)  # only then: else libzmq may take a name for an IPv6 address
+    socket.connect(uri)
 
 
 def send(socket: zmq.Socket[bytes], frames: Frames) -> None:

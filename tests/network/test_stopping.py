@@ -1,0 +1,89 @@
+"""How a node leaves its network: what was on its way to it is handled, and what did not leave is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hopline import Network, Node, NotRunningError, Outcome, RendezvousServer, RendezvousSettings
+from tests.node.running import on_loop, until
+
+from .frames import V5
+from .ours import QUICK, Ehhlo, Hello, Reversing, attachment, handlers, our_node, rendezvous, tables
+from .processes import free_ports
+
+
+@on_loop
+async def test_what_was_on_its_way_to_a_node_that_is_told_to_stop_is_handled() -> None:
+    async with rendezvous() as server, our_node(V5, server.address) as client:
+        worker = Node(Reversing(), network=Network(rendezvous=(server.address,), cluster=QUICK))
+        await worker.start()
+        await until(lambda: handlers(client, b"HELLO"))
+        assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo) == b"abdc"
+        stopping = asyncio.create_task(worker.stop())
+        await asyncio.sleep(0)  # it begins
+        answers = [client.hub.try_send(Hello(b"abcd"), callback=Ehhlo, timeout=2.0) for _ in range(20)]
+        assert [await answer for answer in answers] == [b"abdc"] * 20
+        assert (await stopping).is_clean
+
+
+@on_loop
+async def test_what_never_left_is_told_when_the_node_stops() -> None:
+    async with rendezvous() as server, our_node(V5, server.address, actors=(Reversing(),)) as worker:
+        client = Node(network=Network(rendezvous=(server.address,), cluster=QUICK))
+        await client.start()
+        await until(lambda: handlers(client, b"HELLO"))
+        elsewhere = free_ports(1)[0]
+        tables(client).external._move(worker.identity, f"tcp://127.0.0.1:{elsewhere}")  # where nobody is
+        await client.hub.send_one_way(Hello(b"abcd"))
+        report = await client.stop(0.0)
+        assert report.failed_messages == 1
+        assert not report.is_clean
+        assert client.stats().outcomes[Outcome.FAILED] == 1
+        assert client.stats().is_balanced
+
+
+@on_loop
+async def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
+    (port,) = free_ports(1)
+    network = Network(rendezvous=(f"tcp://127.0.0.1:{port}",), embedded=True, cluster=QUICK)
+    node = Node(network=network)
+    starting = asyncio.create_task(node.start())
+    await asyncio.sleep(0)  # it looks up the names of the servers
+    assert node.is_running
+    assert node.report().network is None  # not yet
+    await node.stop()
+    with pytest.raises(NotRunningError):
+        await starting
+    async with RendezvousServer(RendezvousSettings(address=f"tcp://127.0.0.1:{port}")):  # its address is free
+        pass
+
+
+@on_loop
+async def test_a_node_that_cannot_start_leaves_its_port_free() -> None:
+    (port,) = free_ports(1)
+    network = Network(address=f"tcp://127.0.0.1:{port}", join_time=0.0)
+    broken: Any = object()
+    with pytest.raises(AttributeError):
+        await Node(network=network, tracer_provider=broken).start()
+    async with Node(network=network) as node:
+        assert node.uri == network.address
+
+
+@on_loop
+async def test_stopping_ends_also_when_the_network_cannot_be_left_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(network=Network(join_time=0.0))
+    await node.start()
+    attached = attachment(node)
+    close = attached.close
+
+    def fail() -> None:
+        close()
+        raise OSError("no goodbye")
+
+    monkeypatch.setattr(attached, "close", fail)
+    with pytest.raises(OSError, match="no goodbye"):
+        await asyncio.wait_for(node.stop(0.0), 2.0)
+    assert not node.is_running

@@ -1,0 +1,39 @@
+"""What waits in a link to a peer: whatever happens meanwhile, it ends once, and holds nobody else up."""
+
+from __future__ import annotations
+
+from hopline import ClusterSettings, Message, NodeSettings, Outcome, WireFormat
+from tests.node.running import on_loop, until
+
+from .frames import V5
+from .ours import Ehhlo, Hello, Reversing, attachment, handlers, our_node, rendezvous
+
+
+@on_loop
+async def test_what_can_no_longer_be_written_comes_back_and_lets_the_others_pass() -> None:
+    async with (
+        rendezvous() as server,
+        our_node(V5, server.address, actors=(Reversing(),), settings=NodeSettings(parking_time=0.1)) as worker,
+        our_node(V5, server.address) as client,
+    ):
+        await until(lambda: handlers(client, b"HELLO"))
+        attachment(client)._backend.disconnect(worker.identity)
+        two_bodies = Message.flow_start(b"HELLO", b"one").clone(bodies=(b"one", b"two"))
+        await client.hub.send_one_way(two_bodies)  # waits for the handshake
+        assert client.stats().outcomes[Outcome.SENT] == 1
+        attachment(client).speaks(worker.identity, WireFormat.FIRST)  # whose messages have one body
+        assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo, timeout=3.0) == b"abdc"
+        assert client.stats().returned == 1
+        assert client.stats().is_balanced
+
+
+@on_loop
+async def test_the_formats_of_those_who_wrote_last_are_known() -> None:
+    known = ClusterSettings(known_nodes=3)
+    async with rendezvous() as server, our_node(V5, server.address, cluster=known) as client:
+        for number in range(5):
+            attachment(client).speaks(b"%d" % number, WireFormat.V6)
+        assert list(attachment(client)._formats) == [b"2", b"3", b"4"]
+        attachment(client).speaks(b"2", WireFormat.V4)
+        attachment(client).speaks(b"5", WireFormat.V4)
+        assert list(attachment(client)._formats) == [b"4", b"2", b"5"]
