@@ -10,12 +10,13 @@ from hopline.cluster import ClusterSettings, Member, Membership, RendezvousAddre
 from hopline.cluster.service import (
     HEARTBEAT,
     REGISTER_ROUTE,
+    REQUEST_CLUSTER_ROUTES,
     UNREGISTER_ROUTE,
     registration,
     service_message,
     unregistration,
 )
-from hopline.cluster.service_pb2 import HeartBeat
+from hopline.cluster.service_pb2 import HeartBeat, RequestClusterMessageRoutes
 from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
 from hopline.routing import NodeRemoval, Route
 from hopline.security import Domain, DomainSecurity, NoSecurity, Security, new_key
@@ -181,3 +182,16 @@ def test_a_domain_that_a_node_is_not_in_has_no_say_in_where_its_signs_of_life_ar
     world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub]))
     world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:7", 1.0, [hub]))
     assert world.subscribed == {"tcp://127.0.0.1:7"}  # it is in both
+
+
+def test_a_question_that_is_replayed_is_not_answered_again_and_again() -> None:
+    world = World()
+    question = RequestClusterMessageRoutes(requestor_uri="tcp://10.0.0.2:5101", requestor_node_identity=b"other")
+    for _ in range(10):
+        world.say_in("", REQUEST_CLUSTER_ROUTES, question)
+        world.pass_time(0.01)
+    assert world.member.traffic.told == 1
+    assert world.member.traffic.refused["asked too often"] == 9
+    world.pass_time(1.0)
+    world.say_in("", REQUEST_CLUSTER_ROUTES, question)
+    assert world.member.traffic.told == 2

@@ -74,6 +74,7 @@ CONTROL = frozenset(
         DISCOVER_ROUTE,
     }
 )
+_ANSWER_SPACING = 0.5  # seconds in which one node is not told everything twice
 _HEALTH_PERIOD = 0.25  # seconds between looks who is dead
 
 
@@ -174,6 +175,7 @@ class Membership:
         self._network = network
         self._random = random
         self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
+        self._answered: dict[tuple[bytes, str, str], float] = {}  # who asked for everything, and when
         self._domains: dict[bytes, set[str]] = {}  # in which each node has said what lives there
         self._announce_at = now
         self._requested_at = now
@@ -373,7 +375,9 @@ class Membership:
             self._say_goodbye_to(read(message, UnregisterNode).receiver_node_identity, message.domain)
         elif kind == REQUEST_CLUSTER_ROUTES:
             request = read(message, RequestClusterMessageRoutes)
-            self._answer(message, request.requestor_node_identity, request.requestor_uri, self._routes.advertised())
+            node, uri = request.requestor_node_identity, request.requestor_uri
+            if self._is_due((node, uri, message.domain)):
+                self._answer(message, node, uri, self._routes.advertised())
         elif kind == REQUEST_NODE_ROUTES:
             if read(message, RequestNodeMessageRoutes).target_node_identity == self.me.identity:
                 self.announce(self._routes.advertised())
@@ -468,6 +472,17 @@ class Membership:
         else:
             routes = self._routes.advertised(identifier_of(search.message_contract))
         self._answer(message, search.requestor_node_identity, search.requestor_uri, routes)
+
+    def _is_due(self, asked: tuple[bytes, str, str]) -> bool:
+        """Tell whether to answer with everything: not at once again, for a question that is replayed asks all nodes."""
+        now, answered = self._clock(), self._answered
+        if now - answered.get(asked, -_ANSWER_SPACING) < _ANSWER_SPACING:
+            self._refuse("asked too often")
+            return False
+        if answered.pop(asked, None) is None and len(answered) >= self._settings.known_nodes:
+            del answered[next(iter(answered))]
+        answered[asked] = now
+        return True
 
     def _answer(self, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
         """Answer the one who asked, and nobody else: a broadcast answer would reach all for the sake of one."""
