@@ -229,10 +229,10 @@ def test_an_option_that_is_wrong_is_named() -> None:
         read_configuration(None, {}, {"node.address": given("--address", "x")}).network()
 
 
-@pytest.mark.parametrize("name", ["address", "unicast_address", "partner_address", "synod_address"])
+@pytest.mark.parametrize("name", ["address", "unicast_address", "partner_address", "synod"])
 def test_addresses_are_read_even_where_every_door_is_open(name: str, tmp_path: Path) -> None:
-    synod = '\nsynod = ["x"]' if name == "synod_address" else ""
-    path = written(tmp_path, f'[rendezvous]\nopen_without_keys = true\n{name} = "x"{synod}')
+    said = 'synod = ["x"]\nsynod_address = "x"' if name == "synod" else f'{name} = "x"'
+    path = written(tmp_path, f"[rendezvous]\nopen_without_keys = true\n{said}")
     with pytest.raises(ConfigurationError, match=rf"rendezvous\.{name}: expected an address such as"):
         read_configuration(path, {}).rendezvous()
 
