@@ -1,0 +1,1 @@
+"""Captures that nobody recorded: traffic of any size with planted faults, and the truth about it beside."""
