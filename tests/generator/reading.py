@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ LIMIT = 1_000
 
 
 def truth(out: Path, table: str) -> list[Row]:
-    return pq.read_table(out / "truth" / f"{table}.parquet").to_pylist()
+    rows: list[Row] = pq.read_table(out / "truth" / f"{table}.parquet").to_pylist()
+    return rows
 
 
-def micros(moment: Any) -> int:
+def micros(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
@@ -103,7 +105,9 @@ class Reading:
         rejected = {(one.node, one.fingerprint) for one in offending}
         self.flow_records: dict[str, list[Record]] = defaultdict(list)
         for one in self.records:
-            is_offence = one.verdict in OFFENCES or (one.event == "rejected" and (one.node, one.fingerprint) in rejected)
+            is_offence = one.verdict in OFFENCES or (
+                one.event == "rejected" and (one.node, one.fingerprint) in rejected
+            )
             if one.flow_id is not None and not is_offence:
                 self.flow_records[one.flow_id].append(one)
 

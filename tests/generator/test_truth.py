@@ -54,7 +54,9 @@ def test_callbacks_are_as_planted(captured: Path, reading: Reading) -> None:
 
 def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
     names = ("sent", "received", "lost", "duplicates", "unwatched", "unsent")
-    planted = {(row["from_node"], row["to_node"]): tuple(row[name] for name in names) for row in truth(captured, "hops")}
+    planted = {
+        (row["from_node"], row["to_node"]): tuple(row[name] for name in names) for row in truth(captured, "hops")
+    }
     assert {pair: tuple(counted[name] for name in names) for pair, counted in reading.hops.items()} == planted
     faults = truth(captured, "faults")
     assert reading.lost == places(faults, "lost")
@@ -64,7 +66,7 @@ def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
 
 
 def places(faults: list[Row], fault: str) -> set[tuple[str, int]]:
-    return {(row["node"], row["seq"]) for row in faults if row["fault"] == fault}
+    return {(row["node"], row["seq"]) for row in faults if row["class"] == fault}
 
 
 def test_verdicts_and_incidents_are_as_planted(captured: Path, reading: Reading) -> None:
@@ -84,7 +86,9 @@ def test_books_are_as_planted_and_hold(captured: Path, reading: Reading) -> None
         assert row["rejects"] == sum(one.message is None for one in mine)
         assert all(row[event] == count for event, count in events.items())
         if events["submitted"]:
-            endings = sum(row[name] for name in ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed"))
+            endings = sum(
+                row[name] for name in ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
+            )
             came_in = row["submitted"] + row["received"] + row["copies"]
             assert came_in == row["delivered"] + row["sent"] + endings
 
@@ -131,7 +135,7 @@ def test_causes_are_the_deliveries_that_led_to_a_message(reading: Reading) -> No
 def test_every_kind_of_fault_is_there(captured: Path) -> None:
     from hopline.generator import DEFAULT_RATES
 
-    assert {row["fault"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
+    assert {row["class"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
 
 
 def test_the_key_file_can_be_loaded(captured: Path) -> None:

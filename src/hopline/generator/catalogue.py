@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from hopline.generator import faults, garbage, scenarios
+from hopline.generator import faults, garbage, placeholders, scenarios
 from hopline.generator.scenarios import CHAIN, LEDGER, ORDERS
 from hopline.generator.script import (
     ANYONE,
@@ -18,7 +18,6 @@ from hopline.generator.script import (
     Lifetime,
     Play,
 )
-from hopline.generator.script import placeholders as stand_ins
 from hopline.generator.topology import Service
 from hopline.message import WireFormat
 
@@ -41,7 +40,7 @@ class Scene:
     lifetime: Lifetime = Lifetime.LONG
     is_traced: bool = False
     domain: str = ""
-    correlation: bytes = stand_ins.CORRELATION
+    correlation: bytes = placeholders.CORRELATION
     needs_true_clocks: bool = False
 
     def play(self, wire_format: WireFormat) -> Play:

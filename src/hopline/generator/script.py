@@ -213,7 +213,7 @@ class Parcel:
         return step
 
     def leave(self, to: int, *, delay: Delay = Delay.QUEUE, signer: str | None = None) -> Step:
-        """Send it to another node: one more hop, this router in the trace where it keeps one, signed where it must be."""
+        """Send it to another node: one more hop, this router in the trace if it keeps one, signed if it must be."""
         play, message = self.play, self.message
         routing = message.routing
         if message.trace_options or play.wire_format in (WireFormat.V5, WireFormat.V6):  # the older ones only if asked

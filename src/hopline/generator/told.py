@@ -1,0 +1,77 @@
+"""What the script of a play says about all of its flows, and about the records of each of its sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hopline.capture.records import Event, shown
+from hopline.generator.script import Arrival, Play, Step
+from hopline.generator.stage import Cell, Stage
+from hopline.message import Message, WireFormat
+
+OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
+
+
+class SiteTexts:
+    """What is the same for all records of a site, by site."""
+
+    def __init__(self, stage: Stage) -> None:
+        steps, cells = stage.site_steps, stage.site_cells
+        messages = [stage.message_of(site) for site in range(len(steps))]
+        self._texts: Mapping[str, npt.NDArray[np.object_]] = {
+            "fault": np.array([step.mark[0] for step in steps], object),
+            "kind": np.array([step.mark[1] for step in steps], object),
+            "event": np.array([str(step.event) for step in steps], object),
+            "code": np.array([step.code for step in steps], object),
+            "verdict": np.array([step.verdict for step in steps], object),
+            "identity": np.array([shown(message.identity) for message in messages], object),
+            "domain": np.array([message.domain for message in messages], object),
+        }
+        flows = [cell.play.is_flow and not step.code for cell, step in zip(cells, steps, strict=True)]
+        self.is_flow = np.array(flows, bool)
+        self.is_incident = np.array([step.verdict in OFFENCES or step.mark[0] == "unsigned" for step in steps], bool)
+
+    def text(self, what: str, site: npt.NDArray[np.int32]) -> pa.Array:
+        """Give a text for each record."""
+        return pa.array(self._texts[what][site], pa.string())
+
+
+def of_the_flow(cell: Cell) -> list[int]:
+    """Give the steps whose records belong to the flow: what somebody forged does not."""
+    return [step for step in cell.recorded if not cell.play.steps[step].is_offence]
+
+
+def is_stitched(cell: Cell) -> bool:
+    """Tell whether there is a flow at all: not without a correlation id, and not of what cannot be read."""
+    return cell.play.is_flow and not all(cell.play.steps[step].code for step in of_the_flow(cell))
+
+
+def roots_of(cell: Cell) -> list[int]:
+    """Give the steps that show how a flow began; none where no record does."""
+    play = cell.play
+    if 0 in cell.recorded:
+        return [0]
+    if play.fate.callback and play.wire_format is WireFormat.FIRST:
+        return []  # which does not say that its sender is the one who asked
+    return [step for step in asked_at(cell) if play.steps[step].event is Event.SENT and _message(play, step).hops == 1]
+
+
+def asked_at(cell: Cell) -> list[int]:
+    """Give the steps that show the first message of a flow on the node where it began."""
+    play = cell.play
+    return [
+        step for step in cell.recorded if play.steps[step].role == 0 and play.images[play.steps[step].image].letter == 0
+    ]
+
+
+def counts_as_hop(step: Step) -> bool:
+    """Tell whether a step is a transit of its own: a sending, or an arrival whose sending nobody saw."""
+    return step.event is Event.SENT or step.arrival is Arrival.UNSENT
+
+
+def _message(play: Play, step: int) -> Message:
+    return play.images[play.steps[step].image].message
