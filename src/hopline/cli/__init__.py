@@ -8,6 +8,7 @@ import typer
 
 import hopline
 from hopline.cli.decode import decode_command
+from hopline.cli.demo import demo_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
 from hopline.cli.rendezvous import rendezvous_command
@@ -42,6 +43,7 @@ def _options(
 
 
 _RUN, _ASK, _LOOK = "Run a network", "Talk to a running network", "Files"
+app.command("demo", rich_help_panel=_RUN)(demo_command)
 app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
 app.command("node", rich_help_panel=_RUN)(node_command)
 app.command("send", rich_help_panel=_ASK)(send_command)
