@@ -46,8 +46,8 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
-    | {"contextlib", "json", "logging", "os", "pathlib", "py4j", "pyarrow", "pyspark", "shutil", "subprocess", "sys"}
-    | {"tempfile", "threading", "time", "uuid", "zipfile"}
+    | {"contextlib", "json", "logging", "numpy", "os", "pathlib", "py4j", "pyarrow", "pyspark", "shutil", "subprocess"}
+    | {"sys", "tempfile", "threading", "time", "uuid", "zipfile"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
