@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -91,6 +92,7 @@ class Stage:
     def __init__(self, logs: Path, stack: ExitStack) -> None:
         self._logs = logs
         self._stack = stack
+        self._started: Counter[str] = Counter()
 
     def hopline(self, name: str, *arguments: str) -> Process:
         """Start a ``hopline`` command."""
@@ -98,7 +100,9 @@ class Stage:
 
     def python(self, name: str, *arguments: str, is_heard: bool = False) -> Process:
         """Start a Python program."""
-        process = Process(name, [sys.executable, *arguments], self._logs / f"{name}.log", is_heard=is_heard)
+        self._started[name] += 1
+        log = self._logs / (f"{name}.log" if self._started[name] == 1 else f"{name}-{self._started[name]}.log")
+        process = Process(name, [sys.executable, *arguments], log, is_heard=is_heard)
         self._stack.callback(process.clear_away)
         return process
 
