@@ -42,7 +42,7 @@ ALLOWED = {
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
     "hopline.generator": PURE
-    | {"json", "math", "numpy", "pathlib", "pyarrow"}
+    | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
