@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from hopline.capture.records import ENDINGS, Event
 from hopline.pipeline.schemas import AUDIT, REJECTS
 from hopline.pipeline.tables.audit import audit
+from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
-from tests.pipeline.traffic import PARTITIONS, same, scattered, traffic
 
 HOUR = 3_600_000_000
 OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
@@ -52,7 +52,7 @@ def expected_audit(messages: list[Row], rejects: list[Row]) -> list[dict[str, An
         result.append(
             {"date": hour.date(), "node": node, "hour": hour, "records": len(inside)}
             | {"dropped": sum(row["dropped"] for row in inside), "missing": missing[node, hour]}
-            | {"rejects": sum("code" in row for row in inside), **{event: counts[event] for event in Event}}
+            | {"rejects": sum("code" in row for row in inside), **{str(event): counts[event] for event in Event}}
             | {"copies": copies, "balance": balance, "balanced": balance == 0 if is_full else None}
         )
     return result
@@ -66,7 +66,14 @@ def test_books_hold_when_everything_that_came_in_went_out(spark: SparkSession) -
         frame,
         [
             {"date": day(0), "node": "a", "hour": START, "records": 7, "dropped": 0, "missing": 0, "rejects": 2}
-            | {**dict.fromkeys(Event, 0), "submitted": 1, "received": 2, "sent": 1, "delivered": 1, "handled": 1}
+            | {
+                **dict.fromkeys(map(str, Event), 0),
+                "submitted": 1,
+                "received": 2,
+                "sent": 1,
+                "delivered": 1,
+                "handled": 1,
+            }
             | {"rejected": 1, "copies": 0, "balance": 0, "balanced": True}
         ],
     )
@@ -115,7 +122,7 @@ def test_records_that_name_no_node_are_counted_too(spark: SparkSession) -> None:
 def test_the_books_are_those_that_plain_counting_keeps_however_the_records_lie(
     spark: SparkSession, partitions: int
 ) -> None:
-    rows = [row | {"node": row["node"] or "d"} for row in traffic(seed=5)]
+    rows = [row | {"node": row["node"] or "d"} for row in coincidences(seed=5)]
     for n, row in enumerate(rows):  # hours that do not go with the numbers, and numbers in several blocks
         row["ts"] += timedelta(hours=n % 3)
         row["seq"] = 10 * n if row["node"] == "d" else row["seq"] * 331

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,9 +11,9 @@ from pyspark.sql import SparkSession
 from hopline.pipeline.schemas import EDGES
 from hopline.pipeline.tables.edges import edges
 from hopline.pipeline.tables.hops import transits
+from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 from tests.pipeline.test_hops import expected_transits, received, sent
-from tests.pipeline.traffic import PARTITIONS, nearest_rank, same, scattered, traffic
 
 LOGICAL = ("source_node", "source", "target_node", "target", "count", "errors", "transit_p50_us")
 
@@ -114,7 +115,7 @@ def test_a_handler_that_fails_is_an_error_in_the_window_of_the_delivery(spark: S
     ]
 
 
-def micros(start: Any, end: Any) -> int:
+def micros(start: datetime, end: datetime) -> int:
     return round((end - start).total_seconds() * 1_000_000)
 
 
@@ -133,10 +134,10 @@ def expected_edges(rows: list[Row], window_s: int) -> list[dict[str, Any]]:
             and other["seq"] > row["received_seq"]
         ]
         rejected = bool(later) and min(later, key=lambda other: other["seq"])["event"] == "rejected"
-        ends = ("physical", row["from_node"], row["from_node"], row["to_node"], row["to_node"])
+        pair = ("physical", row["from_node"], row["from_node"], row["to_node"], row["to_node"])
         identity = f"KIND{row['message_id'] % 3}"
         contributions.append(
-            (at, (*ends, identity), 1, row["bytes"], int(rejected), int(bool(row["lost"])), row["transit_us"])
+            (at, (*pair, identity), 1, row["bytes"], int(rejected), int(bool(row["lost"])), row["transit_us"])
         )
     contributions += logical_contributions(rows)
     groups = defaultdict(list)
@@ -191,7 +192,7 @@ def one_of_few(number: int) -> Row:
 @PARTITIONS
 def test_edges_are_what_plain_sums_give_however_the_records_lie(spark: SparkSession, partitions: int) -> None:
     # Messages of which nothing tells the copies apart, and others that were submitted once or never.
-    rows = traffic(seed=4)
+    rows = coincidences(seed=4)
     for n, row in enumerate(rows):
         if n % 2:
             row.update(one_of_few(5 * (n % 40) + row["message_id"]))

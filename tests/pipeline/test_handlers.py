@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import HANDLERS
 from hopline.pipeline.tables.handlers import handlers
+from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, table
-from tests.pipeline.traffic import PARTITIONS, nearest_rank, same, scattered, traffic
 
 GROUP = ("node", "local_receiver", "identity", "version", "partition")
 SHARES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
@@ -90,5 +90,5 @@ def test_windows_start_at_whole_multiples_of_their_length_and_an_actor_without_w
 
 @PARTITIONS
 def test_handlers_are_what_plain_sums_give_however_the_records_lie(spark: SparkSession, partitions: int) -> None:
-    rows = traffic(seed=3, size=600)
+    rows = coincidences(seed=3, size=600)
     same(handlers(scattered(spark, rows, partitions), window_s=120), expected_handlers(rows, window_s=120))

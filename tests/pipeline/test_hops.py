@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from hopline.pipeline.schemas import HOPS
 from hopline.pipeline.tables.hops import hops, transits
 from hopline.pipeline.tables.skew import skew
+from tests.pipeline.coincidences import PARTITIONS, coincidences, in_order, same, scattered
 from tests.pipeline.rows import Row, day, message, moment, rows_of, table
-from tests.pipeline.traffic import PARTITIONS, in_order, same, scattered, traffic
 
 WHAT = ("from_node", "to_node", "sent_seq", "received_seq", "transit_us", "lost", "duplicate")
 
@@ -30,7 +30,14 @@ def received(at: int, *, by: str = "b", **columns: Any) -> Row:
 
 
 def test_a_message_that_arrives_is_one_transit_with_what_the_message_says(spark: SparkSession) -> None:
-    said = {"flow_id": "f", "service": True, "wire_format": "V6", "identity": "PING", "version": "2", "partition": "p"}
+    said: Row = {
+        "flow_id": "f",
+        "service": True,
+        "wire_format": "V6",
+        "identity": "PING",
+        "version": "2",
+        "partition": "p",
+    }
     said |= {"hops": 1, "bytes": 321, "message_id": 7, "fingerprint": 8}
     matched = transits(table(spark, [sent(5, seq=50, **said), received(17, seq=3, **said)]))
     same(
@@ -138,7 +145,7 @@ def expected_transits(rows: list[Row]) -> list[dict[str, Any]]:
 def test_transits_are_those_that_plain_matching_finds_however_the_records_lie(
     spark: SparkSession, partitions: int
 ) -> None:
-    rows = traffic(seed=1)
+    rows = coincidences(seed=1)
     expected = expected_transits(rows)
     assert {row["lost"] for row in expected} == {True, False, None}
     same(transits(scattered(spark, rows, partitions)), expected)

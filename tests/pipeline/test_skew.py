@@ -13,9 +13,9 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 from hopline.pipeline.schemas import SKEW
 from hopline.pipeline.tables.hops import transits
 from hopline.pipeline.tables.skew import skew
+from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered
 from tests.pipeline.rows import day, table
 from tests.pipeline.test_hops import expected_transits
-from tests.pipeline.traffic import PARTITIONS, same, scattered, traffic
 
 TRANSITS = StructType(
     [
@@ -92,7 +92,7 @@ def test_half_a_microsecond_is_rounded_so_that_the_truth_stays_within_the_bound(
 
 @PARTITIONS
 def test_skew_is_what_plain_arithmetic_finds_however_the_records_lie(spark: SparkSession, partitions: int) -> None:
-    rows = traffic(seed=2)
+    rows = coincidences(seed=2)
     expected = expected_skew(expected_transits(rows))
     assert {row["offset_us"] is None for row in expected} == {False, True}
     same(skew(transits(scattered(spark, rows, partitions))), expected)

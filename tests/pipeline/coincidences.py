@@ -15,7 +15,7 @@ NODES = ("a", "b", "c")
 RECEIVERS = ("x", "y", None)
 
 
-def traffic(seed: int, size: int = 400) -> list[Row]:
+def coincidences(seed: int, size: int = 400) -> list[Row]:
     """Make records of a small network that makes no sense at all, but for the numbers of a node, which are its own."""
     random = Random(seed)
     seqs = dict.fromkeys(NODES, 0)
