@@ -121,6 +121,7 @@ def _answer() -> Column:
 
 
 def _with_outcome(asked: DataFrame) -> DataFrame:
+    # What another node saw of the request has another clock: no time of asking, and no latency.
     is_from_home = sf.col("request.node") == sf.col("asked_node")
     asked_ts, ttl = sf.col("request.ts"), sf.col("request.ttl_us")
     latency = us_between(asked_ts, sf.col("answer.ts"))
@@ -134,12 +135,11 @@ def _with_outcome(asked: DataFrame) -> DataFrame:
         "callback_key",
         *(sf.col(f"request.{name}").alias(name) for name in _KIND),
         sf.col("request.asked_for").alias("asked_for"),
-        asked_ts.alias("asked_ts"),
+        sf.when(is_from_home, asked_ts).alias("asked_ts"),
         ttl.alias("ttl_us"),
         *(sf.col(f"answer.{name}").alias(f"answer_{name}") for name in _KIND),
         sf.col("answer.sender").alias("answered_by"),
         sf.col("answer.ts").alias("answered_ts"),
-        # Of two clocks it would be no latency.
         sf.when(is_from_home, latency).alias("latency_us"),
         sf.when((ttl > 0) & is_from_home & (latency > ttl), "late")
         .when(sf.col("answer.identity") == EXCEPTION, "exception")

@@ -172,5 +172,5 @@ def depths(records: Records, links: Links) -> Longs:
             break
         depth = depth + np.where(has_parent, depth[parent], 0)
         parent = np.where(has_parent, parent[parent], NONE)
-    limit: Longs = np.bincount(records.flow)[records.flow]  # a circle of lies has no end
-    return np.minimum(depth + 1, limit)
+    found: Longs = np.minimum(depth + 1, np.bincount(records.flow)[records.flow])  # a circle of lies has no end
+    return found

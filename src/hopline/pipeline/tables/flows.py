@@ -92,9 +92,9 @@ def _totals(stitched: DataFrame) -> DataFrame:
             "flow_id",
             "message_id",
             place.alias("place"),
-            (event == Event.SUBMITTED).cast("long").alias("submitted"),
-            (event == Event.SENT).cast("long").alias("sent"),
-            (event == Event.RECEIVED).cast("long").alias("received"),
+            _if(event == Event.SUBMITTED).alias("submitted"),
+            _if(event == Event.SENT).alias("sent"),
+            _if(event == Event.RECEIVED).alias("received"),
             size.alias("size"),
             is_offence().alias("is_offence"),
             sf.coalesce(event.isin(*_FAILURES), sf.lit(False)).alias("is_failed"),
@@ -178,6 +178,10 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
         .sortWithinPartitions("flow_id", "trail", "ts_us", "node", "seq")
         .mapInArrow(critical_path.paths, from_arrow_schema(critical_path.PATHS))
     )
+
+
+def _if(flag: Column) -> Column:
+    return sf.when(flag, sf.lit(1)).otherwise(0)
 
 
 def _bits(flags: dict[int, Column]) -> Column:
