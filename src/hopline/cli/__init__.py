@@ -8,6 +8,7 @@ import typer
 
 import hopline
 from hopline.cli.decode import decode_command
+from hopline.cli.demo import demo_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
 from hopline.cli.pipeline import pipeline_app
@@ -44,6 +45,7 @@ def _options(
 
 
 _RUN, _ASK, _LOOK, _TABLES = "Run a network", "Talk to a running network", "Files", "Answers from captured traffic"
+app.command("demo", rich_help_panel=_RUN)(demo_command)
 app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
 app.command("node", rich_help_panel=_RUN)(node_command)
 app.command("send", rich_help_panel=_ASK)(send_command)
