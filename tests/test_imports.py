@@ -46,8 +46,9 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
-    | {"contextlib", "importlib", "json", "logging", "os", "pathlib", "py4j", "pyarrow", "pyspark", "shutil", "signal"}
-    | {"subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile"}
+    | {"concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging", "numpy", "os"}
+    | {"pathlib", "platform", "py4j", "pyarrow", "pyspark", "shlex", "shutil", "signal", "socket", "subprocess", "sys"}
+    | {"tempfile", "threading", "time", "uuid", "zipfile"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
