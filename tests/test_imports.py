@@ -49,6 +49,9 @@ ALLOWED = {
     | {"concurrent", "contextlib", "glob", "importlib", "json", "logging", "msgspec", "numpy", "os", "pathlib", "py4j"}
     | {"pyarrow", "pyspark", "rich", "shutil", "signal", "subprocess", "sys", "tempfile", "threading", "time", "uuid"}
     | {"zipfile"}
+    | {"concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging", "numpy", "os"}
+    | {"pathlib", "platform", "py4j", "pyarrow", "pyspark", "shlex", "shutil", "signal", "socket", "subprocess", "sys"}
+    | {"tempfile", "threading", "time", "uuid", "zipfile"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})

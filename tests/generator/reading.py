@@ -103,7 +103,9 @@ class Reading:
         rejected = {(one.node, one.fingerprint) for one in offending}
         self.flow_records: dict[str, list[Record]] = defaultdict(list)
         for one in self.records:
-            is_offence = one.verdict in OFFENCES or (one.event == "rejected" and (one.node, one.fingerprint) in rejected)
+            is_offence = one.verdict in OFFENCES or (
+                one.event == "rejected" and (one.node, one.fingerprint) in rejected
+            )
             if one.flow_id is not None and not is_offence:
                 self.flow_records[one.flow_id].append(one)
 

@@ -54,7 +54,9 @@ def test_callbacks_are_as_planted(captured: Path, reading: Reading) -> None:
 
 def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
     names = ("sent", "received", "lost", "duplicates", "unwatched", "unsent")
-    planted = {(row["from_node"], row["to_node"]): tuple(row[name] for name in names) for row in truth(captured, "hops")}
+    planted = {
+        (row["from_node"], row["to_node"]): tuple(row[name] for name in names) for row in truth(captured, "hops")
+    }
     assert {pair: tuple(counted[name] for name in names) for pair, counted in reading.hops.items()} == planted
     faults = truth(captured, "faults")
     assert reading.lost == places(faults, "lost")
@@ -84,7 +86,9 @@ def test_books_are_as_planted_and_hold(captured: Path, reading: Reading) -> None
         assert row["rejects"] == sum(one.message is None for one in mine)
         assert all(row[event] == count for event, count in events.items())
         if events["submitted"]:
-            endings = sum(row[name] for name in ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed"))
+            endings = sum(
+                row[name] for name in ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
+            )
             came_in = row["submitted"] + row["received"] + row["copies"]
             assert came_in == row["delivered"] + row["sent"] + endings
 

@@ -36,7 +36,7 @@ def test_the_order_in_which_captures_are_named_does_not_matter(tmp_path: Path) -
 def test_open_segments_and_hidden_files_are_left_alone_and_the_open_ones_counted(tmp_path: Path) -> None:
     write_day(tmp_path, crossing(1))
     for name in (
-        "date=2026-01-31/a-1-2.parquet.open",
+        "date=2026-01-31/.a-1-2.open",
         ".hidden.parquet",
         "_notes.parquet",
         ".a.parquet.crc",
@@ -59,7 +59,7 @@ def test_what_is_not_there_is_said_by_name(tmp_path: Path) -> None:
     assert problem_of(tmp_path / "nowhere") == f"{tmp_path}/nowhere: no such file or folder"
     assert problem_of(tmp_path / "*.parquet") == f"{tmp_path}/*.parquet: nothing matches"
     assert "no segments in it, expected files *.parquet" in problem_of(tmp_path)
-    (tmp_path / "a-1-1.parquet.open").touch()
+    (tmp_path / ".a-1-1.open").touch()
     assert "1 are not closed yet" in problem_of(tmp_path)
 
 

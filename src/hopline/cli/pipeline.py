@@ -38,8 +38,8 @@ EPILOG = """
     hopline tables tables                                                            # what came of it
 
 A run replaces the tables in `--out`, each as a whole and only when all of them are made; a run that fails or is
-stopped leaves them as they were. With `--from` or `--to` only these days (UTC) are replaced, and an hour before and after
-them is read too, so that what crosses midnight is whole.
+stopped leaves them as they were. With `--from` or `--to` only these days (UTC) are replaced, and an hour before and
+after them is read too, so that what crosses midnight is whole.
 
 **Exit codes**: 0 all is well, 1 an error, 2 wrong options, 3 captures that cannot be read, 130 stopped by Ctrl-C.
 """

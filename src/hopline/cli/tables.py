@@ -23,7 +23,7 @@ BRIEF = {
     "messages": "ts node event peer local_receiver identity flow_id hops bytes verdict",
     "rejects": "ts node event peer code frame_index detail",
     "hops": "sent_ts from_node to_node identity flow_id bytes transit_us skew_us skew_bound_us lost duplicate",
-    "callbacks": "asked_ts asked_by identity asked_for answer_identity answered_by latency_us outcome flow_id",
+    "callbacks": "asked_ts asked_node identity asked_for answer_identity answered_by latency_us outcome flow_id",
     "flows": "start_ts flow_id identity origin outcome messages hops nodes duration_us critical_path",
     "handlers": "window_start node actor identity count errors wait_p50_us wait_p99_us run_p50_us run_p99_us",
     "edges": "window_start kind source target identity count bytes errors lost transit_p50_us transit_p99_us",
@@ -60,9 +60,7 @@ single quotes, times are UTC. For more, `--open` says how to open the table in S
 
 def tables_command(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `hopline pipeline run --out` wrote.")],
-    table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="One of them; without, they are listed.")
-    ] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them; without, they are listed.")] = None,
     where: Annotated[str | None, typer.Option("--where", help="Which rows: a condition as in SQL.")] = None,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Which columns, with commas between; * for all of them.")

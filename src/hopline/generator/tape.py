@@ -52,9 +52,9 @@ class Rows:
         return Rows(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
 
 
-_TYPES = {name: np.int32 for name in ("site", "node", "peer", "image", "cause")} | {
-    name: np.int64 for name in ("cause_seq", "time", "duration", "flow")
-}
+_TYPES = dict.fromkeys(("site", "node", "peer", "image", "cause"), np.int32) | dict.fromkeys(
+    ("cause_seq", "time", "duration", "flow"), np.int64
+)
 
 
 @dataclass(frozen=True, slots=True)

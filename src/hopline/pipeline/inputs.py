@@ -14,15 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hopline.capture.naming import DAY, JOURNAL, SEGMENT
 from hopline.pipeline.days import Days
 from hopline.pipeline.failures import BadCapturesError, BadFile
 
-SUFFIX = ".parquet"
-UNFINISHED = ".open"
 NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
 # Looking at a footer is waiting for the disk, or for a server far away.
 LOOKING_THREADS = 16
-_DAY = "date="
 _HIDDEN = (".", "_")
 
 
@@ -74,7 +72,7 @@ def find_captures(places: Sequence[str], days: Days, *, skip_bad_files: bool = F
         unfinished += len(listing) - len(closed)
         if not closed:
             still_open = f"; {len(listing)} are not closed yet" if listing else ""
-            bad.append(BadFile(place, f"no segments in it, expected files *{SUFFIX}{still_open}"))
+            bad.append(BadFile(place, f"no segments in it, expected files *{SEGMENT}{still_open}"))
         for path in closed:
             day = _partition_day(path)
             if day is None or days.may_lie_under(day):
@@ -116,7 +114,7 @@ def _segments_below(folder: str) -> Iterator[Path]:
         yield from (
             Path(here, name)
             for name in sorted(files)
-            if _is_unfinished(name) or (name.endswith(SUFFIX) and not name.startswith(_HIDDEN))
+            if _is_unfinished(name) or (name.endswith(SEGMENT) and not name.startswith(_HIDDEN))
         )
 
 
@@ -125,14 +123,14 @@ def _fail(problem: OSError) -> None:
 
 
 def _is_unfinished(name: str) -> bool:
-    return name.endswith(UNFINISHED)
+    return name.endswith(JOURNAL)
 
 
 def _partition_day(path: Path) -> date | None:
     for part in reversed(path.parent.parts):
-        if part.startswith(_DAY):
+        if part.startswith(DAY):
             try:
-                return date.fromisoformat(part.removeprefix(_DAY))
+                return date.fromisoformat(part.removeprefix(DAY))
             except ValueError:
                 return None
     return None

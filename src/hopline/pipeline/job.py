@@ -11,27 +11,17 @@ from datetime import UTC, datetime
 from importlib import metadata
 from platform import python_version
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
-from hopline.pipeline.failures import UnbalancedError
-from hopline.pipeline.folders import row_count
 from hopline.pipeline.inputs import Captures, find_captures
 from hopline.pipeline.keys import Keyring
+from hopline.pipeline.making import TablesInTheMaking
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import Progress, Silent, Steps
-from hopline.pipeline.recipes import RECIPES, with_needed
-from hopline.pipeline.schemas import RECORDS
+from hopline.pipeline.recipes import to_make
 from hopline.pipeline.session import spark_session
-from hopline.pipeline.spark_work import (
-    check_reachable,
-    tagged,
-    translated,
-    within,
-    write_as_it_falls,
-    write_by_day,
-)
-from hopline.pipeline.writing import Building, building, write_run
+from hopline.pipeline.spark_work import check_reachable, in_utc, place_of, tagged, translated
+from hopline.pipeline.writing import building, write_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +31,9 @@ class RunReport:
     options: PipelineOptions
     captures: Captures
     records: int
-    rows: Mapping[str, int]
     messages: int
     rejects: int
+    rows: Mapping[str, int]
     began: datetime
     seconds: float
     seconds_of: Mapping[str, float]
@@ -60,7 +50,7 @@ class RunReport:
                 "segments": [segment.path for segment in read.segments],
                 "bytes": read.bytes,
                 "left_out": [{"path": bad.path, "problem": bad.problem} for bad in read.bad],
-                "unfinished": read.unfinished,
+                "still_open": read.unfinished,
                 "of_other_days": read.outside,
             },
             "records": self.records,
@@ -86,48 +76,47 @@ def run(options: PipelineOptions, spark: SparkSession, progress: Progress | None
 def _own_session(options: PipelineOptions) -> Iterator[SparkSession]:
     check_reachable(options.remote or options.master or "")
     with spark_session(
-        options.master,
-        remote=options.remote,
-        memory=options.memory,
-        config=options.conf,
-        verbose=options.verbose,
+        options.master, remote=options.remote, memory=options.memory, config=options.conf, verbose=options.verbose
     ) as spark:
         yield spark
 
 
 def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession], progress: Progress) -> RunReport:
     began, clock = datetime.now(UTC), time.monotonic()
-    names = with_needed(options.tables)
+    names = to_make(options.tables)
     steps = Steps(progress)
-    steps.planned(["captures", "Spark", "decode", *names, "publish"])
+    steps.planned(["captures", "Spark", "decode", "messages", *names, "publish"])
     keyring = Keyring() if options.keys is None else Keyring.load(options.keys)
     with steps.step("captures") as step:
         captures = find_captures(options.captures, options.days, skip_bad_files=options.skip_bad_files)
-        step.text = f"{len(captures.segments):,} segments"
-    _note(captures, steps)
+        step.text = f"{len(captures.segments):,} segment{'' if len(captures.segments) == 1 else 's'}"
+    if captures.bad:
+        steps.note(f"{len(captures.bad)} of the captures cannot be read and are left out")
+    if captures.unfinished:
+        steps.note(f"{captures.unfinished} of the segments are still open and left out")
     # The session ends before the place is tidied up: nothing may write there any more.
-    with building(options.out) as place, _started(opening, steps) as spark, tagged(spark, f"hopline-{uuid.uuid4()}"):
-        work = _Work(spark, place, options, keyring, steps)
-        records = work.decode(captures)
+    with (
+        building(options.out) as place,
+        _started(opening, steps) as spark,
+        tagged(spark, f"hopline-{uuid.uuid4()}"),
+    ):
+        making = TablesInTheMaking(spark, place, options, steps)
+        making.decode(captures, keyring)
         for name in names:
-            work.make(name)
-        messages, rejects = (row_count(place.place(name), options.days) for name in ("messages", "rejects"))
-        if records != messages + rejects:
-            raise UnbalancedError(records, messages, rejects)
-        version = spark.version
-        with steps.step("publish"):
-            rows = {name: work.publish(name) for name in options.tables}
+            making.make(name)
+        with steps.step("publish"), translated("publishing"):
+            rows = making.publish()
             report = RunReport(
                 options=options,
                 captures=captures,
-                records=records,
+                records=making.records,
+                messages=making.messages,
+                rejects=making.rejects,
                 rows=rows,
-                messages=messages,
-                rejects=rejects,
                 began=began,
                 seconds=time.monotonic() - clock,
                 seconds_of=steps.seconds,
-                spark_version=version,
+                spark_version=spark.version,
             )
             write_run(options.out, report.document())
     return report
@@ -141,63 +130,6 @@ def _started(opening: AbstractContextManager[SparkSession], steps: Steps) -> Ite
             stack.enter_context(in_utc(spark))
             step.text = place_of(spark)
         yield spark
-
-
-class _Work:
-    """The tables of a run in the making: each is written aside, and read back by those that are made of it."""
-
-    def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
-        self._spark = spark
-        self._place = place
-        self._options = options
-        self._steps = steps
-        self._schemas: dict[str, StructType] = {}
-
-    def __getitem__(self, name: str) -> DataFrame:
-        return self._spark.read.schema(self._schemas[name]).parquet(str(self._place.place(name)))
-
-    @property
-    def window_s(self) -> int:
-        """Tell the length of a window."""
-        return self._options.window_s
-
-    @contextmanager
-    def _step(self, name: str) -> Iterator[StepResult]:
-        with self._steps.step(name, self._spark) as step, translated(name):
-            yield step
-
-    def decode(self, captures: Captures, keyring: Keyring) -> int:
-        """Make messages and rejects of the captures. Give the number of records, which they must add up to."""
-        days = self._options.days
-        with self._step("decode") as step:
-            paths = [segment.path for segment in captures.segments]
-            read = within(self._spark.read.schema(RECORDS).parquet(*paths), days.read_from, days.read_until)
-            write_as_it_falls(decoded(records(read), keyring), self._place.place("decoded"), "odd", "date")
-            in_days = within(read, days.begin, days.end)
-            step.rows = records_read = captures.rows if days.is_all else in_days.count()
-        return records_read
-
-    def make(self, name: str) -> None:
-        """Make a table of those that are there."""
-        with self._step(name) as step:
-            table = RECIPES[name].make(self)
-            self._schemas[name] = table.schema
-            write_by_day(table, self._place.place(name))
-            step.rows = row_count(self._place.place(name))
-
-    def publish(self, name: str) -> int:
-        """Put a table in its place; give the number of its rows."""
-        folder = self._place.place(name)
-        rows = row_count(folder, self._options.days)
-        self._place.publish(name, self._options.days)
-        return rows
-
-
-def _note(captures: Captures, steps: Steps) -> None:
-    if captures.bad:
-        steps.note(f"{len(captures.bad)} captures cannot be read and are left out")
-    if captures.unfinished:
-        steps.note(f"{captures.unfinished} segments are still open and left out")
 
 
 def _version() -> str:

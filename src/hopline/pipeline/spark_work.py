@@ -117,7 +117,7 @@ def place_of(spark: SparkSession) -> str:
 
 
 def check_reachable(address: str) -> None:
-    """Find out quickly that nobody listens at ``spark://host:port`` or ``sc://host:port``: Spark itself takes minutes."""
+    """Find out quickly that nobody listens at a master or a server: Spark itself would try for minutes."""
     found = re.match(r"(spark|sc)://([^:/;,]+)(?::(\d+))?", address)
     if found is None:
         return

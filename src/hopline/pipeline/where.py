@@ -131,7 +131,7 @@ class _Reader:
 
     def _one(self) -> pc.Expression:
         kind, value = self._next("a column")
-        name = value.strip('"`') if kind == "quoted" else value
+        name = value.strip('"`') if kind == "quoted" else value.lower()
         if kind not in ("name", "quoted") or name not in self._schema.names:
             raise self._wrong(f"expected a column, found {value!r}; there are: {', '.join(self._schema.names)}")
         column, type_ = pc.field(name), self._schema.field(name).type
@@ -140,13 +140,13 @@ class _Reader:
         if self._take("is", "not", "null"):
             return column.is_valid()
         if self._take("not", "in"):
-            return ~self._in(column, type_)
+            return column.is_valid() & ~self._in(column, type_)  # null is neither in nor out
         if self._take("in"):
             return self._in(column, type_)
         if self._take("not", "like"):
-            return ~pc.match_like(column, self._value(pa.string()))
+            return ~pc.match_like(column, self._value(pa.string()).as_py())
         if self._take("like"):
-            return pc.match_like(column, self._value(pa.string()))
+            return pc.match_like(column, self._value(pa.string()).as_py())
         if self._take("between"):
             low = self._value(type_)
             self._must("and")
