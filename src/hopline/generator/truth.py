@@ -285,7 +285,8 @@ def _extreme(times: list[Numbers], of: np.ufunc) -> Numbers:
 
 def _distinct(nodes: Numbers) -> Numbers:
     ordered = np.sort(nodes, axis=1)
-    return 1 + (np.diff(ordered, axis=1) != 0).sum(axis=1)
+    changes: Numbers = (np.diff(ordered, axis=1) != 0).sum(axis=1)
+    return 1 + changes
 
 
 def _texts(rows: Octets) -> pa.Array:

@@ -1,0 +1,1 @@
+"""Where Spark looks for the data source ``hopline``, by the name of this package."""
