@@ -41,15 +41,11 @@ class Scene:
     is_traced: bool = False
     domain: str = ""
     correlation: bytes = placeholders.CORRELATION
-    needs_true_clocks: bool = False
 
     def play(self, wire_format: WireFormat) -> Play:
         """Write it."""
         play = Play(self.name, self.roles, wire_format, self.lifetime, self.is_traced, self.domain, self.correlation)
         self.write(play)
-        # The first format does not say which node asked: who looks for the question goes by the clocks.
-        is_nameless = wire_format is WireFormat.FIRST and bool(play.fate.callback)
-        play.needs_true_clocks = self.needs_true_clocks or is_nameless
         return play
 
 
@@ -71,7 +67,6 @@ USUAL = (
         SIGNABLE,
         5,
         lifetime=_UNLIMITED,
-        needs_true_clocks=True,
     ),
     Scene("forwarded", scenarios.forwarded, (ASKER, Service.STOCK, Service.CHARGE), SIGNABLE, 5),
 )
@@ -108,7 +103,7 @@ FAULTY = (
     _scene("expired", "mailbox", faults.expired, lifetime=Lifetime.SHORT),
     _scene("overflow", "mailbox", faults.overflow, lifetime=_UNLIMITED),
     _scene("unroutable", "reported", faults.unroutable),
-    _scene("failed", "reported", faults.failed, needs_true_clocks=True),
+    _scene("failed", "reported", faults.failed),
     _scene("hop_limit", "loop", faults.hop_limit, lifetime=_UNLIMITED, formats=SIGNABLE),
     _scene("exception", "quote", faults.exception),
     _scene(
@@ -121,7 +116,7 @@ FAULTY = (
         domain=ORDERS,
     ),
     _scene("unanswered", "handler", faults.unanswered, lifetime=_UNLIMITED),
-    _scene("orphan", "request", faults.orphan, roles=(GATEWAY, Service.PRICE), formats=SIGNABLE),
+    _scene("orphan", "request", faults.orphan, roles=(GATEWAY, Service.PRICE), formats=SIGNABLE, is_traced=True),
     _scene("forged", "bad_signature", faults.bad_signature, roles=_FORGER, formats=SIGNABLE),
     _scene("forged", "wrong_domain", faults.wrong_domain, roles=_FORGER, formats=SIGNABLE),
     _scene("forged", "unknown_domain", faults.unknown_domain, roles=_FORGER, formats=SIGNABLE),

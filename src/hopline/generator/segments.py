@@ -43,7 +43,7 @@ class Segments:
     def _open(self, day: int, ts: int, seq: int) -> pq.ParquetWriter:
         directory = self._directory / f"date={np.datetime64(day, 'D')}"
         directory.mkdir(parents=True, exist_ok=True)
-        start = str(np.datetime64(ts, "us")).replace("-", "").replace(":", "")[:15]
+        start = str(np.datetime64(ts, "us")).replace("-", "").replace(":", "")
         path = directory / f"{self._name}-{start}Z-{seq}.parquet"
         self._day, self._count = day, 0
         # Names are codes in memory only: without the schema of Arrow in it, a file says strings.

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hopline.capture.records import Event, shown
-from hopline.generator.script import Arrival, Play, Step
+from hopline.generator.script import NOBODY, Arrival, Play, Step
 from hopline.generator.stage import Cell, Stage
-from hopline.message import Message, WireFormat
+from hopline.message import Message
 
 OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 
@@ -55,16 +55,46 @@ def roots_of(cell: Cell) -> list[int]:
     play = cell.play
     if 0 in cell.recorded:
         return [0]
-    if play.fate.callback and play.wire_format is WireFormat.FIRST:
-        return []  # which does not say that its sender is the one who asked
     return [step for step in asked_at(cell) if play.steps[step].event is Event.SENT and _message(play, step).hops == 1]
 
 
+def firsts_of(cell: Cell) -> list[int]:
+    """Give the steps of which the first in time begins a flow whose root nobody saw: those sent on least."""
+    steps, play = of_the_flow(cell), cell.play
+    ranks = {step: max(_message(play, step).hops, len(_message(play, step).routing)) for step in steps}
+    return [step for step in steps if ranks[step] == min(ranks.values())]
+
+
+def leaves_of(cell: Cell) -> list[int]:
+    """Give the steps that no recorded step of the flow follows."""
+    steps = of_the_flow(cell)
+    followed = {_recorded_before(cell, step) for step in steps}
+    return [step for step in steps if step not in followed]
+
+
+def _recorded_before(cell: Cell, step: int) -> int:
+    before = cell.play.steps[step].follows
+    while before != NOBODY and before not in cell.sites:
+        before = cell.play.steps[before].follows
+    return before
+
+
 def asked_at(cell: Cell) -> list[int]:
-    """Give the steps that show the first message of a flow on the node where it began."""
-    play = cell.play
+    """Give the steps that show the first message of a flow where it began, as it was submitted or sent."""
+    return [step for step in _questions(cell) if cell.play.steps[step].role == 0]
+
+
+def is_question_seen(cell: Cell) -> bool:
+    """Tell whether any record shows the first message of a flow as it was submitted, sent or received."""
+    return bool(_questions(cell))
+
+
+def _questions(cell: Cell) -> list[int]:
+    play, events = cell.play, (Event.SUBMITTED, Event.SENT, Event.RECEIVED)
     return [
-        step for step in cell.recorded if play.steps[step].role == 0 and play.images[play.steps[step].image].letter == 0
+        step
+        for step in cell.recorded
+        if play.steps[step].event in events and play.images[play.steps[step].image].letter == 0
     ]
 
 

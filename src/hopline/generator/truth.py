@@ -16,7 +16,17 @@ from hopline.generator.script import NOBODY, Arrival, Lifetime
 from hopline.generator.stage import EVENTS, Stage
 from hopline.generator.tables import SCHEMAS, TIME, TableFiles
 from hopline.generator.tape import Written
-from hopline.generator.told import SiteTexts, asked_at, counts_as_hop, is_stitched, of_the_flow, roots_of
+from hopline.generator.told import (
+    SiteTexts,
+    asked_at,
+    counts_as_hop,
+    firsts_of,
+    is_question_seen,
+    is_stitched,
+    leaves_of,
+    of_the_flow,
+    roots_of,
+)
 from hopline.generator.topology import Topology
 from hopline.message import WireFormat
 
@@ -50,16 +60,19 @@ class Truth:
         self._count_transits(one)
         if is_stitched(one.cell):
             self._add_flows(one, of_the_flow(one.cell))
-            if one.cell.play.fate.callback:
+            if one.cell.play.fate.callback and is_question_seen(one.cell):
                 self._add_callbacks(one)
 
     def _add_flows(self, one: Performance, steps: list[int]) -> None:
         play, fate = one.cell.play, one.cell.play.fate
         roots = roots_of(one.cell)
-        all_times = [one.clock(step) for step in steps]
-        starts = _extreme([one.clock(step) for step in roots] or all_times, np.minimum)
+        starts = _extreme([one.clock(step) for step in roots or firsts_of(one.cell)], np.minimum)
         answered = fate.answered_at in one.cell.sites
-        ends = one.clock(fate.answered_at) if answered else _extreme(all_times, np.maximum)
+        ends = (
+            one.clock(fate.answered_at)
+            if answered
+            else _extreme([one.clock(step) for step in leaves_of(one.cell)], np.maximum)
+        )
         origin = one.nodes[:, play.steps[0].role] if roots else None
         outcome = fate.outcome if roots else "orphan"
         times = {step: one.rows(step) // one.count for step in steps}
@@ -100,7 +113,7 @@ class Truth:
             "callbacks",
             one.count,
             flow_id=_texts(one.correlations),
-            asked_node="" if nameless else self._names.take(pa.array(askers)),
+            asked_node=self._names.take(pa.array(askers)),
             asked_receiver=self._hubs.take(pa.array(askers)),
             callback_key=0 if nameless else one.keys,
             identity=shown(request.identity),
