@@ -76,19 +76,20 @@ def _generate(directory: Path, options: Options, progress: Callable[[int], None]
     truth = Truth(directory / "truth", stage, topology, options.seed, options.start_us)
     tapes = Tapes(stage, topology, options.start_us)
     segments = [Segments(directory / "captures", name) for name in topology.names()[: topology.captured]]
-    with ThreadPoolExecutor(_WRITERS) as writers:
+    writers = ThreadPoolExecutor(_WRITERS)
+    try:
         writing: list[Future[None]] = []
-        try:
-            for batch in _batches(setting, stage, options, tapes, truth, batch_records):
-                for future in writing:
-                    future.result()
-                writing = [writers.submit(segments[one.node].write, one) for one in batch]
-                progress(truth.totals["records"])
+        for batch in _batches(setting, stage, options, tapes, truth, batch_records):
             for future in writing:
                 future.result()
-        finally:
-            for one in segments:
-                one.close()
+            writing = [writers.submit(segments[one.node].write, one) for one in batch]
+            progress(truth.totals["records"])
+        for future in writing:
+            future.result()
+    finally:
+        writers.shutdown(cancel_futures=True)  # no file is closed while somebody writes to it
+        for one in segments:
+            one.close()
     truth.close()
     _summarise(directory / "truth" / "summary.json", options, truth.totals)
     return truth.totals
