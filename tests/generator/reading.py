@@ -79,6 +79,10 @@ class Record:
         )
 
     @property
+    def is_arrival(self) -> bool:
+        return self.event in ("received", "delivered")
+
+    @property
     def is_first_hop(self) -> bool:
         return self.rank <= 1
 
@@ -283,6 +287,8 @@ class Reading:
         found["identity"] = first.msg.identity.decode()
         found |= {"start": start, "end": end, "duration_us": end - start}
         found["outcome"] = self._outcome(flow, callback, root)
+        home = callback["asked_node"] if callback else ""
+        found["answers"] = len({one.message_id for one in flow if one.node == home and one.is_reply and one.is_arrival})
         return found
 
     def _outcome(self, flow: list[Record], callback: Row | None, root: Record | None) -> str:

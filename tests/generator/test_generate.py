@@ -158,6 +158,7 @@ def test_the_summary_says_what_was_asked_for_and_what_came_of_it(tmp_path: Path)
         ({"rates": {"lost": 2.0}}, "fault lost"),
         ({"rates": {"lost": 0.6, "late": 0.6}}, "faults"),
         ({"hours": 0.0}, "hours"),
+        ({"huge_messages": 20_000}, "huge_messages"),
         ({"start": datetime(2026, 1, 1, 8, 30, tzinfo=UTC)}, "start"),
     ],
 )

@@ -34,7 +34,7 @@ def test_flows_are_as_planted(captured: Path, reading: Reading) -> None:
     assert set(reading.flow_records) == set(planted)
     for flow_id, records in reading.flow_records.items():
         found, row = reading.flow(records), planted[flow_id]
-        for name in ("outcome", "identity", "messages", "records", "hops", "nodes", "origin", "duration_us"):
+        for name in ("outcome", "identity", "messages", "records", "hops", "nodes", "origin", "answers", "duration_us"):
             assert found[name] == row[name], (row, name, found)
         assert (found["start"], found["end"]) == (micros(row["start_ts"]), micros(row["end_ts"])), row
 

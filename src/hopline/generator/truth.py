@@ -91,7 +91,7 @@ class Truth:
             records=sum(times.values()),
             hops=sendings,
             nodes=_distinct(one.nodes[:, sorted({play.steps[step].role for step in steps})]),
-            answers=fate.answers if answered else 0,
+            answers=fate.answers + (one.setting.items if play.repeated else 0) if answered else 0,
             start_ts=self._moments(starts),
             end_ts=self._moments(ends),
             duration_us=ends - starts,
