@@ -46,7 +46,20 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
-    | {"contextlib", "importlib", "json", "logging", "os", "pathlib", "py4j", "pyarrow", "pyspark", "shutil", "signal"}
+    | {
+        "contextlib",
+        "glob",
+        "importlib",
+        "json",
+        "logging",
+        "os",
+        "pathlib",
+        "py4j",
+        "pyarrow",
+        "pyspark",
+        "shutil",
+        "signal",
+    }
     | {"subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
