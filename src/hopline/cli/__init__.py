@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 import hopline
+from hopline.cli.capture import capture_app
 from hopline.cli.decode import decode_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
 from hopline.cli.rendezvous import rendezvous_command
+from hopline.cli.replay import replay_command
 from hopline.cli.routes import routes_command
 from hopline.cli.send import send_command
 from hopline.cli.stats import stats_command
@@ -41,7 +43,7 @@ def _options(
     """Brokerless actor messaging, and answers from its captured traffic."""
 
 
-_RUN, _ASK, _LOOK = "Run a network", "Talk to a running network", "Files"
+_RUN, _ASK, _RECORD, _LOOK = "Run a network", "Talk to a running network", "Record", "Files"
 app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
 app.command("node", rich_help_panel=_RUN)(node_command)
 app.command("send", rich_help_panel=_ASK)(send_command)
@@ -49,6 +51,8 @@ app.command("trace", rich_help_panel=_ASK)(trace_command)
 app.command("stats", rich_help_panel=_ASK)(stats_command)
 app.command("routes", rich_help_panel=_ASK)(routes_command)
 app.command("decode", rich_help_panel=_LOOK)(decode_command)
+app.add_typer(capture_app, name="capture", rich_help_panel=_RECORD)
+app.command("replay", rich_help_panel=_RECORD)(replay_command)
 app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 
 
