@@ -1,0 +1,80 @@
+"""The tables of a run in the making: decoded first, each of the others made of those that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hopline.pipeline.decoding import decoded, records
+from hopline.pipeline.folders import data_files, day_of, partitions, row_count
+from hopline.pipeline.inputs import Captures
+from hopline.pipeline.keys import Keyring
+from hopline.pipeline.options import PipelineOptions
+from hopline.pipeline.progress import StepResult, Steps
+from hopline.pipeline.recipes import RECIPES
+from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
+from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.writing import Building
+
+
+class TablesInTheMaking:
+    """What a run has made so far. Every table is written aside, and read back by those that are made of it."""
+
+    def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
+        self.records = self.messages = self.rejects = 0
+        self._spark = spark
+        self._place = place
+        self._options = options
+        self._steps = steps
+        self._schemas: dict[str, StructType] = {"messages": MESSAGES, "rejects": REJECTS}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        return self._spark.read.schema(self._schemas[name]).parquet(str(self._place.place(name)))
+
+    @property
+    def window_s(self) -> int:
+        """Tell the length of a window."""
+        return self._options.window_s
+
+    def decode(self, captures: Captures, keyring: Keyring) -> None:
+        """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
+        days = self._options.days
+        read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
+        with self._step("decode") as step:
+            self.records = captures.rows if days.is_all else within(read, days.begin, days.end).count()
+            near = records(within(read, days.read_from, days.read_until))
+            write_as_it_falls(_with_frames_packed(decoded(near, keyring)), self._place.place("decoded"), "odd", "date")
+            step.rows = self.records
+
+    def make(self, name: str) -> None:
+        """Make a table of those that are there."""
+        with self._step(name) as step:
+            table = RECIPES[name].make(self)
+            self._schemas[name] = table.schema
+            write_by_day(table, self._place.place(name))
+            step.rows = row_count(self._place.place(name))
+
+    def publish(self) -> dict[str, int]:
+        """Put the tables that were asked for in their places; give the numbers of their rows."""
+        for name in self._options.tables:
+            if not data_files(self._place.place(name)):
+                write_empty(self._spark, TABLES[name], self._place.place(name), self._some_day())
+        rows = {name: row_count(self._place.place(name), self._options.days) for name in self._options.tables}
+        for name in self._options.tables:
+            self._place.publish(name, self._options.days)
+        return rows
+
+    def _some_day(self) -> date:
+        """Give a day for a table without rows: it needs one to have columns."""
+        found = (day_of(folder) for name in ("messages", "rejects") for folder in partitions(self._place.place(name)))
+        days = [day for day in found if day is not None and day in self._options.days]
+        return min(days, default=self._options.first_day or self._options.last_day or datetime.now(UTC).date())
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[StepResult]:
+        with self._steps.step(name, self._spark) as step, translated(name):
+            yield step
