@@ -60,9 +60,7 @@ single quotes, times are UTC. For more, `--open` says how to open the table in S
 
 def tables_command(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `hopline pipeline run --out` wrote.")],
-    table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="One of them; without, they are listed.")
-    ] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them; without, they are listed.")] = None,
     where: Annotated[str | None, typer.Option("--where", help="Which rows: a condition as in SQL.")] = None,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Which columns, with commas between; * for all of them.")
