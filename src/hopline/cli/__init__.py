@@ -9,6 +9,7 @@ import typer
 import hopline
 from hopline.cli.decode import decode_command
 from hopline.cli.demo import demo_command
+from hopline.cli.generate import generate_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
 from hopline.cli.pipeline import pipeline_app
@@ -53,6 +54,7 @@ app.command("trace", rich_help_panel=_ASK)(trace_command)
 app.command("stats", rich_help_panel=_ASK)(stats_command)
 app.command("routes", rich_help_panel=_ASK)(routes_command)
 app.command("decode", rich_help_panel=_LOOK)(decode_command)
+app.command("generate", rich_help_panel=_LOOK)(generate_command)
 app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 app.add_typer(pipeline_app, name="pipeline", rich_help_panel=_TABLES)
 app.command("tables", rich_help_panel=_TABLES)(tables_command)

@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -91,6 +93,7 @@ class Stage:
     def __init__(self, logs: Path, stack: ExitStack) -> None:
         self._logs = logs
         self._stack = stack
+        self._started: Counter[str] = Counter()
 
     def hopline(self, name: str, *arguments: str) -> Process:
         """Start a ``hopline`` command."""
@@ -98,8 +101,11 @@ class Stage:
 
     def python(self, name: str, *arguments: str, is_heard: bool = False) -> Process:
         """Start a Python program."""
-        process = Process(name, [sys.executable, *arguments], self._logs / f"{name}.log", is_heard=is_heard)
-        self._stack.callback(process.clear_away)
+        self._started[name] += 1
+        log = self._logs / (f"{name}.log" if self._started[name] == 1 else f"{name}-{self._started[name]}.log")
+        with _uninterrupted():
+            process = Process(name, [sys.executable, *arguments], log, is_heard=is_heard)
+            self._stack.callback(process.clear_away)
         return process
 
 
@@ -109,6 +115,22 @@ def stage(logs: Path) -> Iterator[Stage]:
     logs.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         yield Stage(logs, stack)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait a moment: a process that was just started must be noted before anything else happens."""
+    if threading.current_thread() is not threading.main_thread():  # which Ctrl-C never interrupts
+        yield
+        return
+    signals: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if signals:
+            raise KeyboardInterrupt
 
 
 def free_addresses(count: int) -> list[str]:

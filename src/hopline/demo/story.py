@@ -6,8 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from hopline.demo.stage import DemoError, Process, Stage, free_addresses, shown,
 
 DOMAIN = "shop"
 NODES = ("front", "warehouse", "payments")
-FORGER_COMES, NODE_DIES, NODE_RETURNS = 0.35, 0.55, 0.7  # shares of the orders placed
+FORGER_COMES, NODE_DIES, NODE_RETURNS = 0.35, 0.55, 0.58  # shares of the orders placed
+_LOOK = 0.05  # seconds between looks how far the evening is
 _MARK = "hopline-demo"  # the file that tells a directory of ours from somebody else's
 
 
@@ -65,6 +67,8 @@ class _Story:
         self._captures, self._tables = self._home / "captures", self._home / "tables"
         self._addresses = dict(zip(("rendezvous", "unicast", "partner", *NODES), free_addresses(6), strict=True))
         self._began = time.monotonic()
+        self._placed = 0
+        self._is_over = threading.Event()
 
     def tell(self) -> None:
         with stage(self._home / "logs") as on_stage:
@@ -77,10 +81,10 @@ class _Story:
     # -- the network ---------------------------------------------------------------------------------------------------
 
     def _chapter(self, text: str) -> None:
-        self._console.print(f"\n[{time.monotonic() - self._began:5.1f} s] {text}", style="bold")
+        self._console.print(f"\n[{time.monotonic() - self._began:5.1f} s] {text}", style="bold", soft_wrap=True)
 
     def _line(self, text: str) -> None:
-        self._console.print(f"          {text}")
+        self._console.print(f"          {text}", soft_wrap=True)
 
     def _open_the_shop(self, on_stage: Stage) -> None:
         self._chapter("A shop opens: a rendezvous, and three nodes in processes of their own")
@@ -124,7 +128,7 @@ heartbeat_interval = 1.0
 [capture]
 directory = "{self._captures.resolve()}"
 level = "full"
-segment_age = 4.0
+segment_time = 4.0
 
 [security]
 key_file = "keys.txt"
@@ -143,25 +147,36 @@ refuse_replays = true
         front = on_stage.python(
             "front", "-m", "hopline.demo.customers", self._config("front"), str(orders), str(rate), is_heard=True
         )
-        due: list[tuple[float, Callable[[Stage], None]]] = [
-            (FORGER_COMES, self._forge),
-            (NODE_DIES, self._kill_payments),
-            (NODE_RETURNS, self._restart_payments),
-        ]
         told: dict[str, int] = {}
-        with self._progress() as progress:
+        with self._progress() as progress, ThreadPoolExecutor(1) as behind_the_scenes:
             bar = progress.add_task("orders", total=orders, told="")
-            for line in front.lines():
-                told = json.loads(line).get("told", told)
-                placed = told.get("placed", 0)
-                progress.update(bar, completed=placed, told=_summed(told))
-                while due and placed >= due[0][0] * orders:
-                    due.pop(0)[1](on_stage)
+            incidents = behind_the_scenes.submit(self._let_things_happen, on_stage)
+            try:
+                for line in front.lines():
+                    told = json.loads(line).get("told", told)
+                    self._placed = told.get("placed", 0)
+                    progress.update(bar, completed=self._placed, told=_summed(told))
+                    if incidents.done():
+                        incidents.result()
+                incidents.result()
+            finally:
+                self._is_over.set()
         if front.finish():
             raise DemoError(f"the customers' process failed, see {front.log}")
         self._line(f"the customers say: {_summed(told)}")
-        for process in self._others.values():
+        for process in reversed(self._others.values()):  # whom the others still need goes last
             process.stop()
+
+    def _let_things_happen(self, on_stage: Stage) -> None:
+        for share, incident in (
+            (FORGER_COMES, self._forge),
+            (NODE_DIES, self._kill_payments),
+            (NODE_RETURNS, self._restart_payments),
+        ):
+            while self._placed < share * self._evening.orders:
+                if self._is_over.wait(_LOOK):
+                    return
+            incident(on_stage)
 
     def _progress(self) -> Progress:
         return Progress(
@@ -201,7 +216,7 @@ refuse_replays = true
 
     def _run(self, *arguments: str) -> int:
         """Run a command where the reader sees it."""
-        self._console.print(f"          $ hopline {' '.join(arguments)}", style="cyan")
+        self._console.print(f"          $ hopline {' '.join(arguments)}", style="cyan", soft_wrap=True)
         command = subprocess.Popen([sys.executable, "-m", "hopline", *arguments])  # noqa: S603 - our own
         try:
             return command.wait()
@@ -232,8 +247,8 @@ refuse_replays = true
         for finding in findings(Path(shown(self._tables))):
             self._console.print(f"\n  {finding.question}", style="bold green")
             for line in finding.lines:
-                self._console.print(f"    {line}")
-            self._console.print(f"    more: {finding.command}", style="cyan")
+                self._console.print(f"    {line}", soft_wrap=True)
+            self._console.print(f"    more: {finding.command}", style="cyan", soft_wrap=True)
         self._chapter(f"The end. Everything is in {shown(self._home)}: captures, tables, keys, logs, configuration")
 
 

@@ -60,7 +60,9 @@ def spark_session(
     if master and remote:
         raise LocalError("master", "none beside remote", master)
     if SparkContext._active_spark_context is not None and not remote:
-        yield _configured(SparkSession.builder.getOrCreate().newSession(), QUERY_SETTINGS | config)
+        session = SparkSession.builder.getOrCreate().newSession()
+        _ship_if_far(session)
+        yield _configured(session, QUERY_SETTINGS | config)
         return
     with ExitStack() as stack:
         if remote := remote or (None if master else os.environ.get("SPARK_REMOTE")):
@@ -117,9 +119,13 @@ def _start(stack: ExitStack, app_name: str, settings: Mapping[str, str]) -> Spar
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     stack.callback(session.stop)
-    if not runs_here(session.conf.get("spark.master") or HERE):
-        ship(session, stack)
+    _ship_if_far(session)
     return session
+
+
+def _ship_if_far(session: SparkSession) -> None:
+    if not runs_here(session.conf.get("spark.master") or HERE):
+        ship(session)
 
 
 def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str]) -> SparkSession:
@@ -133,7 +139,7 @@ def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str
     stack.enter_context(_environment({"SPARK_CONNECT_MODE_ENABLED": "1"}))
     session = SparkSession.builder.remote(remote).appName(app_name).create()
     stack.callback(session.stop)
-    ship(session, stack)
+    ship(session)
     return _configured(session, QUERY_SETTINGS | config)
 
 
