@@ -1,1 +1,5 @@
-"""Where Spark looks for the data source ``hopline``, by the name of this package."""
+"""Where Spark looks for the data source ``hopline``: in packages whose name begins with ``pyspark_``."""
+
+from hopline.pipeline.source import HoplineSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -281,17 +281,12 @@ def forged_and_replayed(t: Traffic) -> None:
     across_two_nodes(t)
     order = t.rows[2]
     assert order["event"] == Event.RECEIVED
-    for at, changes in (
-        (200, {"verdict": "replayed"}),
-        (300, {"verdict": "bad_signature", "message_id": 9, "fingerprint": 9}),
-    ):
-        again = order | changes
-        t.rows.append(message("received", "b", at=at, **{key: again[key] for key in again if key not in TIMES}))
-        again["verdict"] = None
-        t.rows.append(message("rejected", "b", at=at + 1, **{key: again[key] for key in again if key not in TIMES}))
-
-
-TIMES = ("event", "node", "ts", "date", "seq")
+    forged = {"message_id": 9, "fingerprint": 9}
+    for at, verdict, changes in ((200, "replayed", {}), (300, "bad_signature", forged)):
+        refused = {name: value for name, value in order.items() if name not in ("event", "node", "ts", "date", "seq")}
+        refused |= changes
+        t.rows.append(message("received", "b", at=at, **refused | {"verdict": verdict}))
+        t.rows.append(message("rejected", "b", at=at + 1, **refused))
 
 
 @scenario

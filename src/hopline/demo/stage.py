@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -102,8 +103,9 @@ class Stage:
         """Start a Python program."""
         self._started[name] += 1
         log = self._logs / (f"{name}.log" if self._started[name] == 1 else f"{name}-{self._started[name]}.log")
-        process = Process(name, [sys.executable, *arguments], log, is_heard=is_heard)
-        self._stack.callback(process.clear_away)
+        with _uninterrupted():
+            process = Process(name, [sys.executable, *arguments], log, is_heard=is_heard)
+            self._stack.callback(process.clear_away)
         return process
 
 
@@ -113,6 +115,22 @@ def stage(logs: Path) -> Iterator[Stage]:
     logs.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         yield Stage(logs, stack)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait a moment: a process that was just started must be noted before anything else happens."""
+    if threading.current_thread() is not threading.main_thread():  # which Ctrl-C never interrupts
+        yield
+        return
+    signals: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if signals:
+            raise KeyboardInterrupt
 
 
 def free_addresses(count: int) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ class _Story:
         self._addresses = dict(zip(("rendezvous", "unicast", "partner", *NODES), free_addresses(6), strict=True))
         self._began = time.monotonic()
         self._placed = 0
+        self._is_over = threading.Event()
 
     def tell(self) -> None:
         with stage(self._home / "logs") as on_stage:
@@ -149,14 +151,16 @@ refuse_replays = true
         with self._progress() as progress, ThreadPoolExecutor(1) as behind_the_scenes:
             bar = progress.add_task("orders", total=orders, told="")
             incidents = behind_the_scenes.submit(self._let_things_happen, on_stage)
-            for line in front.lines():
-                told = json.loads(line).get("told", told)
-                self._placed = told.get("placed", 0)
-                progress.update(bar, completed=self._placed, told=_summed(told))
-                if incidents.done() and incidents.exception():
-                    break
-            self._placed = orders
-            incidents.result()
+            try:
+                for line in front.lines():
+                    told = json.loads(line).get("told", told)
+                    self._placed = told.get("placed", 0)
+                    progress.update(bar, completed=self._placed, told=_summed(told))
+                    if incidents.done():
+                        incidents.result()
+                incidents.result()
+            finally:
+                self._is_over.set()
         if front.finish():
             raise DemoError(f"the customers' process failed, see {front.log}")
         self._line(f"the customers say: {_summed(told)}")
@@ -170,7 +174,8 @@ refuse_replays = true
             (NODE_RETURNS, self._restart_payments),
         ):
             while self._placed < share * self._evening.orders:
-                time.sleep(_LOOK)
+                if self._is_over.wait(_LOOK):
+                    return
             incident(on_stage)
 
     def _progress(self) -> Progress:

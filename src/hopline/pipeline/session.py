@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -11,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from hopline.message import LocalError
 from hopline.pipeline.errors import RequirementError
@@ -23,6 +24,7 @@ from hopline.pipeline.shipping import ship
 
 HERE = "local[*]"
 MEMORY = "3g"  # the JVM's heap; with what it needs beside it, and the Python workers, within 4 GiB
+END_WITHIN_S = 30.0
 SHUFFLE_PARTITIONS_HERE = 32  # what is too small is put together while the query runs
 
 # What every session gets, whoever started it: the tables' dates are UTC, Python is fed by Arrow.
@@ -35,8 +37,6 @@ QUERY_SETTINGS = {
 
 _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
 _CONNECT_MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
-
-_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -59,8 +59,10 @@ def spark_session(
     config = dict(config or {})
     if master and remote:
         raise LocalError("master", "none beside remote", master)
-    if SparkContext._active_spark_context is not None and not remote:
-        yield _configured(SparkSession.builder.getOrCreate().newSession(), QUERY_SETTINGS | config)
+    if not remote and (running := _running()) is not None:
+        session = running.newSession()
+        _ship_if_far(session)
+        yield _configured(session, QUERY_SETTINGS | config)
         return
     with ExitStack() as stack:
         if remote := remote or (None if master else os.environ.get("SPARK_REMOTE")):
@@ -75,6 +77,12 @@ def spark_session(
 def runs_here(master: str) -> bool:
     """Tell whether this master is the driver itself, which has every file and package already."""
     return master.split("[")[0] == "local"
+
+
+def _running() -> SparkSession | None:
+    if SparkContext._active_spark_context is not None:  # of any thread; the active session is this thread's
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession()
 
 
 def _launch(
@@ -117,9 +125,13 @@ def _start(stack: ExitStack, app_name: str, settings: Mapping[str, str]) -> Spar
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     stack.callback(session.stop)
-    if not runs_here(session.conf.get("spark.master") or HERE):
-        ship(session, stack)
+    _ship_if_far(session)
     return session
+
+
+def _ship_if_far(session: SparkSession) -> None:
+    if is_remote() or not runs_here(session.conf.get("spark.master") or HERE):
+        ship(session)
 
 
 def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str]) -> SparkSession:
@@ -133,7 +145,7 @@ def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str
     stack.enter_context(_environment({"SPARK_CONNECT_MODE_ENABLED": "1"}))
     session = SparkSession.builder.remote(remote).appName(app_name).create()
     stack.callback(session.stop)
-    ship(session, stack)
+    ship(session)
     return _configured(session, QUERY_SETTINGS | config)
 
 
@@ -158,7 +170,11 @@ def _end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     gateway.proc.stdin.close()  # what it watches
-    gateway.proc.wait()
+    try:
+        gateway.proc.wait(END_WITHIN_S)
+    except TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 @contextmanager

@@ -78,6 +78,15 @@ def latest_before(groups: tuple[Longs, ...], seq: Longs, wanted: Flags) -> Longs
     return found
 
 
+def beside(groups: tuple[Longs, ...], wanted: Flags) -> Flags:
+    """Mark the records whose group has a wanted one."""
+    order = np.lexsort(groups)
+    group = np.cumsum(starts_of(*(key[order] for key in groups))) - 1
+    found = np.zeros(len(order), np.bool_)
+    found[order] = (np.bincount(group, wanted[order]) > 0)[group]
+    return found
+
+
 def causes(records: Records) -> Longs:
     """Give the record of the same flow and node that a record names as its cause, or none."""
     asking = np.flatnonzero(records.has_cause)

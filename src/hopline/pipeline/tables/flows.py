@@ -17,7 +17,6 @@ from hopline.pipeline.tables.stitching import (
     has_callback,
     is_from_waiting,
     is_offence,
-    is_reply,
     may_begin,
     trail,
 )
@@ -138,16 +137,8 @@ def _totals(stitched: DataFrame) -> DataFrame:
 def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
     """Hand the records to the walk, sorted by flow and by the order inside it: what it needs of them and no more."""
     code = sf.lit(causality.OTHER)
-    for event, number in _PLACES.items():
+    for event, number in reversed(_PLACES.items()):  # the most frequent is asked first
         code = sf.when(sf.col("event") == event, number).otherwise(code)
-    flags = {
-        critical_path.MAY_BEGIN: may_begin(),
-        critical_path.FROM_WAITING: is_from_waiting(),
-        critical_path.ANSWER: is_reply() & comes_home(),
-        critical_path.IS_RECEIPT: sf.col("identity") == RECEIPT,
-        critical_path.RECEIPT_ENOUGH: asks_for_receipt_only(),
-        critical_path.OFFENCE: is_offence(),
-    }
     ask = sf.xxhash64("callback_receiver_node", "callback_receiver", "callback_key")
     bounds = skew.select("date", "node_a", "node_b", "bound_us")
     came = sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer"))
@@ -170,7 +161,7 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
             trail().alias("trail"),
             sf.when(has_callback(), ask).otherwise(0).alias("ask"),
             "identity",
-            _bits(flags).alias("flags"),
+            _flags().alias("flags"),
         )
         .join(sf.broadcast(bounds), ["date", "node_a", "node_b"], "left")
         .drop("date", "node_a", "node_b")
@@ -182,6 +173,22 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
 
 def _if(flag: Column) -> Column:
     return sf.when(flag, sf.lit(1)).otherwise(0)
+
+
+def _flags() -> Column:
+    """Tell what an event may mean to its flow; other events mean nothing."""
+    event = sf.col("event")
+    of_beginnings = {
+        critical_path.MAY_BEGIN: may_begin(),
+        critical_path.FROM_WAITING: is_from_waiting(),
+        critical_path.RECEIPT_ENOUGH: asks_for_receipt_only(),
+    }
+    of_answers = {critical_path.ANSWER: comes_home(), critical_path.IS_RECEIPT: sf.col("identity") == RECEIPT}
+    return (
+        sf.when(is_offence(), critical_path.OFFENCE)
+        .when(event.isin(Event.SUBMITTED, Event.SENT), _bits(of_beginnings))
+        .otherwise(_bits(of_answers))
+    )
 
 
 def _bits(flags: dict[int, Column]) -> Column:
