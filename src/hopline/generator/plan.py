@@ -119,10 +119,14 @@ def counts(options: Options, stage: Stage) -> list[int]:
     sizes = [cell.records(options.huge_messages) for cell in stage.cells]
     closing = _closing(options, stage)
     wanted = options.messages - sum(number * sizes[at] for at, number in closing.items())
-    flows = wanted / sum(weight * size for weight, size in zip(weights, sizes, strict=True))
-    found = [int(flows * weight + 0.5) for weight in weights]
+    found = _shared_out(wanted, weights, sizes)
     if options.messages >= SURE_FROM:
-        _make_sure(stage, found, weights)
+        # What is there for certain takes its part first, which for a huge flow is not little.
+        certain = _missing(stage, found, weights)
+        rest = wanted - sum(sizes[at] for at in certain)
+        found = _shared_out(rest, weights, sizes)
+        for at in certain:
+            found[at] = max(1, found[at])
     _put_huge_ones_together(stage, found)
     # What is too much or too little is made good with the most ordinary flows.
     quotes = [at for at, cell in enumerate(stage.cells) if cell.scene.name == "quote"]
@@ -143,14 +147,18 @@ def _weight(options: Options, stage: Stage, cell: Cell) -> float:
     return ordinary * cell.scene.weight / sum(usual.values()) * cell.share
 
 
-def _make_sure(stage: Stage, found: list[int], weights: list[float]) -> None:
+def _shared_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
+    flows = records / sum(weight * size for weight, size in zip(weights, sizes, strict=True))
+    return [int(flows * weight + 0.5) for weight in weights]
+
+
+def _missing(stage: Stage, found: list[int], weights: list[float]) -> list[int]:
+    """Give a cell for each kind of fault that would not be there at all."""
     by_scene: dict[str, list[int]] = {}
     for at, cell in enumerate(stage.cells):
         if cell.scene.fault:
             by_scene.setdefault(cell.scene.name, []).append(at)
-    for cells in by_scene.values():
-        if not any(found[at] for at in cells):
-            found[max(cells, key=lambda at: weights[at])] = 1
+    return [max(cells, key=lambda at: weights[at]) for cells in by_scene.values() if not any(found[at] for at in cells)]
 
 
 def _put_huge_ones_together(stage: Stage, found: list[int]) -> None:

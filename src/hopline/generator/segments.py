@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hopline.generator.tape import TAPE_SCHEMA, Written
 
 SEGMENT_RECORDS = 500_000
+ROW_GROUP_RECORDS = 100_000
 _DAY_US = 86_400_000_000
 _WITH_STATISTICS = [field.name for field in TAPE_SCHEMA if field.name != "frames"]  # of frames they say nothing
 _NAMES = [field.name for field in TAPE_SCHEMA if pa.types.is_dictionary(field.type)]
@@ -29,7 +30,6 @@ class Segments:
 
     def write(self, written: Written) -> None:
         """Append records, which must follow those before."""
-        records = written.records()
         days = written.ts // _DAY_US
         cuts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
         for first, last in pairwise(cuts):
@@ -37,7 +37,8 @@ class Segments:
             if writer is None or days[first] != self._day or self._count >= SEGMENT_RECORDS:
                 self.close()
                 writer = self._open(int(days[first]), int(written.ts[first]), int(written.seq[first]))
-            writer.write_batch(records.slice(first, last - first))
+            for begin in range(first, last, ROW_GROUP_RECORDS):
+                writer.write_batch(written.records(slice(begin, min(begin + ROW_GROUP_RECORDS, last))))
             self._count += last - first
 
     def _open(self, day: int, ts: int, seq: int) -> pq.ParquetWriter:

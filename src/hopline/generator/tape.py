@@ -47,7 +47,7 @@ class Rows:
         site, node, peer, image, cause = np.full((5, count), NOBODY, np.int32)
         return cls(site, node, peer, image, cause, *np.full((4, count), NOBODY, np.int64))
 
-    def take(self, at: Places) -> Rows:
+    def take(self, at: Places | slice) -> Rows:
         """Give some of the records."""
         return Rows(*(getattr(self, one.name)[at] for one in fields(self)))
 
@@ -67,7 +67,7 @@ class Written:
     ts: Numbers  # microseconds since 1970, by the node's clock
     flow: Numbers
     dropped: Numbers
-    records: Callable[[], pa.RecordBatch]  # made when they are written, by whoever writes, so that room is used again
+    records: Callable[[slice], pa.RecordBatch]  # made when they are written, by whoever writes: room is used again
 
 
 class Tapes:
@@ -173,8 +173,9 @@ class Tapes:
                 yield Written(node, mine.site, mine.peer, numbers, ts, mine.flow, dropped, records)
 
     def _records(
-        self, node: int, rows: Rows, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array
+        self, node: int, rows: Rows, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array, part: slice
     ) -> pa.RecordBatch:
+        rows, seq, ts, dropped = rows.take(part), seq[part], ts[part], dropped[part]
         stage, site, count = self._stage, rows.site, len(rows.site)
         groups = stage.receivers[site]
         receivers = np.where(groups == NOBODY, NOBODY, groups * self._topology.nodes + node)
