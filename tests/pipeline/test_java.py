@@ -130,7 +130,7 @@ def test_spark_runs_on_the_wheel_where_java_is_hidden_and_leaves_nothing_behind(
         env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
         check=False,
     )
     assert run.returncode == 0, run.stderr
