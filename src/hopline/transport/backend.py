@@ -21,6 +21,7 @@ log = logging.getLogger("hopline.transport")
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
 
 Write = Callable[[Message, bytes, float], Frames]  # a message for a peer, which waited for so many seconds
+OnSent = Callable[[bytes, Frames, Message], None]  # a peer, and what left for it: the frames, of this message
 GaveUp = Callable[[bytes, list[tuple[Message, float]]], None]  # a peer, and what never left, with its waiting times
 
 
@@ -97,6 +98,8 @@ class PeerLink:
                 self.was_refused()
             return False
         self._silent_since = self._refused_since = None
+        if self._backend.on_sent is not None:
+            self._backend.on_sent(self.node, frames, message)
         return True
 
     @property
@@ -178,6 +181,7 @@ class Backend:
         self.prepare = prepare
         self.write = write
         self.clock = clock
+        self.on_sent: OnSent | None = None
         self._gave_up = gave_up
         self._loop = asyncio.get_running_loop()
         self.socket = open_socket(zmq.ROUTER, settings, curve=curve)
