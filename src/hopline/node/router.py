@@ -41,6 +41,7 @@ from hopline.routing import (
     decide,
     delivery_of,
     remaining_ticks,
+    sole_node,
     sole_receiver,
 )
 
@@ -207,22 +208,13 @@ class Router:
 
     def submit(self, delivery: Delivery) -> bool:
         """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
-        # Requests and answers all pass here, hence in one go what nearly all of them need.
-        message, span = delivery.message, None
+        span = None
         if self._telemetry is not None:
-            span = self._telemetry.producing(message)
+            span = self._telemetry.producing(delivery.message)
             delivery = msgspec.structs.replace(delivery, origin=span.origin)
-        if self._queues and self._must_wait(message):
+        if self._queues and self._must_wait(delivery.message):
             return False
-        receiver = sole_receiver(message, delivery.identifier, self._tables)
-        if receiver is None:
-            is_taken = self._route(delivery)
-        else:
-            port = self._ports[receiver]
-            if message.callback_point is self._known_without_receipt:
-                is_taken = port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
-            else:
-                is_taken = self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
+        is_taken = self._route(delivery)
         if is_taken:
             self.ledger.submitted += 1
             if span is not None:
@@ -304,8 +296,26 @@ class Router:
 
     # -- routing them --------------------------------------------------------------------------------------------------
 
-    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> bool:
+    def _route(self, delivery: Delivery) -> bool:
         """Hand a delivery to whoever gets it, or say that there is no room: then nothing happened yet."""
+        # Requests and answers all pass here, hence in one go what nearly all of them need.
+        message, identifier, tables = delivery.message, delivery.identifier, self._tables
+        receiver = sole_receiver(message, identifier, tables)
+        if receiver is not None:
+            port = self._ports[receiver]
+            if message.callback_point is self._known_without_receipt:
+                return port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
+            return self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
+        node = sole_node(message, identifier, tables)
+        if node is None:
+            return self._route_past(delivery, _NOBODY)
+        try:
+            return self._send_away(delivery, node) or self._has_no_room(delivery, _NOBODY)
+        except PeerGoneError:
+            return self._route_past(delivery, frozenset((node,)))
+
+    def _route_past(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
+        """Route a delivery to whoever gets it but some nodes."""
         message = delivery.message
         while True:
             decision = decide(message, self._tables, unreachable=unreachable)
@@ -450,7 +460,7 @@ class Router:
             self._waiting_room.serve((receiver, *handled))
 
     def _route_from_room(self, place: Place) -> bool:
-        return self._route(place.delivery, place.unreachable)
+        return self._route_past(place.delivery, place.unreachable)
 
     def _left_the_room(self, place: Place) -> None:
         if place.is_submitted:
@@ -478,7 +488,7 @@ class Router:
     def _route_or_wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
         message = delivery.message
         must_wait = self._waiting_room.queues and self._must_wait(message)
-        if must_wait or not self._route(delivery, unreachable):
+        if must_wait or not (self._route_past(delivery, unreachable) if unreachable else self._route(delivery)):
             if self._waiting_room.owned >= self._settings.waiting_for_room:
                 self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
                 return
