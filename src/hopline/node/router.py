@@ -259,11 +259,12 @@ class Router:
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
         self.ledger.received += 1
-        delivery = self._delivery(message)
-        if delivery.deadline <= delivery.since:
+        now = self.clock()
+        delivery = delivery_of(message, now)
+        if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
-        else:
-            self._route_or_wait(delivery, delivery.since, _NOBODY)
+        elif (self._queues and self._must_wait(message)) or not self._route(delivery):
+            self._wait(delivery, now, _NOBODY)
 
     def refuse(self, message: Message | None, reason: str) -> None:
         """Count what came from elsewhere and is not acceptable: malformed (then there is no message), or forged.
@@ -369,16 +370,20 @@ class Router:
         return port.offer(delivery)
 
     def _send_away(self, delivery: Delivery, node: bytes) -> bool:
-        message, now = delivery.message, self.clock()
-        if delivery.deadline <= now:
-            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
-            return True
+        message = delivery.message
+        ttl_ticks = message.ttl_ticks
+        if delivery.deadline != NO_DEADLINE:
+            now = self.clock()
+            if delivery.deadline <= now:
+                self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
+                return True
+            ttl_ticks = remaining_ticks(delivery, now)
         leaving = _replace(
             message,
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
             socket_identity=node,
-            ttl_ticks=remaining_ticks(delivery, now),
+            ttl_ticks=ttl_ticks,
         )
         try:
             link = self._links.get(node) or self._link(node)
@@ -393,7 +398,7 @@ class Router:
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
-        self.ledger.sent(Delivery(leaving, delivery.identifier, delivery.since, delivery.deadline), node)
+        self.ledger.sent(delivery, leaving, node)
         return True
 
     def _link(self, node: bytes) -> Link:
@@ -483,17 +488,17 @@ class Router:
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
         else:
-            self._route_or_wait(delivery, now, unreachable)
+            must_wait = self._queues and self._must_wait(delivery.message)
+            if must_wait or not (self._route_past(delivery, unreachable) if unreachable else self._route(delivery)):
+                self._wait(delivery, now, unreachable)
 
-    def _route_or_wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
-        message = delivery.message
-        must_wait = self._waiting_room.queues and self._must_wait(message)
-        if must_wait or not (self._route_past(delivery, unreachable) if unreachable else self._route(delivery)):
-            if self._waiting_room.owned >= self._settings.waiting_for_room:
-                self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
-                return
-            until = min(delivery.deadline, now + self._settings.room_time)
-            self._waiting_room.add(self._destination(message), delivery, until, unreachable, submitted=False)
+    def _wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
+        """Let a delivery that is this node's already wait for room."""
+        if self._waiting_room.owned >= self._settings.waiting_for_room:
+            self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
+            return
+        until = min(delivery.deadline, now + self._settings.room_time)
+        self._waiting_room.add(self._destination(delivery.message), delivery, until, unreachable, submitted=False)
 
     def _submit_own(self, message: Message) -> None:
         """Submit a message of the router's own: a receipt, or a report."""
