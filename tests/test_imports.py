@@ -30,7 +30,7 @@ ALLOWED = {
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
     | {"hopline.message", "hopline.routing"},
     "hopline.capture": PURE
-    | {"contextlib", "json", "logging", "os", "pathlib", "pyarrow", "queue", "threading", "time"}
+    | {"contextlib", "fcntl", "json", "logging", "msgspec", "os", "pathlib", "pyarrow", "queue", "threading", "time"}
     | {"hopline.message", "hopline.wire"},
     "hopline.client": PURE
     | {"asyncio", "math", "msgspec", "threading", "types"}
@@ -40,7 +40,7 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing", "hopline.security", "hopline.wire"},
     "hopline.config": PURE
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
-    | {"hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
+    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
     "hopline.generator": PURE
     | {"json", "math", "numpy", "pathlib", "pyarrow"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},

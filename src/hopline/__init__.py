@@ -1,6 +1,8 @@
 """Hopline: brokerless actor messaging, and a Spark pipeline over its captured traffic."""
 
 from hopline.actors import Actor, CorrelationFilter, HandlerDefinition, handler
+from hopline.capture.events import Level as CaptureLevel
+from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub, Promise, Stream
 from hopline.cluster import ClusterSettings, LeaseSettings, RelaySettings, RendezvousAddress, SynodSettings
 from hopline.message import (
@@ -57,6 +59,8 @@ __all__ = [
     "Actor",
     "ActorError",
     "AnswerTimeoutError",
+    "CaptureLevel",
+    "CaptureSettings",
     "ClusterSettings",
     "Context",
     "CorrelationFilter",

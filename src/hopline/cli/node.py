@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hopline.actors import Actor, handler_map
+from hopline.capture.events import Level
 from hopline.cli.application import actors_of, find_application
 from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
 from hopline.cli.names import kind_text, name_of
@@ -81,6 +82,12 @@ def node_command(
     ] = False,
     open_without_keys: OpenOption = False,
     metrics: MetricsOption = None,
+    capture: Annotated[
+        str | None, typer.Option("--capture", help="Record the traffic of this node in Parquet files below DIR.")
+    ] = None,
+    capture_level: Annotated[
+        Level | None, typer.Option("--capture-level", help="What to record. Default: wire; `hopline capture` switches.")
+    ] = None,
     log_level: LogLevelOption = LogLevel.INFO,
     log_json: LogJsonOption = False,
     debug: DebugOption = False,
@@ -97,6 +104,8 @@ def node_command(
                 "node.embedded": ("--embedded", embedded),
                 "node.open_without_keys": ("--open-without-keys", open_without_keys),
                 "metrics.address": ("--metrics", metrics),
+                "capture.directory": ("--capture", capture),
+                "capture.level": ("--capture-level", capture_level),
             },
         )
         asyncio.run(_run(find_application(app), app, configuration))
@@ -112,7 +121,13 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
 
         async def start() -> tuple[Node, list[Actor], str | None]:
             actors = await actors_of(application, path)
-            node = Node(*actors, identity=configuration.identity, settings=configuration.settings, network=network)
+            node = Node(
+                *actors,
+                identity=configuration.identity,
+                settings=configuration.settings,
+                network=network,
+                capture=configuration.capture(),
+            )
             serving = None
             if where is not None:
                 # Before the node, so that a port in use is told before anybody was told of the node.
@@ -169,8 +184,14 @@ def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | No
         "security": security_of(network),
         "configuration": str(file or "none"),
         "metrics": metrics or "none",
+        "capture": _capture_of(node),
     }
     return "\n".join([f"hopline node {name_of(node.identity)} is ready", *(f"  {k:14}{v}" for k, v in rows.items())])
+
+
+def _capture_of(node: Node) -> str:
+    capture = node.report().capture
+    return "none" if capture is None else f"{capture.level}, in {capture.directory}"
 
 
 def security_of(network: Network) -> str:

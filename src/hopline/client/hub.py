@@ -331,6 +331,8 @@ class MessageHub:
             return True
         delivered = self._delivered
         delivered(delivery, self.identity)
+        if reader is not None and self._exchange.is_watched:
+            self._exchange.resolved(delivery, self.identity)
         return True
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:

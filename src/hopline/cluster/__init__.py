@@ -7,6 +7,7 @@ from hopline.cluster.membership import CONTROL, Member, Membership, Traffic, pin
 from hopline.cluster.partner import Listen, Partner
 from hopline.cluster.relay import Publication, Relay, RelaySettings, RelayStatistics, RelayStep
 from hopline.cluster.rendezvous import RendezvousAddress, Standing, standing
+from hopline.cluster.service import said_by
 from hopline.cluster.settings import ClusterSettings
 from hopline.cluster.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
 
@@ -35,6 +36,7 @@ __all__ = [
     "Traffic",
     "from_message",
     "ping",
+    "said_by",
     "standing",
     "to_message",
 ]

@@ -256,3 +256,23 @@ def _by_receiver(routes: Iterable[Route]) -> list[RouteRegistration]:
 def _written_version(identifier: MessageIdentifier) -> int | None:
     version = identifier.version
     return version if isinstance(version, int) and 0 <= version <= MAX_VERSION else None
+
+
+_SPEAKERS: dict[MessageIdentifier, tuple[type[Content], str]] = {
+    REGISTER_ROUTE: (RegisterExternalMessageRoute, "node_identity"),
+    UNREGISTER_ROUTE: (UnregisterMessageRoute, "receiver_node_identity"),
+    UNREGISTER_NODE: (UnregisterNode, "receiver_node_identity"),
+    REQUEST_CLUSTER_ROUTES: (RequestClusterMessageRoutes, "requestor_node_identity"),
+    DISCOVER_ROUTE: (DiscoverMessageRoute, "requestor_node_identity"),
+}
+
+
+def said_by(message: Message) -> bytes | None:
+    """Give the node that speaks in a message about routes, as it says itself; None where it does not."""
+    kind, field = _SPEAKERS.get(message.identifier, (None, ""))
+    if kind is None:
+        return None
+    try:
+        return getattr(read(message, kind), field) or None
+    except PayloadError:
+        return None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hopline.capture.settings import CaptureSettings
 from hopline.config.checking import Values, check_sections, make
 from hopline.config.curve_file import read_curve_pair
 from hopline.config.errors import ConfigurationError, shown
@@ -177,6 +178,18 @@ class Configuration:
         if not (colon and host and port.isdigit() and int(port) <= 0xFFFF):
             raise self._error("metrics", "address", f"expected host:port, such as 127.0.0.1:9100, found {shown(text)}")
         return host.strip("[]"), int(port)
+
+    # -- capture -------------------------------------------------------------------------------------------------------
+
+    def capture(self) -> CaptureSettings | None:
+        """Give where the node may record its traffic, and how much of it; None if nowhere."""
+        values = self._sections["capture"]
+        if not values:
+            return None
+        path = self._path("capture", "directory")
+        given = values if path is None else {**values, "directory": str(path)}
+        settings: CaptureSettings = make(CaptureSettings, given, "capture", self._tree["capture"])
+        return settings
 
     # -- errors and files ----------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hopline.capture.settings import CaptureSettings
 from hopline.node import Network, NodeSettings, RendezvousSettings
 from hopline.security import DEFAULT_CLOCK_SKEW, DEFAULT_REPLAY_CAPACITY, DEFAULT_WINDOW, Profile
 from hopline.wire import MacAlgorithm
@@ -96,4 +97,5 @@ SECTIONS: dict[str, Keys] = {
     "security": keys_of(SecuritySection),
     "curve": keys_of(CurveSection),
     "metrics": keys_of(MetricsSection),
+    "capture": keys_of(CaptureSettings),
 }

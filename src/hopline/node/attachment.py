@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping
+from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping, said_by
 from hopline.cluster.service import PING
 from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat
 from hopline.node.embedded import EmbeddedRendezvous
@@ -16,9 +16,10 @@ from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.router import Router
+from hopline.node.tap import Tap
 from hopline.node.transport import ZmqTransport
 from hopline.node.uplink import Uplink
-from hopline.routing import TICKS_PER_SECOND
+from hopline.routing import TICKS_PER_SECOND, Outcome
 from hopline.security import SecurityError
 from hopline.transport import Frames, advertised, parse
 from hopline.wire import RemoteError, decode, encode
@@ -30,6 +31,7 @@ _NOT_ROUTED = _CONTROL | {PING.identity}
 _UNDER_WAY = 0.1  # seconds that what was sent before its sender heard that nobody is here may take to come
 _LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
+_NEVER_LEFT = "it never left for its node"
 _LONGEST_IDENTITY = 256  # libzmq's limit
 
 
@@ -54,6 +56,7 @@ class Attachment:
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._joined = asyncio.Event()
         self.pings = 0
+        self._tap: Tap | None = None
         self._refused: Counter[str] = Counter()  # messages of other nodes, by reason
         self._goodbyes = 0
         self._router: Router
@@ -86,6 +89,11 @@ class Attachment:
         self._health = self._transport.subscriber(self._take_heartbeat)
         self._backend = self._transport.peers(self._prepare, self._write, self._gave_up, self._clock)
         self._uplink = Uplink(self._transport, self._take_broadcast, self._uplink_broke)
+
+    def watch(self, tap: Tap | None, *, everything: bool) -> None:  # noqa: ARG002 - the wire is always of interest
+        """Tell a tap what goes over the wire."""
+        self._tap = tap
+        self._backend.on_sent = None if tap is None else tap.sent
 
     async def attach(self, router: Router) -> None:
         """Join the network with what the router has, and wait for a rendezvous server for a while."""
@@ -178,37 +186,53 @@ class Attachment:
         for message, waited in left:
             if message.identity not in _CONTROL:
                 self._router.take_back(message, node, waited)
+            elif self._tap is not None:
+                self._tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def _take(self, frames: list[bytes]) -> None:
         """Take a message from another node."""
+        tap = self._tap
         try:
             message = decode(frames, limits=self._limits)
         except RemoteError as error:
+            if tap is not None:
+                tap.received(frames, None)
             self._refused[error.reason] += 1
-            self._router.refuse(None, str(error))
+            self._router.refuse(None, str(error), frames)
             return
         if message.identity in _NOT_ROUTED:
-            self._take_control(message)
+            self._take_control(message, frames)
             return
+        if tap is not None:
+            tap.received(frames, message)
         try:
             self._check(message)
         except SecurityError as error:
             self._refused[error.reason] += 1
-            self._router.refuse(message, str(error))
+            self._router.refuse(message, str(error), frames)
             return
         routing = message.routing
         if routing and self._formats.get(routing[-1].identity) is not message.wire_format:
             self.speaks(routing[-1].identity, message.wire_format)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
         self._router.receive(message if message.hops > 0 else message.clone(hops=1))
+        if tap is not None:
+            tap.arrival = None
 
-    def _take_control(self, message: Message) -> None:
+    def _take_control(self, message: Message, frames: Frames) -> None:
+        tap, refused = self._tap, self.membership.traffic.refused
+        before = None if tap is None else refused.copy()
+        if tap is not None:
+            tap.received(frames, message, said_by(message))
         if message.identity == PING.identity:
             self.pings += 1
         else:
             self.membership.take(message)
+        if tap is not None and before is not None:
+            reasons = refused - before
+            tap.took_control(message, frames, next(iter(reasons), None))
 
     def _take_broadcast(self, frames: list[bytes]) -> None:
         """Take what the rendezvous server published."""
@@ -248,10 +272,18 @@ class Attachment:
 
     def tell(self, node: bytes, uri: str, message: Message) -> None:
         """Send a message straight to a node, if it is there and has room."""
+        tap = self._tap
+        if tap is not None:
+            tap.tells(message)
         try:
-            self.connect(node, uri).offer(message.clone(socket_identity=node))
+            has_room = self.connect(node, uri).offer(message.clone(socket_identity=node))
         except PeerGoneError:
             log.debug("cannot answer %s", uri)
+            has_room = True
+            if tap is not None:
+                tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
+        if tap is not None and not has_room:
+            tap.ended(message, Outcome.OVERFLOW, "no room for it in the link to its node")
 
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that is gone; what never left may find another way."""

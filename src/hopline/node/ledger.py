@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from hopline.actors import flow_log
 from hopline.message import Message
+from hopline.node.tap import Tap
 from hopline.routing import Delivery, Outcome, Settled
+from hopline.transport import Frames
 
 log = flow_log("hopline.router")
 
@@ -24,10 +26,18 @@ class Ledger:
         self.handled_count = self.handler_errors = 0
         self._clock = clock
         self._on_outcome = on_outcome
+        self._tap: Tap | None = None
+        self._full_tap: Tap | None = None
         self.is_watched = on_outcome is not None  # somebody wants to see every message
         self._others: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self._second = 0
         self._logged = self._unlogged = 0
+
+    def watch(self, tap: Tap | None, *, everything: bool) -> None:
+        """Tell a tap of the endings, or of everything."""
+        self._tap = tap
+        self._full_tap = tap if everything else None
+        self.is_watched = self._on_outcome is not None or everything
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
@@ -37,8 +47,16 @@ class Ledger:
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a delivery was put before its receiver."""
         self.delivered_count += 1
-        if self._on_outcome is not None:
-            self._tell_hook(self._on_outcome, delivery, Outcome.DELIVERED, receiver=receiver)
+        if self.is_watched:
+            if self._full_tap is not None:
+                self._full_tap.delivered(delivery, receiver)
+            if self._on_outcome is not None:
+                self._tell_hook(self._on_outcome, delivery, Outcome.DELIVERED, receiver=receiver)
+
+    def resolved(self, delivery: Delivery, receiver: bytes) -> None:
+        """Note that a promise took what was just delivered."""
+        if self._full_tap is not None:
+            self._full_tap.resolved(delivery.message, receiver)
 
     def handled(self, error: BaseException | None) -> None:
         """Note that a handler is done, and how it went."""
@@ -53,9 +71,12 @@ class Ledger:
             left = Delivery(leaving, delivery.identifier, delivery.since, delivery.deadline)
             self._tell_hook(self._on_outcome, left, Outcome.SENT, peer=peer)
 
-    def ended(self, delivery: Delivery, outcome: Outcome, reason: str, *, quietly: bool) -> None:
-        """Note how a delivery ended that reached nobody."""
+    def ended(
+        self, delivery: Delivery, outcome: Outcome, reason: str, *, quietly: bool, frames: Frames | None = None
+    ) -> int | None:
+        """Note how a delivery ended that reached nobody, and give the number of its record, if it has one."""
         self._others[outcome] += 1
+        seq = None if self._tap is None else self._tap.ended(delivery.message, outcome, reason, frames)
         if self._on_outcome is not None:
             self._tell_hook(self._on_outcome, delivery, outcome, reason=reason)
         message = delivery.message
@@ -63,6 +84,7 @@ class Ledger:
             log.debug("%s ended as %s: %s", message.identifier, outcome, reason, flow=message)
         elif log.isEnabledFor(logging.WARNING) and self._may_log():
             log.warning("%s ended as %s: %s", message.identifier, outcome, reason, flow=message)
+        return seq
 
     def _may_log(self) -> bool:
         second = int(self._clock())

@@ -15,10 +15,12 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from hopline.capture.events import Level
 from hopline.message import HoplineError
 from hopline.node.node import Node
 from hopline.node.rendezvous import RendezvousServer
 from hopline.node.report import NetworkReport, NodeReport
+from hopline.node.tap import CaptureReport
 
 _ANSWER_TIME = 5.0  # seconds that a busy event loop may take
 
@@ -42,6 +44,8 @@ class NodeCollector(Collector):
         yield from _of_stats(report)
         if report.network is not None:
             yield from _of_network(report.network)
+        if report.capture is not None:
+            yield from _of_capture(report.capture)
 
 
 def _of_stats(report: NodeReport) -> Iterable[Metric]:
@@ -87,6 +91,19 @@ def _of_network(network: NetworkReport) -> Iterable[Metric]:
         for reason, count in reasons.items():
             refused.add_metric([what, reason], count)
     yield refused
+
+
+def _of_capture(capture: CaptureReport) -> Iterable[Metric]:
+    levels = {str(level): int(level is capture.level) for level in Level}
+    yield _gauges("hopline_capture_level", "Which level the capture is at.", "level", levels)
+    yield _gauge("hopline_capture_failing", "Whether the capture cannot write now.", bool(capture.problem))
+    for name, text, count in (
+        ("hopline_capture_records", "Records that were written.", capture.records),
+        ("hopline_capture_dropped", "Records that found no room, in memory or on the disk.", capture.dropped),
+        ("hopline_capture_segments", "Segments that were closed.", capture.segments),
+        ("hopline_capture_segment_bytes", "What these take on the disk.", capture.segment_bytes),
+    ):
+        yield CounterMetricFamily(name, text, count)
 
 
 class RendezvousCollector(Collector):

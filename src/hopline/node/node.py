@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from hopline.actors import Actor, ActorHost, flow_log, handler_map
+from hopline.capture.events import Level
+from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.cluster import Membership
-from hopline.message import LocalError, Message, NotRunningError, new_node_identity
+from hopline.message import LocalError, Message, NotRunningError, WireFormat, new_node_identity
 from hopline.node.attachment import Attachment
 from hopline.node.context import Context, NodeServices
 from hopline.node.introspection import Introspection
@@ -26,8 +28,10 @@ from hopline.node.report import ActorReport, NodeReport, software
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
+from hopline.node.tap import Tap
 from hopline.node.telemetry import telemetry_for
 from hopline.routing import KnownNode, Settled, Tables
+from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -88,12 +92,27 @@ class _Running:
             hub=self.hub,
         )
         self.clock = clock
+        self.tap = None if node.capture is None else self._new_tap(node, node.capture)
         self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}
         self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which are nobody's business
         self.leaving: list[ActorHost] = []  # of actors that were removed and still do something
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
+
+    def _new_tap(self, node: Node, capture: CaptureSettings) -> Tap:
+        network, attachment = node.network, self.attachment
+        tap = Tap(
+            capture,
+            node.identity,
+            node.uri if attachment is None else attachment.uri,
+            WireFormat.V5 if network is None else network.wire_format,
+            DEFAULT_LIMITS if network is None else network.limits,
+            self.clock,
+            sees_wire=attachment is not None,
+        )
+        tap.connect((self.router,) if attachment is None else (self.router, attachment), self.services)
+        return tap
 
     def new_hub(self, node: Node) -> MessageHub:
         hub = MessageHub(
@@ -127,7 +146,7 @@ class Node:
 
     It runs on the event loop where it was started, and may be started again after it stopped. `on_outcome` is called
     with every message and what became of it. With a `network` it finds other nodes and is found by them; `connect` and
-    `discover` are how another kind of network is plugged in.
+    `discover` are how another kind of network is plugged in. `capture` says where it may record its traffic.
     """
 
     def __init__(
@@ -142,11 +161,13 @@ class Node:
         network: Network | None = None,
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
+        capture: CaptureSettings | None = None,
     ) -> None:
         for name, value, kind in (
             ("identity", identity, bytes),
             ("settings", settings, NodeSettings),
             ("network", network, Network),
+            ("capture", capture, CaptureSettings),
         ):
             if not (value is None or isinstance(value, kind)):
                 raise LocalError(f"node {name}", f"{kind.__name__}, or nothing", value)
@@ -159,6 +180,7 @@ class Node:
         self.network = network
         self.connect = connect
         self.discover = discover
+        self.capture = capture
         self._actors: dict[bytes, Actor] = {}
         self._running: _Running | None = None
         self._final_stats: Stats | None = None
@@ -226,6 +248,8 @@ class Node:
                 report = await self._fail_the_rest(running)
             finally:
                 report = await self._leave_network(running, report)
+                if running.tap is not None:
+                    await running.tap.close()
         except Exception as error:  # whoever waits for the end is told, and never waits for ever
             problem = error
         finally:
@@ -401,6 +425,7 @@ class Node:
                 for host in running.hosts.values()
             ),
             network=running.attachment.report() if running.attachment is not None else None,
+            capture=None if running.tap is None else running.tap.report(),
         )
 
     @property
@@ -419,6 +444,19 @@ class Node:
         """Tell whether this node is the rendezvous of others too, because its network is embedded."""
         attachment = self._require_running().attachment
         return attachment is not None and attachment.is_serving
+
+    @property
+    def capture_level(self) -> Level:
+        """How much of its traffic the node records now."""
+        tap = self._require_running().tap
+        return Level.OFF if tap is None else tap.level
+
+    def set_capture_level(self, level: Level) -> None:
+        """Record more or less from now on, where the node's `capture` says. What is recorded stays."""
+        tap = self._require_running().tap
+        if tap is None:
+            raise LocalError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
+        tap.set_level(Level(level))
 
     def _count(self, running: _Running) -> Stats:
         ledger = running.router.ledger

@@ -9,6 +9,7 @@ import msgspec
 
 from hopline.message import MessageIdentifier
 from hopline.node.stats import Stats
+from hopline.node.tap import CaptureReport
 
 
 class ActorReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +56,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     stats: Stats
     actors: tuple[ActorReport, ...]
     network: NetworkReport | None = None
+    capture: CaptureReport | None = None  # if it has a place to record its traffic
 
 
 @cache

@@ -25,6 +25,7 @@ from hopline.node.ledger import Ledger
 from hopline.node.links import Connect, Link
 from hopline.node.parking import Parking
 from hopline.node.settings import NodeSettings
+from hopline.node.tap import Tap
 from hopline.node.telemetry import Telemetry
 from hopline.node.waiting import Destination, Place, WaitingRoom, destination
 from hopline.routing import (
@@ -44,6 +45,7 @@ from hopline.routing import (
     sole_node,
     sole_receiver,
 )
+from hopline.transport import Frames
 
 log = flow_log("hopline.router")
 
@@ -74,6 +76,11 @@ class Router:
         self.ledger = ledger
         self.delivered = ledger.delivered
         self.handled = ledger.handled
+        self.resolved = ledger.resolved
+        self.submit = self._submit
+        self.is_watched = ledger.is_watched or telemetry is not None  # no message may go unseen
+        self._tap: Tap | None = None  # while it wants to know everything
+        self._link_tap: Tap | None = None  # while nobody else tells it what links take and bring
         self._tables = tables
         self._settings = settings
         self._address = RoutingEntry(uri, tables.node_identity)
@@ -87,13 +94,20 @@ class Router:
         self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
         self._queues = self._waiting_room.queues
         self._watched_links: dict[bytes, asyncio.Task[None]] = {}
-        self._is_watched = ledger.is_watched or telemetry is not None
         self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
         self._change: asyncio.Future[None] | None = None  # what waits has become less
         # What a network is told of: routes to this node that others may know, when they come and when they go.
         self.on_added: Callable[[list[Route]], None] | None = None
         self.on_removed: Callable[[list[Route]], None] | None = None
+
+    def watch(self, tap: Tap | None, *, everything: bool) -> None:
+        """Tell a tap of the endings, or of everything; and of what goes over links that were plugged in."""
+        self.ledger.watch(tap, everything=everything)
+        self._tap = tap if everything else None
+        self._link_tap = None if tap is None or tap.sees_wire else tap
+        self.submit = self._submit if self._tap is None else self._submit_watched
+        self.is_watched = self.ledger.is_watched or self._telemetry is not None
 
     @property
     def waiting(self) -> int:
@@ -206,7 +220,10 @@ class Router:
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
-    def submit(self, delivery: Delivery) -> bool:
+    def _submit_watched(self, delivery: Delivery) -> bool:
+        return self._submit(delivery) if self._tap is None else self._tap.submitting(delivery, self._submit)
+
+    def _submit(self, delivery: Delivery) -> bool:
         """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
         span = None
         if self._telemetry is not None:
@@ -226,7 +243,7 @@ class Router:
 
         It counts as a message that was submitted and delivered. No means that it has to be sent as one.
         """
-        if self._is_watched or request.callback_receiver_node_identity != self._tables.node_identity:
+        if self.is_watched or request.callback_receiver_node_identity != self._tables.node_identity:
             return False
         hub = self._hubs.get(request.callback_receiver_identity)
         if hub is None or identifier not in request.callback_point:
@@ -245,7 +262,10 @@ class Router:
             delivery = msgspec.structs.replace(delivery, origin=span.origin)
             span.end()
         until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
-        return self._waiting_room.add(self._destination(delivery.message), delivery, until, _NOBODY, submitted=True)
+        place = self._waiting_room.add(self._destination(delivery.message), delivery, until, _NOBODY, submitted=True)
+        if self._tap is not None:
+            place.cause = self._tap.cause_of(delivery.message)
+        return place
 
     def _destination(self, message: Message) -> Destination:
         return destination(message, self._tables.node_identity)
@@ -259,6 +279,8 @@ class Router:
     def receive(self, message: Message) -> None:
         """Take a message that came from another node."""
         self.ledger.received += 1
+        if self._link_tap is not None:
+            self._link_tap.received_message(message)
         now = self.clock()
         delivery = delivery_of(message, now)
         if delivery.deadline <= now:
@@ -266,18 +288,22 @@ class Router:
         elif (self._queues and self._must_wait(message)) or not self._route(delivery):
             self._wait(delivery, now, _NOBODY)
 
-    def refuse(self, message: Message | None, reason: str) -> None:
+    def refuse(self, message: Message | None, reason: str, frames: Frames) -> None:
         """Count what came from elsewhere and is not acceptable: malformed (then there is no message), or forged.
 
         Nobody is told: who forges a message may have forged its sender too.
         """
         self.ledger.received += 1
-        self.ledger.ended(self._delivery(message or _UNREADABLE), Outcome.REJECTED, reason, quietly=False)
+        self.ledger.ended(
+            self._delivery(message or _UNREADABLE), Outcome.REJECTED, reason, quietly=False, frames=frames
+        )
 
     def take_back(self, message: Message, peer: bytes, waited: float) -> None:
         """Take back a message that a link to a peer could not deliver, and try others."""
         self.ledger.returned += 1
         undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
+        if self._link_tap is not None:  # which was told that it was sent
+            self._link_tap.submitted(undone, reason="it came back from a node that is gone")
         delivery = self._delivery(undone)
         delivery = Delivery(undone, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
         if undone.distribution == Distribution.BROADCAST:  # others may have got theirs: nobody is told of one copy
@@ -290,6 +316,8 @@ class Router:
     def abandoned(self, message: Message, reason: str) -> None:
         """Count a message that was made here and never routed."""
         self.ledger.submitted += 1
+        if self._tap is not None:
+            self._tap.submitted(message, self._tap.cause_of(message))
         self.ended(self._delivery(message), Outcome.FAILED, reason)
 
     def _delivery(self, message: Message) -> Delivery:
@@ -365,7 +393,7 @@ class Router:
             confirmed = message.without_callback(RECEIPT)
             if not port.offer(msgspec.structs.replace(delivery, message=confirmed)):
                 return False
-            self._submit_own(receipt(message))
+            self._submit_own(receipt(message), None if self._tap is None else self._tap.arrival)
             return True
         return port.offer(delivery)
 
@@ -398,6 +426,8 @@ class Router:
         except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
+        if self._link_tap is not None:
+            self._link_tap.sent_message(leaving, node)
         self.ledger.sent(delivery, leaving, node)
         return True
 
@@ -465,16 +495,25 @@ class Router:
             self._waiting_room.serve((receiver, *handled))
 
     def _route_from_room(self, place: Place) -> bool:
-        return self._route_past(place.delivery, place.unreachable)
+        if self._tap is None or not place.is_submitted:
+            return self._route_past(place.delivery, place.unreachable)
+        return self._tap.submitting(
+            place.delivery, lambda delivery: self._route_past(delivery, place.unreachable), place.cause, late=True
+        )
 
     def _left_the_room(self, place: Place) -> None:
         if place.is_submitted:
             self.ledger.submitted += 1
         self._tell_of_change()
 
+    def _give_up_room(self, place: Place) -> None:
+        if self._tap is not None and place.is_submitted:
+            self._tap.submitted(place.delivery.message, place.cause)
+        self._left_the_room(place)
+
     def _room_never_came(self, place: Place) -> None:
         delivery = place.delivery
-        self._left_the_room(place)
+        self._give_up_room(place)
         if delivery.deadline <= self.clock():
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before there was room for it")
         else:
@@ -500,9 +539,11 @@ class Router:
         until = min(delivery.deadline, now + self._settings.room_time)
         self._waiting_room.add(self._destination(delivery.message), delivery, until, unreachable, submitted=False)
 
-    def _submit_own(self, message: Message) -> None:
-        """Submit a message of the router's own: a receipt, or a report."""
+    def _submit_own(self, message: Message, about: int | None) -> None:
+        """Submit a message of the router's own: a receipt, or a report. It is about a message with this record."""
         self.ledger.submitted += 1
+        if self._tap is not None:
+            self._tap.submitted(message, about)
         self._route_again(self._delivery(message))
 
     def _watch_link(self, node: bytes, link: Link) -> None:
@@ -542,10 +583,10 @@ class Router:
     def _end(self, delivery: Delivery, outcome: Outcome, reason: str, *, tell: bool) -> None:
         message = delivery.message
         is_own = message.identity in _OWN_KINDS  # nobody is told that he could not be told
-        self.ledger.ended(delivery, outcome, reason, quietly=is_own)
+        seq = self.ledger.ended(delivery, outcome, reason, quietly=is_own)
         if tell and not is_own and EXCEPTION in message.callback_point:
             report = ExceptionReport(f"{message.identifier}: {reason}", DeliveryError.REPORTED_AS + outcome)
-            self._submit_own(exception_result(message, report))
+            self._submit_own(exception_result(message, report), seq)
 
     # -- stopping ------------------------------------------------------------------------------------------------------
 
@@ -559,7 +600,7 @@ class Router:
         for delivery in parked:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
         for place in waiting:
-            self._left_the_room(place)
+            self._give_up_room(place)
             self.ended(place.delivery, Outcome.FAILED, "its node stopped while it waited for room")
             place.leave()
         return len(parked) + len(waiting)

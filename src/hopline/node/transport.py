@@ -18,6 +18,7 @@ from hopline.transport import (
     Frames,
     Handshakes,
     Inlet,
+    OnSent,
     Outlet,
     SocketSettings,
     bind,
@@ -103,6 +104,8 @@ class PeerLink(Link, Protocol):
 
 class Peers(Protocol):
     """The links to other nodes."""
+
+    on_sent: OnSent | None  # who is told what left
 
     @property
     def links(self) -> Sequence[PeerLink]:

@@ -30,6 +30,7 @@ class Place:
     __slots__ = (
         "_left",
         "_room",
+        "cause",
         "delivery",
         "is_submitted",
         "is_withdrawn",
@@ -48,6 +49,7 @@ class Place:
         self.unreachable = unreachable
         self.is_submitted = submitted  # by one who waits for it, and not the node's own yet
         self.is_withdrawn = False
+        self.cause: int | None = None  # the record of the message that was handled when this one was made
         self.number = 0  # in the order of coming, whatever the destination
         self.until = 0.0
         self.tick = 0

@@ -81,6 +81,11 @@ class Place(Protocol):
 class Exchange(Protocol):
     """What hubs and actor hosts need of their node."""
 
+    @property
+    def is_watched(self) -> bool:
+        """Tell whether somebody wants to see every message."""
+        ...
+
     def clock(self) -> float:
         """Tell the node's time in seconds; it never goes back."""
         ...
@@ -107,6 +112,10 @@ class Exchange(Protocol):
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a delivery was put before its receiver."""
+        ...
+
+    def resolved(self, delivery: Delivery, receiver: bytes) -> None:
+        """Note that a promise took what was just delivered."""
         ...
 
     def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:

@@ -10,7 +10,7 @@ from hopline.cluster.service import REGISTER_ROUTE, is_service
 from hopline.message import LocalError, Message, PeerGoneError
 from hopline.node.transport import Listener, Peers, Sender, Subscriber, Take, Unsent
 from hopline.simulation.network import Connection, Host, Network
-from hopline.transport import Frames, parse
+from hopline.transport import Frames, OnSent, parse
 from hopline.wire import decode
 
 CONNECT_TIMES = (0.5, 2.0)  # seconds after which a peer is gone: one that is refused sooner than a silent one
@@ -399,6 +399,8 @@ class SimulatedLink:
         if not is_service(message):
             written = decode(frames) if waited else message
             network.on_sent(self._peers.host, written)
+        if self._peers.on_sent is not None:
+            self._peers.on_sent(self.node, frames, message)
         received = [_AUTO_ID, *frames[1:]]
         self._under_way += 1
         network.carry(self._connection, lambda: self._arrive(listener, received, written), self._ended)
@@ -485,6 +487,7 @@ class SimulatedPeers:
         self.prepare = prepare
         self.write = write
         self.clock = clock
+        self.on_sent: OnSent | None = None
         self._gave_up = gave_up
         self._links: dict[bytes, SimulatedLink] = {}
         self.is_dead = False

@@ -3,7 +3,7 @@
 import zmq
 
 from hopline.transport.address import Address, advertised, one_place, parse, resolve
-from hopline.transport.backend import Backend, PeerLink
+from hopline.transport.backend import Backend, OnSent, PeerLink
 from hopline.transport.curve import Curve, new_keys
 from hopline.transport.doorkeeper import doorkeeper
 from hopline.transport.handshakes import Handshakes
@@ -25,6 +25,7 @@ __all__ = [
     "Frames",
     "Handshakes",
     "Inlet",
+    "OnSent",
     "Outlet",
     "PeerLink",
     "SocketSettings",

@@ -1,0 +1,329 @@
+"""The tap: what a node records of its messages, event by event, while its level is not off.
+
+The parts of the node call it only where the level asks for it: `Tap.set_level` is the one place that connects them. A
+tap does next to nothing: it leaves the frames or the message with the recorder, and a thread does the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from hopline.actors import HandlerSpan, Services, Telemetry
+from hopline.capture.events import Event, Level
+from hopline.capture.recorder import Record, Recorder
+from hopline.capture.settings import CaptureSettings
+from hopline.message import ExceptionReport, LocalError, Message, WireFormat
+from hopline.routing import Delivery, Outcome
+from hopline.transport import Frames
+from hopline.wire import Limits
+
+if TYPE_CHECKING:
+    from hopline.capture.writer import Writer
+
+_SUBMITTED, _SENT, _RECEIVED, _DELIVERED = Event.SUBMITTED, Event.SENT, Event.RECEIVED, Event.DELIVERED
+
+
+class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node's capture is."""
+
+    level: Level
+    directory: str
+    records: int  # that were written, since the node started
+    dropped: int  # that found no room, in memory or on the disk
+    segments: int  # that were closed
+    segment_bytes: int  # of these
+    problem: str = ""  # why nothing can be written now
+
+
+class Watched(Protocol):
+    """A part of the node that has something to tell, as long as it has a tap."""
+
+    def watch(self, tap: Tap | None, *, everything: bool) -> None:
+        """Tell this tap what goes over the wire and what ends, or everything; none: tell nobody."""
+        ...
+
+
+class Tap:
+    """Records for one running node, on its event loop."""
+
+    def __init__(
+        self,
+        settings: CaptureSettings,
+        node: bytes,
+        uri: str,
+        wire_format: WireFormat,
+        limits: Limits,
+        clock: Callable[[], float],
+        *,
+        sees_wire: bool,
+    ) -> None:
+        self.sees_wire = sees_wire  # what goes over it is told by those who do it
+        self.arrival: int | None = None  # the record of the message that is being routed, as it came
+        self.is_full = False
+        self._settings = settings
+        self._node = node
+        self._uri = uri
+        self._wire_format = wire_format
+        self._limits = limits
+        self._clock = clock
+        self._level = Level.OFF
+        self._watched: tuple[Watched, ...] = ()
+        self._services: Services | None = None
+        self._recorder: Recorder
+        self._writer: Writer | None = None
+        self._last_delivered = 0, b""
+        require_pyarrow()
+
+    # -- levels --------------------------------------------------------------------------------------------------------
+
+    def connect(self, watched: Sequence[Watched], services: Services) -> None:
+        """Get to know the node, and begin as the settings say."""
+        self._watched = tuple(watched)
+        self._services = services
+        self.set_level(self._settings.level)
+
+    @property
+    def level(self) -> Level:
+        """How much is recorded now."""
+        return self._level
+
+    def set_level(self, level: Level) -> None:
+        """Record more or less from now on. Switched off, the open segment is closed soon."""
+        if level is self._level:
+            return
+        if level is not Level.OFF and self._writer is None:
+            self._open()
+        self._level = level
+        self.is_full = level is Level.FULL
+        for one in self._watched:
+            one.watch(None if level is Level.OFF else self, everything=self.is_full)
+        services = self._services
+        if services is not None:
+            before = services.telemetry.before if isinstance(services.telemetry, _Handlings) else services.telemetry
+            services.telemetry = _Handlings(self, before) if self.is_full else before
+        if level is Level.OFF and self._writer is not None:
+            self._recorder.hand_over()
+            self._writer.close_segment()
+
+    def _open(self) -> None:
+        from hopline.capture.writer import open_writer  # which needs pyarrow
+
+        self._writer, next_seq = open_writer(self._settings, self._node, self._uri, self._wire_format, self._limits)
+        self._recorder = Recorder(
+            self._writer,
+            asyncio.get_running_loop(),
+            capacity=self._settings.buffer_bytes,
+            flush_time=self._settings.flush_time,
+            next_seq=next_seq,
+        )
+
+    async def close(self) -> None:
+        """Record nothing more, and wait until everything is written and the last segment closed."""
+        self.set_level(Level.OFF)
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.end)
+
+    def report(self) -> CaptureReport:
+        """Tell how it is."""
+        writer = self._writer
+        return CaptureReport(
+            level=self._level,
+            directory=self._settings.directory,
+            records=0 if writer is None else writer.records,
+            dropped=0 if writer is None else writer.dropped + self._recorder.dropped,
+            segments=0 if writer is None else writer.segments,
+            segment_bytes=0 if writer is None else writer.segment_bytes,
+            problem="" if writer is None else writer.problem,
+        )
+
+    def now(self) -> float:
+        """Tell the node's time."""
+        return self._clock()
+
+    # -- on the wire ---------------------------------------------------------------------------------------------------
+
+    def sent(self, node: bytes, frames: Frames, message: Message) -> None:
+        """Record frames that left for a node, as they left."""
+        recorder = self._recorder
+        recorder.add((_SENT, recorder.now(), frames, node, None, None, None, None, 0), _size(message))
+
+    def received(self, frames: Frames, message: Message | None, peer: bytes | None = None) -> None:
+        """Record frames as they came, readable or not. Their sender is the last node that they came through."""
+        recorder = self._recorder
+        if message is None:
+            size = sum(map(len, frames))
+        else:
+            size = _size(message)
+            if peer is None and message.routing:
+                peer = message.routing[-1].identity
+        self.arrival = recorder.add((_RECEIVED, recorder.now(), frames, peer, None, None, None, None, 0), size)
+
+    def sent_message(self, message: Message, peer: bytes) -> None:
+        """Record a message that left by a way that is not of this node's own making."""
+        self._add(_SENT, message, peer=peer)
+
+    def received_message(self, message: Message) -> None:
+        """Record a message that came by such a way."""
+        routing = message.routing
+        self.arrival = self._add(_RECEIVED, message, peer=routing[-1].identity if routing else None)
+
+    def ended(self, message: Message, outcome: Outcome, reason: str, frames: Frames | None = None) -> int:
+        """Record how a message ended that reached nobody, and give the number of the record."""
+        recorder = self._recorder
+        content, size = (message, _size(message)) if frames is None else (frames, sum(map(len, frames)))
+        return recorder.add((str(outcome), recorder.now(), content, None, None, None, None, reason, 0), size)
+
+    # -- what nodes tell one another of routes, which no router sees ---------------------------------------------------
+
+    def tells(self, message: Message) -> None:
+        """Record what this node has to say to another."""
+        if self.is_full:
+            self._add(_SUBMITTED, message)
+
+    def took_control(self, message: Message, frames: Frames, refused: str | None) -> None:
+        """Record that this node heard what another said, or why it would not."""
+        if refused is not None:
+            self.ended(message, Outcome.REJECTED, refused, frames)
+        elif self.is_full:
+            self._add(_DELIVERED, message, receiver=self._node)
+        self.arrival = None
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def submitting(
+        self, delivery: Delivery, submit: Callable[[Delivery], bool], cause: int | None = None, *, late: bool = False
+    ) -> bool:
+        """Record a message that is submitted, before what becomes of it, if it is taken at all.
+
+        Its cause is the message that is being handled, unless it is submitted `late`, and its cause was noted before.
+        """
+        recorder, message = self._recorder, delivery.message
+        now = recorder.now()
+        cause = cause if late else self.cause_of(message)
+        place = recorder.reserve()
+        before, self.arrival = self.arrival, recorder.next_seq - 1
+        is_taken = False
+        try:
+            is_taken = submit(delivery)
+        finally:
+            self.arrival = before
+            if is_taken:
+                record: Record = (_SUBMITTED, now, message, None, None, cause, None, None, 0)
+                recorder.fill(place, record, _size(message))
+            else:
+                recorder.release(place)
+        return is_taken
+
+    def submitted(self, message: Message, cause: int | None = None, reason: str | None = None) -> None:
+        """Record a message that the node itself made, or took back."""
+        self._add(_SUBMITTED, message, cause=cause, reason=reason)
+
+    def cause_of(self, message: Message) -> int | None:
+        """Give the record of the message of this flow that is being handled here. Another flow begins anew."""
+        handled = _handled.get()
+        if handled is None or handled.tap is not self or handled.flow != message.correlation_id:
+            return None
+        return handled.seq
+
+    def delivered(self, delivery: Delivery, receiver: bytes) -> None:
+        """Record that a message was put before its receiver, and how long it waited for that."""
+        waited = self._clock() - delivery.since
+        seq = self._add(_DELIVERED, delivery.message, receiver=receiver, duration=waited)
+        self._last_delivered = seq, receiver
+
+    def resolved(self, message: Message, receiver: bytes) -> None:
+        """Record that a promise or a stream of a hub took a message, which was just delivered."""
+        self._add(Event.RESOLVED, message, receiver=receiver, cause=self._last_delivered[0])
+
+    def begin_handling(self, delivery: Delivery) -> tuple[int, bytes]:
+        """Note that the message that was just delivered is being handled; give its record and its receiver."""
+        seq, receiver = self._last_delivered
+        _handled.set(_Handled(self, seq, delivery.message.correlation_id))
+        return seq, receiver
+
+    def handled(self, message: Message, receiver: bytes, seq: int, seconds: float, error: BaseException | None) -> None:
+        """Record that a handler ended."""
+        reason = None
+        if error is not None:
+            told = ExceptionReport.of(error)
+            reason = f"{told.type_name}: {told.text}"
+        self._add(Event.HANDLED, message, receiver=receiver, cause=seq, duration=seconds, reason=reason)
+
+    def _add(
+        self,
+        event: str,
+        message: Message,
+        *,
+        peer: bytes | None = None,
+        receiver: bytes | None = None,
+        cause: int | None = None,
+        duration: float | None = None,
+        reason: str | None = None,
+    ) -> int:
+        recorder = self._recorder
+        record: Record = (event, recorder.now(), message, peer, receiver, cause, duration, reason, 0)
+        return recorder.add(record, _size(message))
+
+
+def require_pyarrow() -> None:
+    """Say clearly what is missing, where nothing can be written without it."""
+    try:
+        import pyarrow as pa  # noqa: F401
+    except ImportError:
+        raise LocalError("capture", "pyarrow to be installed: pip install 'hopline[capture]'", "no pyarrow") from None
+
+
+def _size(message: Message) -> int:
+    bodies = message.bodies
+    return len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies))
+
+
+class _Handled(msgspec.Struct, frozen=True):
+    """The message that is being handled, for those that are sent meanwhile."""
+
+    tap: Tap
+    seq: int
+    flow: bytes
+
+
+_handled: ContextVar[_Handled | None] = ContextVar("hopline_handled", default=None)
+
+
+class _Handlings:
+    """Hears of every handling as telemetry does, and passes it on to the telemetry that there is."""
+
+    def __init__(self, tap: Tap, before: Telemetry | None) -> None:
+        self.tap = tap
+        self.before = before
+
+    def begin(self, delivery: Delivery, handler: str) -> HandlerSpan:
+        """Note that a handler begins; its context is its own, so nothing has to be undone."""
+        return _Handling(self.tap, delivery, None if self.before is None else self.before.begin(delivery, handler))
+
+
+class _Handling:
+    __slots__ = ("_before", "_delivery", "_receiver", "_seq", "_since", "_tap")
+
+    def __init__(self, tap: Tap, delivery: Delivery, before: HandlerSpan | None) -> None:
+        self._tap = tap
+        self._delivery = delivery
+        self._before = before
+        self._since = tap.now()
+        self._seq, self._receiver = tap.begin_handling(delivery)
+
+    def detach(self) -> None:
+        if self._before is not None:
+            self._before.detach()
+
+    def end(self, error: BaseException | None) -> None:
+        tap = self._tap
+        if tap.is_full:  # and was not switched off meanwhile
+            seconds = tap.now() - self._since
+            tap.handled(self._delivery.message, self._receiver, self._seq, seconds, error)
+        if self._before is not None:
+            self._before.end(error)
