@@ -225,13 +225,22 @@ class Router:
 
     def _submit(self, delivery: Delivery) -> bool:
         """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
-        span = None
+        # Requests and answers all pass here, hence in one go what those need that stay.
+        message, span = delivery.message, None
         if self._telemetry is not None:
-            span = self._telemetry.producing(delivery.message)
+            span = self._telemetry.producing(message)
             delivery = msgspec.structs.replace(delivery, origin=span.origin)
-        if self._queues and self._must_wait(delivery.message):
+        if self._queues and self._must_wait(message):
             return False
-        is_taken = self._route(delivery)
+        receiver = sole_receiver(message, delivery.identifier, self._tables)
+        if receiver is None:
+            is_taken = self._route_elsewhere(delivery)
+        else:
+            port = self._ports[receiver]
+            if message.callback_point is self._known_without_receipt:
+                is_taken = port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
+            else:
+                is_taken = self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
         if is_taken:
             self.ledger.submitted += 1
             if span is not None:
@@ -327,15 +336,14 @@ class Router:
 
     def _route(self, delivery: Delivery) -> bool:
         """Hand a delivery to whoever gets it, or say that there is no room: then nothing happened yet."""
-        # Requests and answers all pass here, hence in one go what nearly all of them need.
-        message, identifier, tables = delivery.message, delivery.identifier, self._tables
-        receiver = sole_receiver(message, identifier, tables)
-        if receiver is not None:
-            port = self._ports[receiver]
-            if message.callback_point is self._known_without_receipt:
-                return port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
-            return self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
-        node = sole_node(message, identifier, tables)
+        receiver = sole_receiver(delivery.message, delivery.identifier, self._tables)
+        if receiver is None:
+            return self._route_elsewhere(delivery)
+        return self._hand_over(delivery, self._ports[receiver]) or self._has_no_room(delivery, _NOBODY)
+
+    def _route_elsewhere(self, delivery: Delivery) -> bool:
+        """Route a delivery that has no sole receiver here: nearly always to the sole node that it can go to."""
+        node = sole_node(delivery.message, delivery.identifier, self._tables)
         if node is None:
             return self._route_past(delivery, _NOBODY)
         try:
@@ -387,6 +395,8 @@ class Router:
 
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
+        if message.callback_point is self._known_without_receipt:
+            return port.offer(delivery)
         if RECEIPT not in message.callback_point:
             self._known_without_receipt = message.callback_point
         elif port.confirms_receipts:
