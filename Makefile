@@ -9,7 +9,7 @@ SEEDS ?= 10000
 COVERED := tests/wire tests/message
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-formation fuzz simulate clean
+.PHONY: help setup demo test coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-formation fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ bench-runtime: $(PEERS) ## Time request and answer beside Pykka, xoscar and bare
 
 bench-network: $(PEERS) ## Time messages between processes beside raw pyzmq, xoscar, Ray and NATS; ARGS=--quick for a glance
 	@$(BIN)/python -m benchmarks.bench_network $(ARGS)
+
+bench-capture: $(READY) ## Time what capture costs a network, at each level; ARGS=--quick for a glance
+	@$(BIN)/python -m benchmarks.bench_capture $(ARGS)
 
 bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
 	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)

@@ -13,6 +13,8 @@ from benchmarks.network.measuring import carry_out_orders_async
 from hopline import (
     RAW,
     Actor,
+    CaptureLevel,
+    CaptureSettings,
     Domain,
     DomainSecurity,
     MessageHub,
@@ -33,6 +35,7 @@ from hopline import (
 
 UNSIGNED = "no"
 KEY = b"a secret of the benchmark, 32 b."
+SEGMENT_BYTES = 8 << 20
 FIND_TIME = 20.0  # seconds in which the client's first request must be answered
 
 
@@ -101,12 +104,12 @@ def rendezvous(channel: Channel, addresses: Addresses, options: Options) -> None
 
 def server(channel: Channel, addresses: Addresses, options: Options) -> None:
     """Be the node of the echo."""
-    asyncio.run(_server(channel, _network(addresses, options)))
+    asyncio.run(_server(channel, _network(addresses, options), _capture(options)))
 
 
 def client(channel: Channel, addresses: Addresses, options: Options) -> None:
     """Be the node of who asks."""
-    asyncio.run(_client(channel, _network(addresses, options)))
+    asyncio.run(_client(channel, _network(addresses, options), _capture(options)))
 
 
 async def _rendezvous(channel: Channel, wire_format: WireFormat) -> None:
@@ -116,14 +119,14 @@ async def _rendezvous(channel: Channel, wire_format: WireFormat) -> None:
         await asyncio.Event().wait()
 
 
-async def _server(channel: Channel, network: Network) -> None:
-    async with Node(Echo(), network=network) as node:
+async def _server(channel: Channel, network: Network, capture: CaptureSettings | None) -> None:
+    async with Node(Echo(), network=network, capture=capture) as node:
         channel.send(node.uri)
         await asyncio.Event().wait()
 
 
-async def _client(channel: Channel, network: Network) -> None:
-    async with Node(network=network) as node:
+async def _client(channel: Channel, network: Network, capture: CaptureSettings | None) -> None:
+    async with Node(network=network, capture=capture) as node:
         await node.hub.send(Ask(b""), callback=Told, timeout=FIND_TIME)
         channel.send(node.uri)
         with contextlib.suppress(EOFError):
@@ -136,6 +139,14 @@ def _network(addresses: Addresses, options: Options) -> Network:
         wire_format=WireFormat[options["wire_format"]],
         security=_security(options["signed"]),
     )
+
+
+def _capture(options: Options) -> CaptureSettings | None:
+    """Record as asked, in small segments: closing them is part of the price."""
+    if "directory" not in options:
+        return None
+    level, directory = CaptureLevel(options["capture"]), options["directory"]
+    return CaptureSettings(directory=directory, level=level, segment_bytes=SEGMENT_BYTES)
 
 
 def _security(signed: str) -> NoSecurity | DomainSecurity:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import os
 import traceback
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -61,6 +63,10 @@ class Running:
         assert isinstance(taken, Taken)  # noqa: S101 - what a client sends
         return taken
 
+    def cpu_seconds(self) -> float:
+        """Tell how long the processors have worked for all of its processes, threads of every kind included."""
+        return sum(_cpu_seconds(process.pid) for process in self._processes if process.pid is not None)
+
     def close(self) -> None:
         """End the processes: the client first, which may have to clean up."""
         for process, channel in zip(reversed(self._processes), reversed(self._channels), strict=True):
@@ -79,6 +85,11 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def play(module: str, role: str, channel: Channel, addresses: Addresses, options: Options) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from hopline.capture.columns import Columns, span
+from hopline.capture.columns import DAY, Chunk, Columns, after_loss, span
 from hopline.capture.journal import Journal
 from hopline.capture.naming import name_of
 from hopline.capture.numbering import next_number
@@ -26,7 +26,6 @@ from hopline.wire import Limits
 
 log = logging.getLogger("hopline.capture")
 
-_DAY = 86_400 * 1_000_000_000  # nanoseconds
 _TICK = 1.0  # seconds between looks at the clock, while nothing comes
 _END_TIME = 10.0  # seconds that the last segment may take to be closed
 
@@ -50,12 +49,13 @@ class Writer:
         self._node = node
         self._columns = columns
         self._clock = clock
-        self._queue: SimpleQueue[Batch | Callable[[], None]] = SimpleQueue()
+        self._queue: SimpleQueue[Chunk | int | Callable[[], None]] = SimpleQueue()
         self._journal: Journal | None = None
         self._opened_at = self._flushed_at = 0.0
         self._midnight = 0  # when the day of the open segment ends
         self._unclosed: list[Journal] = []  # that could not be turned into segments yet
         self._retry_at = 0.0
+        self._lost = 0  # records since the last one that was written
         self._retention = Retention(self._directory, keep_time=settings.keep_time, keep_bytes=settings.keep_bytes)
         self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="hopline-capture", daemon=True)
@@ -64,8 +64,22 @@ class Writer:
     # -- for the event loop --------------------------------------------------------------------------------------------
 
     def take(self, batch: Batch) -> None:
-        """Take a batch of records."""
-        self._queue.put(batch)
+        """Take a batch of records, and let go of their objects at once.
+
+        To make columns of them here, while they are in the processor's cache, costs the loop less than to keep them
+        until another thread has had its turn with the interpreter: their memory is used again for the next messages.
+        """
+        lost = self._columns.lost
+        try:
+            chunks = self._columns.chunks(batch)
+        except Exception:  # nothing of this may reach the node
+            log.exception("records cannot be written")
+            chunks = []
+            self._columns.lost = lost + span(batch)
+            self.dropped += sum(entry.__class__ is not int for entry in batch.records)
+        for chunk in chunks:
+            self._queue.put(chunk)
+        self._queue.put(batch.size)
 
     def close_segment(self) -> None:
         """Close the open segment, after what was taken before."""
@@ -86,48 +100,41 @@ class Writer:
             try:
                 work = self._queue.get(timeout=_TICK)
             except Empty:
-                work = self._look_at_clock
+                work = 0
             try:
-                if isinstance(work, Batch):
-                    self._take(work)
+                if isinstance(work, Chunk):
+                    self._write(work)
+                elif isinstance(work, int):
+                    self.done += work
+                    self._look_at_clock()
                 else:
                     work()
-                self._look_at_clock()
             except Exception:  # the thread must outlive whatever it is; what it could not write was counted
                 log.exception("capture failed")
 
-    def _take(self, batch: Batch) -> None:
-        try:
-            for part in _by_day(batch):
-                self._write(part)
-        finally:
-            self.done += batch.size
-
-    def _write(self, batch: Batch) -> None:
-        lost = self._columns.lost
+    def _write(self, chunk: Chunk) -> None:
         if self.problem and self._clock() < self._retry_at:
-            self._drop(batch, lost)
+            self._drop(chunk)
             return
         try:
-            columns = self._columns.batch(batch)
-            if columns is not None:
-                journal = self._journal_for(batch)
-                journal.write(columns)
-                self.records += columns.num_rows
-                if journal.size >= self._settings.segment_bytes:
-                    self._rotate()
+            journal = self._journal_for(chunk)
+            journal.write(chunk.columns if not self._lost else after_loss(chunk.columns, self._lost))
         except OSError as error:
-            self._drop(batch, lost)
+            self._drop(chunk)
             self._failed(error)
+            return
         except Exception:
-            self._drop(batch, lost)
+            self._drop(chunk)
             raise
-        else:
-            self._works_again()
+        self._lost = 0
+        self.records += chunk.columns.num_rows
+        self._works_again()
+        if journal.size >= self._settings.segment_bytes:
+            self._rotate()
 
-    def _drop(self, batch: Batch, lost: int) -> None:
-        self._columns.lost = lost + span(batch)
-        self.dropped += sum(entry.__class__ is not int for entry in batch.records)
+    def _drop(self, chunk: Chunk) -> None:
+        self._lost += chunk.span
+        self.dropped += chunk.columns.num_rows
 
     def _failed(self, error: OSError) -> None:
         if not self.problem:
@@ -142,14 +149,14 @@ class Writer:
 
     # -- segments ------------------------------------------------------------------------------------------------------
 
-    def _journal_for(self, batch: Batch) -> Journal:
+    def _journal_for(self, chunk: Chunk) -> Journal:
         """Give the open segment, and another one for another day."""
-        when = time_of(batch)
-        if self._journal is not None and (when >= self._midnight or self._journal.is_lost):
+        if self._journal is not None and (chunk.when >= self._midnight or self._journal.is_lost):
             self._rotate()
         if self._journal is None:
-            self._journal = Journal(self._directory, name_of(self._node, when, batch.first_seq))
-            self._midnight = (when // _DAY + 1) * _DAY
+            first = chunk.columns["seq"][0].as_py()
+            self._journal = Journal(self._directory, name_of(self._node, chunk.when, first))
+            self._midnight = (chunk.when // DAY + 1) * DAY
             self._opened_at = self._flushed_at = self._clock()
         return self._journal
 
@@ -194,7 +201,7 @@ class Writer:
         log.error("capture lost %d records: %s was deleted while it was written", journal.rows, journal.path)
         self.dropped += journal.rows
         self.records -= journal.rows
-        self._columns.lost += journal.rows
+        self._lost += journal.rows
         journal.abandon()
 
     def _end(self) -> None:
@@ -212,20 +219,3 @@ def open_writer(
     name = shown(node)
     first = next_number(Path(settings.directory), name)
     return Writer(settings, name, Columns(node, uri, wire_format, limits)), first
-
-
-def time_of(batch: Batch) -> int:
-    """Tell when the first record of a batch was made."""
-    return next(entry[1] for entry in batch.records if not isinstance(entry, int))
-
-
-def _by_day(batch: Batch) -> list[Batch]:
-    """Cut a batch at midnight: a segment has the records of one day."""
-    entries = batch.records
-    last = next((entry[1] for entry in reversed(entries) if not isinstance(entry, int)), 0)
-    if not last or time_of(batch) // _DAY >= last // _DAY:
-        return [batch]
-    midnight = last // _DAY * _DAY
-    at = next(index for index, entry in enumerate(entries) if not isinstance(entry, int) and entry[1] >= midnight)
-    before = Batch(batch.first_seq, entries[:at], 0)
-    return [before, Batch(batch.first_seq + span(before), entries[at:], 0)]

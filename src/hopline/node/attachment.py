@@ -93,7 +93,7 @@ class Attachment:
     def watch(self, tap: Tap | None, *, everything: bool) -> None:  # noqa: ARG002 - the wire is always of interest
         """Tell a tap what goes over the wire."""
         self._tap = tap
-        self._backend.on_sent = None if tap is None else tap.sent
+        self._backend.on_sent = None if tap is None else tap.on_sent
 
     async def attach(self, router: Router) -> None:
         """Join the network with what the router has, and wait for a rendezvous server for a while."""
@@ -198,7 +198,7 @@ class Attachment:
             message = decode(frames, limits=self._limits)
         except RemoteError as error:
             if tap is not None:
-                tap.received(frames, None)
+                tap.received_from(None, frames)
             self._refused[error.reason] += 1
             self._router.refuse(None, str(error), frames)
             return
@@ -225,7 +225,7 @@ class Attachment:
         tap, refused = self._tap, self.membership.traffic.refused
         before = None if tap is None else refused.copy()
         if tap is not None:
-            tap.received(frames, message, said_by(message))
+            tap.received_from(said_by(message), frames)
         if message.identity == PING.identity:
             self.pings += 1
         else:

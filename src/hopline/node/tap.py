@@ -9,23 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from time import time_ns
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from hopline.actors import HandlerSpan, Services, Telemetry
 from hopline.capture.events import Event, Level
-from hopline.capture.recorder import Record, Recorder
+from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
 from hopline.message import ExceptionReport, LocalError, Message, WireFormat
 from hopline.routing import Delivery, Outcome
-from hopline.transport import Frames
+from hopline.transport import Frames, OnSent
 from hopline.wire import Limits
 
 if TYPE_CHECKING:
     from hopline.capture.writer import Writer
-
-_SUBMITTED, _SENT, _RECEIVED, _DELIVERED = Event.SUBMITTED, Event.SENT, Event.RECEIVED, Event.DELIVERED
 
 
 class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +75,12 @@ class Tap:
         self._services: Services | None = None
         self._recorder: Recorder
         self._writer: Writer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._last_delivered = 0, b""
         require_pyarrow()
+        from hopline.capture.writer import open_writer  # now: it takes a while, which a running node has not
+
+        self._open_writer = open_writer
 
     # -- levels --------------------------------------------------------------------------------------------------------
 
@@ -109,18 +112,24 @@ class Tap:
         if level is Level.OFF and self._writer is not None:
             self._recorder.hand_over()
             self._writer.close_segment()
+            self._stop_flushing()
+        elif self._timer is None:
+            self._flush()
 
     def _open(self) -> None:
-        from hopline.capture.writer import open_writer  # which needs pyarrow
+        settings, wire_format = self._settings, self._wire_format
+        self._writer, next_seq = self._open_writer(settings, self._node, self._uri, wire_format, self._limits)
+        loop, capacity = asyncio.get_running_loop(), self._settings.buffer_bytes
+        self._recorder = Recorder(self._writer, loop.call_soon, capacity=capacity, next_seq=next_seq)
 
-        self._writer, next_seq = open_writer(self._settings, self._node, self._uri, self._wire_format, self._limits)
-        self._recorder = Recorder(
-            self._writer,
-            asyncio.get_running_loop(),
-            capacity=self._settings.buffer_bytes,
-            flush_time=self._settings.flush_time,
-            next_seq=next_seq,
-        )
+    def _flush(self) -> None:
+        self._recorder.hand_over()
+        self._timer = asyncio.get_running_loop().call_later(self._settings.flush_time, self._flush)
+
+    def _stop_flushing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def close(self) -> None:
         """Record nothing more, and wait until everything is written and the last segment closed."""
@@ -147,50 +156,49 @@ class Tap:
 
     # -- on the wire ---------------------------------------------------------------------------------------------------
 
-    def sent(self, node: bytes, frames: Frames, message: Message) -> None:
-        """Record frames that left for a node, as they left."""
-        recorder = self._recorder
-        recorder.add((_SENT, recorder.now(), frames, node, None, None, None, None, 0), _size(message))
+    @property
+    def on_sent(self) -> OnSent:
+        """Who is to be told what leaves for other nodes, frame by frame."""
+        return self._recorder.sent
 
-    def received(self, frames: Frames, message: Message | None, peer: bytes | None = None) -> None:
-        """Record frames as they came, readable or not. Their sender is the last node that they came through."""
-        recorder = self._recorder
-        if message is None:
-            size = sum(map(len, frames))
-        else:
-            size = _size(message)
-            if peer is None and message.routing:
-                peer = message.routing[-1].identity
-        self.arrival = recorder.add((_RECEIVED, recorder.now(), frames, peer, None, None, None, None, 0), size)
+    def received(self, frames: Frames, message: Message) -> None:
+        """Record frames as they came. Their sender is the last node that they came through."""
+        if self.is_full:
+            self.arrival = self._recorder.next_seq
+        routing = message.routing
+        self._recorder.received(routing[-1].identity if routing else None, frames, message)
+
+    def received_from(self, peer: bytes | None, frames: Frames) -> None:
+        """Record frames that cannot be read, or do not say where they come from."""
+        self._recorder.add(Event.RECEIVED, frames, peer=peer)
 
     def sent_message(self, message: Message, peer: bytes) -> None:
         """Record a message that left by a way that is not of this node's own making."""
-        self._add(_SENT, message, peer=peer)
+        self._recorder.add(Event.SENT, message, peer=peer)
 
     def received_message(self, message: Message) -> None:
         """Record a message that came by such a way."""
         routing = message.routing
-        self.arrival = self._add(_RECEIVED, message, peer=routing[-1].identity if routing else None)
+        peer = routing[-1].identity if routing else None
+        self.arrival = self._recorder.add(Event.RECEIVED, message, peer=peer)
 
     def ended(self, message: Message, outcome: Outcome, reason: str, frames: Frames | None = None) -> int:
         """Record how a message ended that reached nobody, and give the number of the record."""
-        recorder = self._recorder
-        content, size = (message, _size(message)) if frames is None else (frames, sum(map(len, frames)))
-        return recorder.add((str(outcome), recorder.now(), content, None, None, None, None, reason, 0), size)
+        return self._recorder.add(outcome, message if frames is None else frames, reason=reason)
 
     # -- what nodes tell one another of routes, which no router sees ---------------------------------------------------
 
     def tells(self, message: Message) -> None:
         """Record what this node has to say to another."""
         if self.is_full:
-            self._add(_SUBMITTED, message)
+            self._recorder.add(Event.SUBMITTED, message)
 
     def took_control(self, message: Message, frames: Frames, refused: str | None) -> None:
         """Record that this node heard what another said, or why it would not."""
         if refused is not None:
             self.ended(message, Outcome.REJECTED, refused, frames)
         elif self.is_full:
-            self._add(_DELIVERED, message, receiver=self._node)
+            self._recorder.add(Event.DELIVERED, message, receiver=self._node)
         self.arrival = None
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -203,7 +211,7 @@ class Tap:
         Its cause is the message that is being handled, unless it is submitted `late`, and its cause was noted before.
         """
         recorder, message = self._recorder, delivery.message
-        now = recorder.now()
+        now = time_ns()
         cause = cause if late else self.cause_of(message)
         place = recorder.reserve()
         before, self.arrival = self.arrival, recorder.next_seq - 1
@@ -213,15 +221,14 @@ class Tap:
         finally:
             self.arrival = before
             if is_taken:
-                record: Record = (_SUBMITTED, now, message, None, None, cause, None, None, 0)
-                recorder.fill(place, record, _size(message))
+                recorder.fill(place, Event.SUBMITTED, now, message, cause)
             else:
                 recorder.release(place)
         return is_taken
 
     def submitted(self, message: Message, cause: int | None = None, reason: str | None = None) -> None:
         """Record a message that the node itself made, or took back."""
-        self._add(_SUBMITTED, message, cause=cause, reason=reason)
+        self._recorder.add(Event.SUBMITTED, message, cause=cause, reason=reason)
 
     def cause_of(self, message: Message) -> int | None:
         """Give the record of the message of this flow that is being handled here. Another flow begins anew."""
@@ -233,12 +240,12 @@ class Tap:
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Record that a message was put before its receiver, and how long it waited for that."""
         waited = self._clock() - delivery.since
-        seq = self._add(_DELIVERED, delivery.message, receiver=receiver, duration=waited)
+        seq = self._recorder.add(Event.DELIVERED, delivery.message, receiver=receiver, duration=waited)
         self._last_delivered = seq, receiver
 
     def resolved(self, message: Message, receiver: bytes) -> None:
         """Record that a promise or a stream of a hub took a message, which was just delivered."""
-        self._add(Event.RESOLVED, message, receiver=receiver, cause=self._last_delivered[0])
+        self._recorder.add(Event.RESOLVED, message, receiver=receiver, cause=self._last_delivered[0])
 
     def begin_handling(self, delivery: Delivery) -> tuple[int, bytes]:
         """Note that the message that was just delivered is being handled; give its record and its receiver."""
@@ -252,22 +259,7 @@ class Tap:
         if error is not None:
             told = ExceptionReport.of(error)
             reason = f"{told.type_name}: {told.text}"
-        self._add(Event.HANDLED, message, receiver=receiver, cause=seq, duration=seconds, reason=reason)
-
-    def _add(
-        self,
-        event: str,
-        message: Message,
-        *,
-        peer: bytes | None = None,
-        receiver: bytes | None = None,
-        cause: int | None = None,
-        duration: float | None = None,
-        reason: str | None = None,
-    ) -> int:
-        recorder = self._recorder
-        record: Record = (event, recorder.now(), message, peer, receiver, cause, duration, reason, 0)
-        return recorder.add(record, _size(message))
+        self._recorder.add(Event.HANDLED, message, receiver=receiver, cause=seq, duration=seconds, reason=reason)
 
 
 def require_pyarrow() -> None:
@@ -276,11 +268,6 @@ def require_pyarrow() -> None:
         import pyarrow as pa  # noqa: F401
     except ImportError:
         raise LocalError("capture", "pyarrow to be installed: pip install 'hopline[capture]'", "no pyarrow") from None
-
-
-def _size(message: Message) -> int:
-    bodies = message.bodies
-    return len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies))
 
 
 class _Handled(msgspec.Struct, frozen=True):

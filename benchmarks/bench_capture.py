@@ -1,0 +1,148 @@
+"""Time what capture costs: request and answer between processes, with capture off, `wire` and `full`, in one run.
+
+It is the network benchmark's own measure, 1,000 requests in flight. Both nodes record; their segments are small, so that
+closing them is in the time that is measured. Every round takes each level of a format right after the other, and a
+ratio is taken within its round; the tables show medians over the rounds, with the middle half.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import typer
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.bench_network import FORMATS, SIZES, SMALL, UNSIGNED, spread
+from benchmarks.network.contender import IN_FLIGHT, PIPELINED, Contender, Order
+from benchmarks.network.processes import Running
+from hopline import CaptureLevel
+
+LEVELS = tuple(CaptureLevel)
+OFF = CaptureLevel.OFF
+GOAL = {CaptureLevel.WIRE: 0.85}  # of the rate without capture
+WARM_UP = 0.5
+
+
+@dataclass
+class Measured:
+    """One level of one format, round by round."""
+
+    seconds: list[float] = field(default_factory=list)  # a request
+    cpu: list[float] = field(default_factory=list)  # a request, of all processes
+
+
+def contender(wire_format: str, level: CaptureLevel, directory: Path) -> Contender:
+    """Give a network that records at a level."""
+    return Contender(
+        f"{wire_format}, {level}",
+        "benchmarks.network.hopline_node",
+        ("rendezvous", "server", "client"),
+        {"wire_format": wire_format, "signed": UNSIGNED, "capture": level, "directory": str(directory)},
+    )
+
+
+def measure(
+    wire_format: str, directory: Path, rounds: int, seconds: float, console: Console
+) -> dict[CaptureLevel, Measured]:
+    """Start a network for each level, and take the rounds."""
+    measured = {level: Measured() for level in LEVELS}
+    with ExitStack() as stack:
+        running = {
+            level: stack.enter_context(Running(contender(wire_format, level, directory / level))) for level in LEVELS
+        }
+        for network in running.values():
+            network.carry_out(Order(PIPELINED, SMALL, WARM_UP))
+        for number in track(range(rounds), description=wire_format, console=console, transient=True):
+            for level in _turn(LEVELS, number):
+                before = running[level].cpu_seconds()
+                taken = running[level].carry_out(Order(PIPELINED, SMALL, seconds))
+                measured[level].seconds.append(taken.seconds)
+                measured[level].cpu.append((running[level].cpu_seconds() - before) * taken.seconds / seconds)
+    return measured
+
+
+def _turn(levels: Sequence[CaptureLevel], number: int) -> list[CaptureLevel]:
+    """Let nobody always run after the same one."""
+    first = number % len(levels)
+    return [*levels[first:], *levels[:first]]
+
+
+def report(console: Console, measured: dict[str, dict[CaptureLevel, Measured]]) -> None:
+    """Print rates and processor time, as shares of what they are without capture."""
+    title = f"{IN_FLIGHT:,} requests in flight, bodies of {SIZES[SMALL]}; shares are of the same format without capture"
+    table = Table(title=title, title_justify="left", box=MARKDOWN)
+    table.add_column("format, level")
+    for heading in ("requests/s", "rate, share", "CPU µs a request", "CPU, share"):
+        table.add_column(heading, justify="right")
+    for wire_format, levels in measured.items():
+        without = levels[OFF]
+        for level, one in levels.items():
+            rates = [its / mine for its, mine in zip(without.seconds, one.seconds, strict=True)]
+            costs = [mine / its for its, mine in zip(without.cpu, one.cpu, strict=True)]
+            table.add_row(
+                f"{wire_format}, {level}",
+                f"{1 / statistics.median(one.seconds):,.0f}",
+                spread(rates),
+                f"{statistics.median(one.cpu) * 1e6:.1f}",
+                spread(costs),
+            )
+    console.print(table)
+    for wire_format, levels in measured.items():
+        for level, least in GOAL.items():
+            pairs = zip(levels[OFF].seconds, levels[level].seconds, strict=True)
+            share = statistics.median(its / mine for its, mine in pairs)
+            verdict = "met" if share >= least else "NOT MET"
+            console.print(
+                f"goal: {wire_format} at level {level} keeps at least {least:.0%} of the rate: {share:.0%}, {verdict}"
+            )
+
+
+def recorded(console: Console, wire_format: str, directory: Path) -> None:
+    """Tell what the captures have: how much, and whether records were dropped."""
+    for level in LEVELS:
+        if level is not OFF:
+            table = ds.dataset(directory / level, format="parquet").to_table(columns=["dropped", "frames"])
+            dropped = pc.sum(table["dropped"]).as_py()
+            size = sum(path.stat().st_size for path in (directory / level).rglob("*.parquet"))
+            raw = pc.sum(pc.binary_length(pa.chunked_array(pc.list_flatten(table["frames"])))).as_py()
+            console.print(
+                f"{wire_format}, {level}: {table.num_rows:,} records, {dropped:,} dropped, {raw / table.num_rows:.0f} B of "
+                f"frames a record, {size / table.num_rows:.0f} B on the disk"
+            )
+
+
+def main(
+    rounds: int = typer.Option(7, min=3, help="How often everything is timed."),
+    seconds: float = typer.Option(3.0, min=0.5, help="How long each of them is timed."),
+    quick: bool = typer.Option(False, "--quick", help="Time less, in 3 rounds: for a glance, not for the record."),
+    directory: Path | None = typer.Option(None, help="Where to record. Default: the system's place for such files."),
+) -> None:
+    """Time what capture costs."""
+    console = Console(highlight=False, width=None if Console().is_terminal else 200)
+    rounds, seconds = (3, 1.0) if quick else (rounds, seconds)
+    console.print(
+        f"Python {platform.python_version()}, pyarrow {pa.__version__}, {rounds} rounds of {seconds:g} s a level; medians "
+        "(middle half in brackets)"
+    )
+    measured: dict[str, dict[CaptureLevel, Measured]] = {}
+    with TemporaryDirectory(dir=directory) as place:
+        for wire_format in FORMATS:
+            measured[wire_format] = measure(wire_format, Path(place) / wire_format, rounds, seconds, console)
+            recorded(console, wire_format, Path(place) / wire_format)
+    report(console, measured)
+
+
+if __name__ == "__main__":
+    typer.run(main)
