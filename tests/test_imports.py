@@ -49,7 +49,7 @@ ALLOWED = {
     | {"atexit", "concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging"}
     | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil"}
     | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile"}
-    | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
+    | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
     | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

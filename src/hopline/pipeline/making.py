@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from hopline.pipeline.decoding import careful, decoded, records
+from hopline.pipeline.decoding import RECORD_COLUMNS, careful, decoded, records
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import data_files, day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
@@ -29,6 +29,7 @@ class TablesInTheMaking:
 
     def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
         self.records = self.messages = self.rejects = 0
+        self.signed_identities: list[str] = []
         self._spark = spark
         self._place = place
         self._options = options
@@ -45,6 +46,7 @@ class TablesInTheMaking:
 
     def decode(self, captures: Captures, keyring: Keyring) -> None:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
+        self.signed_identities = keyring.signed_identities
         days, place = self._options.days, self._place.place
         read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
         with self._step("decode") as step:
@@ -57,7 +59,8 @@ class TablesInTheMaking:
         with self._step("messages") as step:
             self._schemas |= {"odd": MESSAGES, "careful": _union(MESSAGES, REJECTS)}
             if partitions(place("odd")):
-                write_as_it_falls(careful(with_frames_unpacked(self["odd"]), keyring), place("careful"), "date")
+                read_again = careful(with_frames_unpacked(self["odd"]), keyring)
+                write_as_it_falls(read_again.drop("bodies"), place("careful"), "date")
                 taken = self["careful"].filter(sf.col("code").isNull()).select(*MESSAGES.names)
                 write_by_day(taken, place("taken"))
                 add_rows(place("taken"), place("messages"))
@@ -116,7 +119,7 @@ def with_frames_packed(found: DataFrame) -> DataFrame:
 def with_frames_unpacked(odd: DataFrame) -> DataFrame:
     """Give the records again that were packed."""
     frames = sf.transform("routing", lambda router: sf.unhex(router["uri"]))
-    return odd.withColumn("receiver", sf.col("local_receiver")).withColumn("frames", frames).select(*RECORDS.names)
+    return odd.withColumn("frames", frames).select(*RECORD_COLUMNS)
 
 
 def _union(*schemas: StructType) -> StructType:

@@ -28,6 +28,10 @@ class Making(Protocol):
     def window_s(self) -> int:
         """Tell the length of a window in seconds."""
 
+    @property
+    def signed_identities(self) -> list[str]:
+        """Tell which messages must be signed, by the keys that the run was given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -51,7 +55,7 @@ RECIPES = {
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s)),
     "edges": Recipe(("messages", "transits"), lambda made: edges(made["messages"], made["transits"], made.window_s)),
     "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
-    "incidents": Recipe(("messages",), lambda made: incidents(made["messages"])),
+    "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
     "audit": Recipe(("messages", "rejects"), lambda made: audit(made["messages"], made["rejects"])),
 }
 
