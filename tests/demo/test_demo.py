@@ -74,8 +74,11 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
     finally:
         demo.kill()
         demo.wait()
+        left = processes_that_mention(str(home))
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+    assert not left
     assert not home.exists()
-    assert not processes_that_mention(str(home))
     assert "Traceback" not in out.read_text()
 
 

@@ -34,7 +34,7 @@ def test_flows_are_as_planted(captured: Path, reading: Reading) -> None:
     assert set(reading.flow_records) == set(planted)
     for flow_id, records in reading.flow_records.items():
         found, row = reading.flow(records), planted[flow_id]
-        for name in ("outcome", "messages", "records", "hops", "nodes", "origin", "duration_us"):
+        for name in ("outcome", "identity", "messages", "records", "hops", "nodes", "origin", "answers", "duration_us"):
             assert found[name] == row[name], (row, name, found)
         assert (found["start"], found["end"]) == (micros(row["start_ts"]), micros(row["end_ts"])), row
 
@@ -66,7 +66,7 @@ def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
 
 
 def places(faults: list[Row], fault: str) -> set[tuple[str, int]]:
-    return {(row["node"], row["seq"]) for row in faults if row["fault"] == fault}
+    return {(row["node"], row["seq"]) for row in faults if row["class"] == fault}
 
 
 def test_verdicts_and_incidents_are_as_planted(captured: Path, reading: Reading) -> None:
@@ -135,7 +135,7 @@ def test_causes_are_the_deliveries_that_led_to_a_message(reading: Reading) -> No
 def test_every_kind_of_fault_is_there(captured: Path) -> None:
     from hopline.generator import DEFAULT_RATES
 
-    assert {row["fault"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
+    assert {row["class"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
 
 
 def test_the_key_file_can_be_loaded(captured: Path) -> None:

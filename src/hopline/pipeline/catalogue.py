@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hopline.pipeline.failures import PipelineError
-from hopline.pipeline.folders import data_files, day_of, partitions
+from hopline.pipeline.folders import SPARK_SCHEMA, data_files, day_of, partitions
 
 MEANINGS = {
     "messages": "one row per record that is a valid message: every header field",
@@ -31,8 +31,6 @@ MEANINGS = {
     "skew": "per day and pair of nodes: by how much their clocks differ",
     "audit": "per node and hour: do the books hold?",
 }
-# Spark leaves its own schema in every file, comments included.
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 class NoTableError(PipelineError):
@@ -98,7 +96,7 @@ class WrittenTable:
     @property
     def columns(self) -> list[Column]:
         """List its columns with their meaning."""
-        said = (pq.read_schema(self.files[0]).metadata or {}).get(_SPARK_SCHEMA, b'{"fields": []}')
+        said = (pq.read_schema(self.files[0]).metadata or {}).get(SPARK_SCHEMA, b'{"fields": []}')
         meanings = {field["name"]: field["metadata"].get("comment", "") for field in json.loads(said)["fields"]}
         meanings.setdefault("date", "day, UTC; the partition")
         return [Column(field.name, _type_text(field.type), meanings.get(field.name, "")) for field in self.schema]

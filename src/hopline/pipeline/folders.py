@@ -11,6 +11,7 @@ from hopline.pipeline.days import Days
 
 DAY = "date="
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # where Spark puts rows whose partition column is null
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # Spark's own schema in every file, with the comments
 
 
 def day_of(folder: Path) -> date | None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, StructField, StructType
 
-from hopline.pipeline.decoding import decoded, records
+from hopline.pipeline.decoding import careful, decoded, records
+from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import data_files, day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
 from hopline.pipeline.keys import Keyring
@@ -17,8 +20,8 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
-from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
-from hopline.pipeline.writing import Building
+from hopline.pipeline.spark_work import documented, translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.writing import Building, add_rows
 
 
 class TablesInTheMaking:
@@ -42,18 +45,38 @@ class TablesInTheMaking:
 
     def decode(self, captures: Captures, keyring: Keyring) -> None:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
-        days = self._options.days
+        days, place = self._options.days, self._place.place
         read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
         with self._step("decode") as step:
             self.records = captures.rows if days.is_all else within(read, days.begin, days.end).count()
             near = records(within(read, days.read_from, days.read_until))
-            write_as_it_falls(_with_frames_packed(decoded(near, keyring)), self._place.place("decoded"), "odd", "date")
+            write_as_it_falls(with_frames_packed(decoded(near, keyring)), place("decoded"), "odd", "date")
+            _rename(place("decoded") / "odd=false", place("messages"))
+            _rename(place("decoded") / "odd=true", place("odd"))
             step.rows = self.records
+        with self._step("messages") as step:
+            self._schemas |= {"odd": MESSAGES, "careful": _union(MESSAGES, REJECTS)}
+            if partitions(place("odd")):
+                write_as_it_falls(careful(with_frames_unpacked(self["odd"]), keyring), place("careful"), "date")
+                taken = self["careful"].filter(sf.col("code").isNull()).select(*MESSAGES.names)
+                write_by_day(taken, place("taken"))
+                add_rows(place("taken"), place("messages"))
+                write_by_day(
+                    self["careful"].filter(sf.col("code").isNotNull()).select(*REJECTS.names), place("rejects")
+                )
+            place("rejects").mkdir(exist_ok=True)
+            self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
+            step.rows = self.messages
+            step.text = f"and {self.rejects:,} rejects"
+        if self.records != self.messages + self.rejects:
+            raise UnbalancedError(self.records, self.messages, self.rejects)
 
     def make(self, name: str) -> None:
         """Make a table of those that are there."""
         with self._step(name) as step:
             table = RECIPES[name].make(self)
+            if name in TABLES:
+                table = documented(table, TABLES[name])
             self._schemas[name] = table.schema
             write_by_day(table, self._place.place(name))
             step.rows = row_count(self._place.place(name))
@@ -62,7 +85,7 @@ class TablesInTheMaking:
         """Put the tables that were asked for in their places; give the numbers of their rows."""
         for name in self._options.tables:
             if not data_files(self._place.place(name)):
-                write_empty(self._spark, TABLES[name], self._place.place(name), self._some_day())
+                write_empty(TABLES[name], self._place.place(name), self._some_day())
         rows = {name: row_count(self._place.place(name), self._options.days) for name in self._options.tables}
         for name in self._options.tables:
             self._place.publish(name, self._options.days)
@@ -78,3 +101,31 @@ class TablesInTheMaking:
     def _step(self, name: str) -> Iterator[StepResult]:
         with self._steps.step(name, self._spark) as step, translated(name):
             yield step
+
+
+def with_frames_packed(found: DataFrame) -> DataFrame:
+    """Give the columns of messages, and `odd`; a record that is odd has its frames where others have their routing.
+
+    Spark writes one schema a job: with a column of its own for them, every message would have an empty one for ever.
+    """
+    packed = sf.transform("frames", lambda frame: sf.struct(sf.hex(frame), sf.lit(None)))
+    routing = sf.when(sf.col("odd"), packed.cast(MESSAGES["routing"].dataType)).otherwise(sf.col("routing"))
+    return documented(found.withColumn("routing", routing), StructType([*MESSAGES, StructField("odd", BooleanType())]))
+
+
+def with_frames_unpacked(odd: DataFrame) -> DataFrame:
+    """Give the records again that were packed."""
+    frames = sf.transform("routing", lambda router: sf.unhex(router["uri"]))
+    return odd.withColumn("receiver", sf.col("local_receiver")).withColumn("frames", frames).select(*RECORDS.names)
+
+
+def _union(*schemas: StructType) -> StructType:
+    fields = {field.name: field for schema in schemas for field in schema}
+    return StructType(list(fields.values()))
+
+
+def _rename(source: Path, target: Path) -> None:
+    if source.exists():
+        source.rename(target)
+    else:  # there are no such rows
+        target.mkdir()

@@ -11,14 +11,16 @@ from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, StructType
 
 from hopline.pipeline.failures import SparkFailedError, spark_failure
-from hopline.pipeline.folders import DAY
+from hopline.pipeline.folders import DAY, SPARK_SCHEMA
 
 STOPPING_S = 20.0
 REACHING_S = 10.0
@@ -70,6 +72,11 @@ def _wait_until_idle(spark: SparkSession) -> None:
         time.sleep(0.05)
 
 
+def documented(table: DataFrame, schema: StructType) -> DataFrame:
+    """Give a table exactly the columns of its schema, with their types and their comments."""
+    return table.select(*(sf.col(one.name).cast(one.dataType).alias(one.name, metadata=one.metadata) for one in schema))
+
+
 def write_by_day(table: DataFrame, place: Path) -> None:
     """Write a table with a folder for each day, and one file in each, or several of a good size."""
     _write(table.hint("rebalance", "date"), place, "date")
@@ -80,10 +87,32 @@ def write_as_it_falls(table: DataFrame, place: Path, *by: str) -> None:
     _write(table, place, *by)
 
 
-def write_empty(spark: SparkSession, schema: StructType, place: Path, day: date) -> None:
-    """Write a table without rows, but with columns: whoever opens it later finds these."""
+def write_empty(schema: StructType, place: Path, day: date) -> None:
+    """Write a table without rows, but with columns: whoever opens it finds these. Spark would need a job for it."""
     columns = StructType([field for field in schema if field.name != "date"])
-    _write(spark.createDataFrame([], columns), place / f"{DAY}{day}")
+    arrow = pa.schema([pa.field(one.name, _arrow(one.dataType)) for one in columns], {SPARK_SCHEMA: columns.json()})
+    folder = place / f"{DAY}{day}"
+    folder.mkdir(parents=True)
+    pq.write_table(arrow.empty_table(), folder / "empty.parquet", compression="zstd")
+
+
+_ARROW = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def _arrow(type_: DataType) -> pa.DataType:
+    if isinstance(type_, ArrayType):
+        return pa.list_(pa.field("element", _arrow(type_.elementType)))
+    if isinstance(type_, StructType):
+        return pa.struct([pa.field(one.name, _arrow(one.dataType)) for one in type_])
+    return _ARROW[type_.simpleString()]
 
 
 def _write(table: DataFrame, place: Path, *by: str) -> None:
