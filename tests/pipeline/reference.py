@@ -203,12 +203,15 @@ def parent(records: list[Row], row: Row) -> tuple[int | None, str]:
     came = before(records, row, "received", "delivered")
     match row["event"]:
         case "submitted" if row["cause"] is None:
-            return (came if row["identity"] in (EXCEPTION, RECEIPT) else None), "run"
+            is_routers = row["identity"] in (EXCEPTION, RECEIPT)
+            return (before(records, row, "submitted", "received", "delivered", *ENDINGS) if is_routers else None), "run"
         case "submitted":
             causes = [n for n, one in enumerate(records) if (one["node"], one["seq"]) == (row["node"], row["cause"])]
             return (causes[0] if causes else None), "run"
         case "sent":
-            return (arrival, "send") if arrival is not None else (came, "run")
+            if arrival is None and came is not None:
+                return came, "run"
+            return (before(records, row, "sent", message_id=True) if arrival is None else arrival), "send"
         case "received":
             return sending(records, row), "transit"
         case "delivered":

@@ -36,6 +36,7 @@ EXPECTED = {
     "orphan": ("a", None, None, None, None, "unanswered"),
     "orphan_with_a_receipt": ("a", None, None, None, None, "unanswered"),
     "asked_of_nobody": ("z", 0, None, None, None, "unanswered"),
+    "reported_by_the_router": ("a", 0, "a", EXCEPTION, 10, "exception"),
     "confirmed_by_a_receipt": ("a", 0, "b", RECEIPT, 70, "answered"),
     "a_receipt_is_no_answer": ("a", 0, "b", "PRICE", 130, "answered"),
     "arrived_twice": ("a", 0, "b", "PRICE", 60, "answered"),

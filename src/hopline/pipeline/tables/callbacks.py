@@ -36,18 +36,18 @@ def callbacks(messages: DataFrame) -> DataFrame:
 
 def _asked(messages: DataFrame) -> DataFrame:
     """Find the request and, where it was awaited, the first answer."""
-    # Few records say anything of requests and answers: the others go first.
-    rank = _request_rank()
-    relevant = messages.where(sf.col("flow_id").isNotNull() & has_callback() & ~is_offence()).where(
-        rank.isNotNull() | comes_home() | (sf.col("event") == Event.EXPIRED)
+    # Few records say anything of requests and answers: most others are known by a look at few columns.
+    is_addressed = text("receiver") == sf.col("callback_receiver")
+    relevant = messages.where(sf.col("flow_id").isNotNull() & (text("callback_receiver") != "") & ~is_offence()).where(
+        _may_be_request() | is_addressed | (sf.col("event") == Event.EXPIRED)
     )
-    said = relevant.select(
+    said = relevant.where(has_callback()).select(
         "flow_id",
         text("callback_receiver_node").alias("home"),
         sf.col("callback_receiver").alias("asked_receiver"),
         sf.coalesce("callback_key", sf.lit(0)).alias("callback_key"),
         "node",
-        sf.when(rank.isNotNull(), _request(rank)).alias("request"),
+        _request().alias("request"),
         sf.when(comes_home(), _answer()).alias("answer"),
         (sf.col("identity") == RECEIPT).alias("is_receipt"),
         (sf.col("event") == Event.EXPIRED).alias("is_expired"),
@@ -57,7 +57,7 @@ def _asked(messages: DataFrame) -> DataFrame:
         said.repartition(sf.col("flow_id"))
         .groupBy(*_KEY, "node")
         .agg(
-            sf.min("request").alias("request"),
+            sf.min(sf.when(sf.col("request.rank").isNotNull(), sf.col("request"))).alias("request"),
             sf.min(sf.when(~sf.col("is_receipt"), sf.col("answer"))).alias("answer"),
             sf.min(sf.when(sf.col("is_receipt"), sf.col("answer"))).alias("receipt"),
             sf.max("is_expired").alias("is_expired"),
@@ -85,18 +85,20 @@ def _request_rank() -> Column:
     """Rank the records that may be the request's own: as the one who waits submitted it, as it left, as it came."""
     event = sf.col("event")
     is_begun = sf.col("cause").isNull() | is_from_waiting()
-    is_first_hop = trail() <= 1
-    return (
-        sf.when((event == Event.SUBMITTED) & is_home() & is_begun & may_begin(), 0)
-        .when((event == Event.SENT) & is_home() & is_first_hop & may_begin(), 1)
-        .when((event == Event.RECEIVED) & is_first_hop & may_begin(), 2)
-    )
+    is_first = sf.when(event == Event.SUBMITTED, is_begun).otherwise(trail() <= 1)
+    rank = sf.when(event == Event.SUBMITTED, 0).when(event == Event.SENT, 1).otherwise(2)
+    return sf.when(_may_be_request() & is_first & may_begin(), rank)
 
 
-def _request(rank: Column) -> Column:
+def _may_be_request() -> Column:
+    event = sf.col("event")
+    return (event.isin(Event.SUBMITTED, Event.SENT) & is_home()) | (event == Event.RECEIVED)
+
+
+def _request() -> Column:
     """Give what a row tells of the request, in the order in which records count."""
     return sf.struct(
-        rank.alias("rank"),
+        _request_rank().alias("rank"),
         trail().alias("trail"),
         sf.when(sf.col("node") == sf.col("callback_receiver_node"), sf.col("seq")).alias("home_seq"),
         "ts",

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopline.capture.records import ENDINGS, Event
 from hopline.pipeline.schemas import FLOWS
-from hopline.pipeline.tables import causality, critical_path
+from hopline.pipeline.tables import critical_path
 from hopline.pipeline.tables.critical_path import FLOW_DETAIL_LIMIT
 from hopline.pipeline.tables.stitching import (
     RECEIPT,
@@ -22,16 +22,6 @@ from hopline.pipeline.tables.stitching import (
 )
 from hopline.pipeline.windows import day
 
-_PLACES = {
-    Event.SUBMITTED: causality.SUBMITTED,
-    Event.SENT: causality.SENT,
-    Event.RECEIVED: causality.RECEIVED,
-    Event.DELIVERED: causality.DELIVERED,
-    Event.HANDLED: causality.HANDLED,
-    Event.RESOLVED: causality.RESOLVED,
-    **dict.fromkeys(ENDINGS, causality.ENDED),
-    Event.REJECTED: causality.REJECTED,
-}
 _FAILURES = tuple(ending for ending in ENDINGS if ending != Event.EXPIRED)
 _MAX_BYTES_BITS = 40
 
@@ -136,9 +126,7 @@ def _totals(stitched: DataFrame) -> DataFrame:
 
 def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
     """Hand the records to the walk, sorted by flow and by the order inside it: what it needs of them and no more."""
-    code = sf.lit(causality.OTHER)
-    for event, number in reversed(_PLACES.items()):  # the most frequent is asked first
-        code = sf.when(sf.col("event") == event, number).otherwise(code)
+    number = sf.array_position(sf.array(*(sf.lit(event) for event in Event)), sf.col("event"))
     ask = sf.xxhash64("callback_receiver_node", "callback_receiver", "callback_key")
     bounds = skew.select("date", "node_a", "node_b", "bound_us")
     came = sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer"))
@@ -153,7 +141,7 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
             sf.xxhash64("peer").alias("peer_key"),
             sf.least("node", came).alias("node_a"),
             sf.greatest("node", came).alias("node_b"),
-            code.alias("event"),
+            sf.coalesce(number, sf.lit(0)).alias("event"),
             sf.xxhash64("local_receiver").alias("receiver_key"),
             "cause",
             "message_id",
