@@ -165,7 +165,7 @@ def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_i
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(file, data)
 
-    monkeypatch.setattr(journal_module.os, "write", refuse)
+    monkeypatch.setattr(os, "write", refuse)
     for first in range(2, 12):
         writer.take(batch(first, record()))
     until(lambda: writer.dropped == 10)
@@ -313,7 +313,10 @@ def test_what_is_kept_is_the_newest_and_within_the_limits(
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("directory", ""), ("segment_bytes", 0), ("segment_time", -1.0), ("keep_bytes", -1), ("flush_time", 0.0)],
+    [
+        *[("directory", ""), ("segment_bytes", 0), ("segment_time", -1.0), ("keep_bytes", -1), ("flush_time", 0.0)],
+        ("buffer_bytes", 1 << 31),
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     with pytest.raises(LocalError, match=name):

@@ -28,6 +28,8 @@ SETTINGS = {
 }
 OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
 
+pytestmark = pytest.mark.timeout(900)
+
 
 class Cluster:
     """A standalone cluster on loopback, each part in a process of its own."""

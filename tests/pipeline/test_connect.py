@@ -19,6 +19,8 @@ from tests.pipeline.elsewhere import JOBS, QUICK_START, SPARK, bare_python, free
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

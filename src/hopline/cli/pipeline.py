@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -90,11 +91,10 @@ def run_command(
             **({} if tables is None else {"tables": _names(tables)}),
         )
         console = make_console()
-        with _ended_by_signal():
-            from hopline.cli.pipeline_display import shown_progress
+        from hopline.cli.pipeline_display import shown_progress
 
-            with shown_progress(console) as progress:
-                report = run_pipeline(options, progress)
+        with _ended_by_signal(), _own_logs_only(debug=debug), shown_progress(console) as progress:
+            report = run_pipeline(options, progress)
         show_report(console, report)
 
 
@@ -117,6 +117,17 @@ def summary_command(
         from hopline.pipeline.summary import findings
 
         make_console().print(draw_findings(findings(out)))
+
+
+@pipeline_app.command("submit-path")
+def submit_path_command() -> None:
+    """Print the file to give to spark-submit, which then decides where Spark runs; see docs/cluster.md.
+
+    **Example**:
+
+        spark-submit --master spark://host:7077 "$(hopline pipeline submit-path)" run captures --out tables
+    """
+    typer.echo(Path(__file__).parent / "submit" / "hopline_pipeline.py")
 
 
 def show_report(console: Console, report: RunReport) -> None:
@@ -157,6 +168,24 @@ def _settings(texts: list[str]) -> dict[str, str]:
             raise UsageError(f"--conf: expected NAME=VALUE, found {text!r}")
         settings[name.strip()] = value
     return settings
+
+
+@contextmanager
+def _own_logs_only(*, debug: bool) -> Iterator[None]:
+    """Show Hopline's warnings; what Spark's parts log when they are stopped is of no use to anybody."""
+    if debug:
+        yield
+        return
+    root, own = logging.getLogger(), logging.getLogger("hopline")
+    nowhere, shown = logging.NullHandler(), logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    root.addHandler(nowhere)
+    own.addHandler(shown)
+    try:
+        yield
+    finally:
+        own.removeHandler(shown)
+        root.removeHandler(nowhere)
 
 
 @contextmanager

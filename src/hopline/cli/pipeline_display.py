@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -15,11 +16,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from hopline.cli.dump import printable
+from hopline.cli.dump import plural, printable
 from hopline.pipeline.progress import Progress, Work
 from hopline.pipeline.summary import Finding
 
 _BAR_WIDTH = 24
+_RATED_ROWS = 10_000  # below, a rate says more about Spark than about the rows
+_NUMBER = re.compile(r"([+-]?[\d,.]+( (s|ms|µs))?)?")
 
 
 @contextmanager
@@ -50,7 +53,7 @@ class PlainProgress:
 
     def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
         """Say what came of it."""
-        self._console.print(f"{step:<10} {_outcome(result, rows, seconds)}  {seconds:.1f} s")
+        self._console.print(f"{step:<10} {seconds:6.1f} s  {_outcome(result, rows, seconds)}")
 
     def note(self, text: str) -> None:
         """Say it."""
@@ -142,8 +145,9 @@ def _work_text(work: Work, seconds: float) -> str:
 
 
 def _outcome(result: str, rows: int | None, seconds: float) -> str:
-    told = "" if rows is None else f"{rows:,} row{'' if rows == 1 else 's'}, {_rate(rows, seconds)} rows/s"
-    return ", ".join(part for part in (told, result) if part)
+    told = "" if rows is None else plural(rows, "row")
+    rate = f"{_rate(rows, seconds)} rows/s" if rows is not None and rows >= _RATED_ROWS else ""
+    return ", ".join(part for part in (told, result, rate) if part)
 
 
 def _rate(rows: int, seconds: float) -> str:
@@ -167,8 +171,8 @@ def draw_findings(findings: list[Finding]) -> RenderableType:
         style = "bold yellow" if finding.is_trouble else "bold"
         parts.append(Text(f"\n{finding.title}", style=style))
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-        for header, example in zip(finding.headers, finding.rows[0], strict=True):
-            is_number = example[:1].isdigit() or example[:1] in ("-", "+")
+        for header, *cells in zip(finding.headers, *finding.rows, strict=True):
+            is_number = all(_NUMBER.fullmatch(cell) for cell in cells)
             table.add_column(header, justify="right" if is_number else "left", overflow="fold")
         for row in finding.rows:
             table.add_row(*(Text(printable(cell)) for cell in row))

@@ -81,7 +81,8 @@ def replay_command(
         configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
         outcomes = Outcomes()
         try:
-            asyncio.run(_replay(configuration, selection.requests, outcomes, factor, in_flight, timeout))
+            start = None if as_json else f"replaying {_pace(selection.requests, factor)}; Ctrl-C ends it"
+            asyncio.run(_replay(configuration, selection.requests, outcomes, factor, in_flight, timeout, start))
         finally:
             if outcomes.sent:
                 _tell_outcomes(outcomes, len(selection.requests), as_json=as_json)
@@ -147,6 +148,7 @@ async def _replay(
     factor: float | None,
     in_flight: int,
     timeout: float | None,
+    announcement: str | None,
 ) -> None:
     console = make_console()
     bar = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[news]}"))
@@ -155,6 +157,8 @@ async def _replay(
     )
     async with joined_node(configuration) as node:
         await everybody(node)
+        if announcement is not None:
+            say(announcement)
         with progress:
             task = progress.add_task("replaying", total=len(requests), news="")
 
@@ -173,10 +177,20 @@ async def _replay(
                 progress.update(task, completed=outcomes.sent, news="")
 
 
+def _span(requests: Sequence[Request]) -> float:
+    return (requests[-1].ts - requests[0].ts) / 1e6 if requests else 0.0
+
+
+def _pace(requests: Sequence[Request], factor: float | None) -> str:
+    span = _span(requests)
+    pace = "as fast as it goes" if factor is None else f"within {span / factor:.1f} s"
+    return f"{len(requests):,} requests of {span:.1f} s, {pace}"
+
+
 def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> None:
     requests = selection.requests
     kinds = Counter(kind_text(one.message.identifier) for one in requests)
-    span = (requests[-1].ts - requests[0].ts) / 1e6 if requests else 0.0
+    span = _span(requests)
     takes = 0.0 if factor is None else span / factor
     if as_json:
         document = {
@@ -195,8 +209,7 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
         table.add_row(kind, f"{count:,}")
     if requests:
         make_console().print(table)
-    pace = "as fast as it goes" if factor is None else f"within {takes:.1f} s"
-    say(f"{len(requests):,} requests of {span:.1f} s would be sent {pace}; nothing was sent")
+    say(f"{_pace(requests, factor)}: nothing was sent")
     if selection.unreadable:
         say(f"{selection.unreadable:,} of {selection.records:,} records are no messages, and were left out")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -78,6 +80,9 @@ def _own_session(options: PipelineOptions) -> Iterator[SparkSession]:
     with spark_session(
         options.master, remote=options.remote, memory=options.memory, config=options.conf, verbose=options.verbose
     ) as spark:
+        if threading.current_thread() is threading.main_thread():
+            # Spark's own handler talks to Java in the middle of another talk, which fails. We stop the jobs ourselves.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield spark
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -37,6 +39,8 @@ QUERY_SETTINGS = {
 
 _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
 _CONNECT_MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -90,7 +94,7 @@ def _launch(
 ) -> SparkSession:
     scratch = stack.enter_context(TemporaryDirectory(prefix="hopline-spark-", ignore_cleanup_errors=True))
     environment = find_java().environment()
-    options = [f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}"]
+    options = [f'"-Djava.io.tmpdir={scratch}"', f'"-Dderby.system.home={scratch}"']  # there may be spaces in it
     if not verbose:
         options.append(f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}")
     settings = QUERY_SETTINGS | {
@@ -151,7 +155,10 @@ def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str
 
 def _configured(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
-        session.conf.set(name, value)
+        try:
+            session.conf.set(name, value)
+        except AnalysisException as problem:
+            _log.warning("%s stays as it is where Spark already runs: %s", name, problem.getCondition())
     return session
 
 

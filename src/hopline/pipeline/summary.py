@@ -17,6 +17,7 @@ from hopline.pipeline.catalogue import WrittenTable, written_tables
 from hopline.pipeline.days import Days
 
 SHOWN = 5
+_GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _HARMLESS = re.compile(r"[\w .,:;=<>()'@/+-]*")
 
 
@@ -68,13 +69,9 @@ class _Seen:
                 counter[tuple(row[column] for column in columns)] += row["count_all"]
         return sorted(counter.items(), key=lambda item: (-item[1], [str(value) for value in item[0]]))
 
-    def sums(self, *columns: str) -> dict[str, int]:
-        """Add up some columns."""
-        total = dict.fromkeys(columns, 0)
-        for batch in self.table.batches(columns, self._where(None)):
-            for column in columns:
-                total[column] += pc.sum(batch.column(column)).as_py() or 0
-        return total
+    def rows(self, columns: list[str], where: pc.Expression | None = None) -> list[dict[str, Any]]:
+        """Give some columns of all rows: for tables that are small."""
+        return [row for batch in self.table.batches(columns, self._where(where)) for row in batch.to_pylist()]
 
     def top(self, columns: list[str], order: str, where: pc.Expression | None = None) -> list[dict[str, Any]]:
         """Give the rows with the largest values in a column."""
@@ -104,7 +101,7 @@ def _lost(seen: _Seen) -> Finding:
     for (source, target, lost, _), count in seen.counts("from_node", "to_node", "lost", "duplicate", where=bad):
         links.setdefault((source, target), [0, 0])[0 if lost else 1] += count
     rows = [
-        (source, target, _number(lost), _number(doubled))
+        (_short(source), _short(target), _number(lost), _number(doubled))
         for (source, target), (lost, doubled) in sorted(links.items(), key=lambda item: (-sum(item[1]), item[0]))
     ]
     headers = ("from", "to", "lost", "duplicates")
@@ -142,7 +139,7 @@ def _worst_flows(seen: _Seen) -> Finding:
                 row["flow_id"],
                 row["outcome"],
                 row["identity"] or "",
-                row["origin"] or "",
+                _short(row["origin"]),
                 _number(row["messages"]),
                 duration(row["duration_us"]),
                 _longest_stage(row["critical_path"]),
@@ -158,26 +155,32 @@ def _longest_stage(path: list[dict[str, Any]] | None) -> str:
     if not path:
         return ""
     worst = max(path, key=lambda stage: stage["us"] or 0)
-    return f"{worst['stage']} of {worst['identity']} at {worst['node']}, {duration(worst['us'])}"
+    return f"{worst['stage']} of {worst['identity']} at {_short(worst['node'])}, {duration(worst['us'])}"
 
 
 def _handlers(seen: _Seen) -> Finding:
     columns = ["node", "actor", "identity", "window_start", "count", "errors", "run_p99_us", "wait_p99_us"]
+    worst: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in seen.rows(columns):
+        key = (row["node"] or "", row["actor"] or "", row["identity"] or "")
+        if key not in worst or (row["run_p99_us"] or 0) > (worst[key]["run_p99_us"] or 0):
+            worst[key] = row
+    slowest = sorted(worst.items(), key=lambda item: (-(item[1]["run_p99_us"] or 0), item[0]))
     return Finding(
         "Slowest handlers, by their worst window",
         ("actor", "at", "handles", "window", "messages", "errors", "run p99", "wait p99"),
         tuple(
             (
-                row["actor"] or "",
-                row["node"] or "",
-                row["identity"] or "",
+                _short(actor),
+                _short(node),
+                identity,
                 f"{row['window_start']:%Y-%m-%d %H:%M}",
                 _number(row["count"]),
                 _number(row["errors"]),
                 duration(row["run_p99_us"]),
                 duration(row["wait_p99_us"]),
             )
-            for row in seen.top(columns, "run_p99_us")
+            for (node, actor, identity), row in slowest[:SHOWN]
         ),
         seen.command(order_by="run_p99_us desc"),
     )
@@ -185,7 +188,9 @@ def _handlers(seen: _Seen) -> Finding:
 
 def _incidents(seen: _Seen) -> Finding:
     counts = seen.counts("offence", "node", "peer")
-    rows = tuple((offence, node or "", peer or "", _number(count)) for (offence, node, peer), count in counts[:SHOWN])
+    rows = tuple(
+        (offence, _short(node), _short(peer), _number(count)) for (offence, node, peer), count in counts[:SHOWN]
+    )
     first = counts[0][0][0] if counts else ""
     title = f"Incidents: {_number(sum(count for _, count in counts))}"
     return Finding(
@@ -194,11 +199,8 @@ def _incidents(seen: _Seen) -> Finding:
 
 
 def _skew(seen: _Seen) -> Finding:
-    columns = ["date", "node_a", "node_b", "offset_us", "bound_us"]
-    rows = []
-    for batch in seen.table.batches(columns, None):
-        rows += [row for row in batch.to_pylist() if row["offset_us"] is not None and row["date"] in seen.days]
-    surely = [row for row in rows if abs(row["offset_us"]) > row["bound_us"]]
+    rows = seen.rows(["date", "node_a", "node_b", "offset_us", "bound_us"])
+    surely = [row for row in rows if row["offset_us"] is not None and abs(row["offset_us"]) > row["bound_us"]]
     surely.sort(key=lambda row: (-abs(row["offset_us"]), row["node_a"], row["node_b"], row["date"]))
     return Finding(
         "Clocks that surely differ",
@@ -206,8 +208,8 @@ def _skew(seen: _Seen) -> Finding:
         tuple(
             (
                 str(row["date"]),
-                row["node_b"],
-                row["node_a"],
+                _short(row["node_b"]),
+                _short(row["node_a"]),
                 duration(row["offset_us"]),
                 duration(row["bound_us"]),
             )
@@ -225,19 +227,21 @@ def _audit(seen: _Seen) -> Finding:
         | (pc.field("dropped") > pc.scalar(0))
         | (pc.field("missing") > pc.scalar(0))
     )
-    rows = seen.table.first_rows(columns, seen._where(bad), [("node", "ascending"), ("hour", "ascending")], SHOWN)
+    rows = sorted(
+        seen.rows(columns, bad), key=lambda row: (row["balance"] in (None, 0), row["hour"], row["node"] or "")
+    )
     return Finding(
-        "Books that do not hold",
+        "Books that do not hold, records that were not captured",
         ("node", "hour", "balance", "records dropped", "records missing"),
         tuple(
             (
-                row["node"] or "",
+                _short(row["node"]),
                 f"{row['hour']:%Y-%m-%d %H}h",
-                f"{row['balance']:+}" if row["balance"] is not None else "",
+                f"{row['balance']:+}" if row["balance"] else "0",
                 _number(row["dropped"]),
                 _number(row["missing"]),
             )
-            for row in rows.to_pylist()
+            for row in rows[:SHOWN]
         ),
         seen.command("balanced = false or dropped > 0 or missing > 0"),
         is_trouble=True,
@@ -254,6 +258,12 @@ _LOOKS: dict[str, tuple[Callable[[_Seen], Finding], ...]] = {
     "skew": (_skew,),
     "audit": (_audit,),
 }
+
+
+def _short(name: str | None) -> str:
+    """Write enough of a name to tell it from others: the beginning, where it is a GUID. Actors have a byte before it."""
+    text = (name or "").lstrip("\0\1")
+    return text[:8] if _GUID.fullmatch(text) else text
 
 
 def _number(value: int | None) -> str:
