@@ -123,10 +123,9 @@ def counts(options: Options, stage: Stage) -> list[int]:
     if options.messages >= SURE_FROM:
         # What is there for certain takes its part first, which for a huge flow is not little.
         certain = _missing(stage, found, weights)
-        rest = wanted - sum(sizes[at] for at in certain)
-        found = _shared_out(rest, weights, sizes)
-        for at in certain:
-            found[at] = max(1, found[at])
+        found = _shared_out(wanted - sum(sizes[at] for at in certain), weights, sizes)
+        for at in _missing(stage, found, weights):
+            found[at] = 1
     _put_huge_ones_together(stage, found)
     # What is too much or too little is made good with the most ordinary flows.
     quotes = [at for at, cell in enumerate(stage.cells) if cell.scene.name == "quote"]

@@ -218,7 +218,9 @@ class Truth:
             site = written.site[rows]
             events = np.bincount(self._stage.events[site], minlength=len(EVENTS))
             broadcasts = np.bincount(self._stage.events[site[self._stage.is_broadcast[site]]], minlength=len(EVENTS))
-            copies = int(broadcasts[_OUTCOMES].sum() - broadcasts[_CAME_IN].sum())
+            # On the wire alone, who sends a broadcast is not seen to get it, nor who gets it to do anything with it.
+            came_in = broadcasts[_CAME_IN].sum() if self._stage.level is Level.FULL else 0
+            copies = int(broadcasts[_OUTCOMES].sum() - came_in)
             counted = np.array(
                 [
                     len(site),
@@ -244,9 +246,7 @@ class Truth:
         """Write what was counted, and close the files."""
         names = self._topology.names()
         for (node, hour), counted in sorted(self._audit.items()):
-            values: dict[str, int | None] = dict(zip(SCHEMAS["audit"].names[2:], counted.tolist(), strict=True))
-            if self._stage.level is not Level.FULL:
-                values["copies"] = None  # no books are kept
+            values = dict(zip(SCHEMAS["audit"].names[2:], counted.tolist(), strict=True))
             self._tables.add("audit", 1, node=names[node], hour=pa.array([hour * _HOUR_US]).cast(TIME), **values)
         seen = sum(self._pairs.values(), np.zeros_like(self._pairs[Arrival.NONE]))
         for source, target in zip(*(axis.tolist() for axis in np.nonzero(seen)), strict=True):
