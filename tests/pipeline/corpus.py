@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,8 +18,8 @@ from tests.wire.mutations import mutate
 from tests.wire.strategies import ENVELOPES, GARBAGE, messages
 
 SEED = 5
-EXAMPLES_PER_LAYOUT = 60
-MUTATIONS_PER_MESSAGE = 40
+EXAMPLES_PER_LAYOUT = 40
+MUTATIONS_PER_MESSAGE = 25
 
 Frames = list[bytes]
 
@@ -64,7 +64,7 @@ def drawn(strategy: st.SearchStrategy[Frames], count: int) -> list[Frames]:
     """Draw some examples, the same ones every time."""
     found: list[Frames] = []
 
-    @settings(max_examples=count, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(strategy)
     def collect(frames: Frames) -> None:
         found.append(frames)
