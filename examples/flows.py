@@ -1,11 +1,4 @@
-# ---
-# jupyter:
-#   jupytext:
-#     formats: py:percent
-#   kernelspec:
-#     display_name: Python 3
-#     name: python3
-# ---
+"""Three questions to the traffic of a network: a notebook in jupytext's percent format, and a program."""
 
 # %% [markdown]
 # # Three questions to the traffic of a network

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import Row, SparkSession
 
 from hopline import RemoteError, decode
 from hopline.message import NO_FLOW
 from hopline.pipeline.decoding import MISSING_FRAME, careful, decoded
-from hopline.pipeline.schemas import MESSAGES, REJECTS
-from hopline.pipeline.tables.messages import careful_messages, plain_messages
-from hopline.pipeline.tables.rejects import careful_rejects
+from hopline.pipeline.schemas import MESSAGES
 from hopline.wire import layouts
 from tests.pipeline.corpus import all_frames, capture_of, usual_frames
 
@@ -99,7 +96,9 @@ def expected_of(frames: list[Any] | None) -> dict[str, Any]:
         "callback_receiver": name(message.callback_receiver_identity),
         "callback_receiver_node": name(message.callback_receiver_node_identity),
         "callback_key": message.callback_key,
-        "callbacks": [(name(kind.identity), version(kind.version), name(kind.partition)) for kind in message.callback_point],
+        "callbacks": [
+            (name(kind.identity), version(kind.version), name(kind.partition)) for kind in message.callback_point
+        ],
         "routing": [(router.uri, name(router.identity)) for router in message.routing],
         "hops": message.hops,
         "distribution": message.distribution,
