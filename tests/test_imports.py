@@ -42,13 +42,14 @@ ALLOWED = {
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
     "hopline.generator": PURE
-    | {"json", "math", "numpy", "pathlib", "pyarrow"}
+    | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
-    | {"contextlib", "json", "logging", "os", "pathlib", "py4j", "pyarrow", "pyspark", "shutil", "subprocess", "sys"}
-    | {"tempfile", "threading", "time", "uuid", "zipfile"}
-    | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
+    | {"atexit", "concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging"}
+    | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil"}
+    | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile"}
+    | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
     | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

@@ -7,19 +7,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from hopline.pipeline.session import spark_session
+from tests.pipeline.elsewhere import QUICK_START
+
+CONFIG = {"spark.driver.extraJavaOptions": QUICK_START, "spark.sql.shuffle.partitions": "4"}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("hopline tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    with spark_session("local[2]", app_name="hopline tests", memory="1g", config=CONFIG) as session:
+        yield session

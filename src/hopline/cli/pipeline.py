@@ -1,0 +1,205 @@
+"""``hopline pipeline run``: Spark over captures, to tables."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hopline.cli.console import UsageError, make_console
+from hopline.cli.dump import printable
+from hopline.cli.options import DebugOption
+from hopline.cli.pipeline_errors import pipeline_errors
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hopline.pipeline import RunReport
+
+pipeline_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Turn captures into tables, on Spark.",
+)
+
+EPILOG = """
+**Examples**
+
+    hopline pipeline run captures --out tables
+    hopline pipeline run 'captures/date=2026-01-*' --out tables --keys keys.txt
+    hopline pipeline run captures --out tables --from 2026-01-31 --to 2026-01-31     # one day again; the others stay
+    hopline pipeline run captures --out tables --master spark://host:7077 --conf spark.executor.memory=4g
+    hopline tables tables                                                            # what came of it
+
+A run replaces the tables in `--out`, each as a whole and only when all of them are made; a run that fails or is
+stopped leaves them as they were. With `--from` or `--to` only these days (UTC) are replaced, and an hour before and
+after them is read too, so that what crosses midnight is whole.
+
+**Exit codes**: 0 all is well, 1 an error, 2 wrong options, 3 captures that cannot be read, 130 stopped by Ctrl-C.
+"""
+
+
+def run_command(
+    captures: Annotated[list[str], typer.Argument(metavar="CAPTURES...", help="Files, folders or patterns.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the tables; it is made if it is not there.")],
+    master: Annotated[
+        str | None,
+        typer.Option("--master", help="Where Spark runs: local[2], spark://host:7077, yarn, … Default: local[*]."),
+    ] = None,
+    remote: Annotated[str | None, typer.Option("--remote", help="A Spark Connect server: sc://host:15002.")] = None,
+    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31.")] = None,
+    last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, included.")] = None,
+    keys: Annotated[Path | None, typer.Option("--keys", help="Key file: signatures are checked with it.")] = None,
+    window: Annotated[int, typer.Option("--window", help="Seconds of a window in handlers, edges and security.")] = 60,
+    tables: Annotated[
+        str | None, typer.Option("--tables", help="Only these, with commas between. Default: all of them.")
+    ] = None,
+    memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's driver.")] = "3g",
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; once for each.")
+    ] = None,
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="Leave out what cannot be read, and say so, instead of stopping.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own log.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Read captures, and write the tables: messages, hops, flows and the others."""
+    with pipeline_errors("pipeline run", debug=debug):
+        from hopline.pipeline import PipelineOptions, run_pipeline
+
+        options = PipelineOptions(
+            captures=tuple(captures),
+            out=out,
+            first_day=_day("--from", first),
+            last_day=_day("--to", last),
+            keys=keys,
+            window_s=window,
+            skip_bad_files=skip_bad_files,
+            master=master,
+            remote=remote,
+            memory=memory,
+            conf=_settings(conf or []),
+            verbose=verbose,
+            **({} if tables is None else {"tables": _names(tables)}),
+        )
+        console = make_console()
+        from hopline.cli.pipeline_display import shown_progress
+
+        with _ended_by_signal(), _own_logs_only(debug=debug), shown_progress(console) as progress:
+            report = run_pipeline(options, progress)
+        show_report(console, report)
+
+
+run_command.__doc__ = f"{run_command.__doc__}\n{EPILOG}"
+pipeline_app.command("run")(run_command)
+
+
+@pipeline_app.command("summary")
+def summary_command(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of the tables.")], debug: DebugOption = False
+) -> None:
+    """Show again what the tables say at first sight. Spark is not started.
+
+    **Example**:
+
+        hopline pipeline summary tables
+    """
+    with pipeline_errors("pipeline summary", debug=debug):
+        from hopline.cli.pipeline_display import draw_findings
+        from hopline.pipeline.summary import findings
+
+        make_console().print(draw_findings(findings(out)))
+
+
+@pipeline_app.command("submit-path")
+def submit_path_command() -> None:
+    """Print the file to give to spark-submit, which then decides where Spark runs; see docs/cluster.md.
+
+    **Example**:
+
+        spark-submit --master spark://host:7077 "$(hopline pipeline submit-path)" run captures --out tables
+    """
+    typer.echo(Path(__file__).parent / "submit" / "hopline_pipeline.py")
+
+
+def show_report(console: Console, report: RunReport) -> None:
+    """Show what a run did and found."""
+    from hopline.cli.pipeline_display import draw_findings, size_text
+    from hopline.pipeline.summary import findings
+
+    read, days = report.captures, report.options.days
+    console.print()
+    console.print(
+        f"Read {len(read.segments):,} segments, {size_text(read.bytes)}, {report.records:,} records"
+        + ("" if days.is_all else f" of {days}")
+        + f"; in {report.seconds:.1f} s, {report.records / max(report.seconds, 0.001):,.0f} records/s"
+    )
+    for bad in read.bad:
+        console.print(printable(f"left out: {bad}"), style="yellow")
+    console.print(f"{report.records:,} records = {report.messages:,} messages + {report.rejects:,} rejects")
+    console.print(draw_findings(findings(report.options.out, days)))
+    console.print(f"\nAll tables:  hopline tables {printable(str(report.options.out))}")
+
+
+def _day(option: str, text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option}: expected a day such as 2026-01-31, found {text!r}") from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _settings(texts: list[str]) -> dict[str, str]:
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--conf: expected NAME=VALUE, found {text!r}")
+        settings[name.strip()] = value
+    return settings
+
+
+@contextmanager
+def _own_logs_only(*, debug: bool) -> Iterator[None]:
+    """Show Hopline's warnings; what Spark's parts log when they are stopped is of no use to anybody."""
+    if debug:
+        yield
+        return
+    root, own = logging.getLogger(), logging.getLogger("hopline")
+    nowhere, shown = logging.NullHandler(), logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    root.addHandler(nowhere)
+    own.addHandler(shown)
+    try:
+        yield
+    finally:
+        own.removeHandler(shown)
+        root.removeHandler(nowhere)
+
+
+@contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """Let a polite end (SIGTERM) tidy up as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,181 @@
+"""How far a run of the pipeline is: drawn live on a terminal, a line a step elsewhere. And what it found."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from hopline.cli.dump import plural, printable
+from hopline.pipeline.progress import Progress, Work
+from hopline.pipeline.summary import Finding
+
+_BAR_WIDTH = 24
+_RATED_ROWS = 10_000  # below, a rate says more about Spark than about the rows
+_NUMBER = re.compile(r"([+-]?[\d,.]+( (s|ms|µs))?)?")
+
+
+@contextmanager
+def shown_progress(console: Console) -> Iterator[Progress]:
+    """Show how far a run is, on a terminal or in a log."""
+    if not console.is_terminal:
+        yield PlainProgress(console)
+        return
+    live = LiveProgress()
+    with Live(live, console=console, refresh_per_second=4, redirect_stdout=False, redirect_stderr=False):
+        yield live
+
+
+class PlainProgress:
+    """A line when a step has ended."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def planned(self, steps: list[str]) -> None:
+        """Say nothing yet."""
+
+    def began(self, step: str) -> None:
+        """Say nothing yet."""
+
+    def moved(self, step: str, work: Work) -> None:
+        """Say nothing yet."""
+
+    def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
+        """Say what came of it."""
+        self._console.print(f"{step:<10} {seconds:6.1f} s  {_outcome(result, rows, seconds)}")
+
+    def note(self, text: str) -> None:
+        """Say it."""
+        self._console.print(f"note: {printable(text)}")
+
+
+@dataclass(slots=True)
+class _Step:
+    name: str
+    began: float | None = None
+    seconds: float | None = None
+    outcome: str = ""
+    work: Work | None = None
+
+
+class LiveProgress:
+    """A table of the steps, drawn over and over: what is done, what Spark does now, what is to come."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: dict[str, _Step] = {}
+        self._notes: list[str] = []
+        self._spinner = Spinner("dots", style="cyan")
+
+    def planned(self, steps: list[str]) -> None:
+        """Show them as to come."""
+        with self._lock:
+            for step in steps:
+                self._steps.setdefault(step, _Step(step))
+
+    def began(self, step: str) -> None:
+        """Show its clock."""
+        with self._lock:
+            self._steps.setdefault(step, _Step(step)).began = time.monotonic()
+
+    def moved(self, step: str, work: Work) -> None:
+        """Show its tasks and rows."""
+        with self._lock:
+            self._steps[step].work = work
+
+    def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
+        """Show what came of it."""
+        with self._lock:
+            self._steps[step].outcome = _outcome(result, rows, seconds)
+            self._steps[step].seconds = seconds
+
+    def note(self, text: str) -> None:
+        """Show it below the steps."""
+        with self._lock:
+            self._notes.append(text)
+
+    def __rich__(self) -> RenderableType:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(width=1)
+        table.add_column(min_width=10)
+        table.add_column()
+        table.add_column(justify="right")
+        with self._lock:
+            for step in self._steps.values():
+                table.add_row(*self._row(step))
+            notes = [Text(f"note: {printable(note)}", style="yellow") for note in self._notes]
+        return Group(table, *notes)
+
+    def _row(self, step: _Step) -> tuple[RenderableType, ...]:
+        if step.seconds is not None:
+            return Text("✓", style="green"), step.name, step.outcome, f"{step.seconds:.1f} s"
+        if step.began is None:
+            return "", Text(step.name, style="dim"), "", ""
+        seconds = time.monotonic() - step.began
+        doing: RenderableType = Text("")
+        if step.work is not None and step.work.tasks:
+            doing = Table.grid(padding=(0, 2))
+            doing.add_row(
+                ProgressBar(step.work.tasks, step.work.tasks_done, width=_BAR_WIDTH), _work_text(step.work, seconds)
+            )
+        return self._spinner, Text(step.name, style="bold"), doing, f"{seconds:.0f} s"
+
+
+def _work_text(work: Work, seconds: float) -> str:
+    parts = [f"{work.tasks_done}/{work.tasks} tasks"]
+    if work.rows_read:
+        parts.append(f"{work.rows_read:,} rows read")
+        parts.append(f"{_rate(work.rows_read, seconds)} rows/s")
+    elif work.bytes_read:
+        parts.append(f"{size_text(work.bytes_read)} read")
+    if work.rows_written:
+        parts.append(f"{work.rows_written:,} written")
+    return ", ".join(parts)
+
+
+def _outcome(result: str, rows: int | None, seconds: float) -> str:
+    told = "" if rows is None else plural(rows, "row")
+    rate = f"{_rate(rows, seconds)} rows/s" if rows is not None and rows >= _RATED_ROWS else ""
+    return ", ".join(part for part in (told, result, rate) if part)
+
+
+def _rate(rows: int, seconds: float) -> str:
+    return f"{rows / max(seconds, 0.001):,.0f}"
+
+
+def size_text(count: int) -> str:
+    """Write a number of bytes as people say it."""
+    value = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"
+
+
+def draw_findings(findings: list[Finding]) -> RenderableType:
+    """Draw what was found, each with the command that digs further."""
+    parts: list[RenderableType] = []
+    for finding in findings:
+        style = "bold yellow" if finding.is_trouble else "bold"
+        parts.append(Text(f"\n{finding.title}", style=style))
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+        for header, *cells in zip(finding.headers, *finding.rows, strict=True):
+            is_number = all(_NUMBER.fullmatch(cell) for cell in cells)
+            table.add_column(header, justify="right" if is_number else "left", overflow="fold")
+        for row in finding.rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        parts.append(table)
+        parts.append(Text(f"  {printable(finding.command)}", style="cyan"))
+    return Group(*parts)

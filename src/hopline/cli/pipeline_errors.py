@@ -1,0 +1,36 @@
+"""Errors of the pipeline's commands: what to install where parts are missing, exit codes of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from hopline.cli.console import one_line_errors
+from hopline.cli.dump import printable
+
+BAD_FILES = 3
+
+
+@contextmanager
+def pipeline_errors(command: str, *, debug: bool) -> Iterator[None]:
+    """Turn what goes wrong into a message and an exit code; with `debug` the stack is shown too."""
+    try:
+        from hopline.pipeline.failures import BadCapturesError
+    except ModuleNotFoundError as missing:
+        typer.echo(
+            f"hopline {command}: {missing.name} is not installed; pip install 'hopline[spark]' brings it", err=True
+        )
+        raise typer.Exit(1) from None
+    with one_line_errors(command, debug=debug):
+        try:
+            yield
+        except BadCapturesError as error:
+            if debug:
+                raise
+            sys.stdout.flush()
+            for line in f"hopline {command}: {error}".splitlines():
+                typer.echo(printable(line), err=True)
+            raise typer.Exit(BAD_FILES) from None

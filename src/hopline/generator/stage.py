@@ -1,0 +1,116 @@
+"""All plays ready to be given: templates of their messages, and a number for each step that leaves a record (a site).
+
+What a record says beside times, nodes and bytes is the same for all records of a site, and stands in tables by site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from hopline.capture.records import LEVEL_EVENTS, Event, Level
+from hopline.generator.catalogue import FORMAT_WEIGHTS, Scene
+from hopline.generator.script import HUB, NOBODY, Play, Step
+from hopline.generator.templates import Template, template_of
+from hopline.message import Distribution, Message, WireFormat
+from hopline.wire import mac_input
+
+EVENTS = tuple(Event)
+
+
+@dataclass(slots=True)
+class Cell:
+    """A play in one format, with the templates of its images and of what their signatures cover."""
+
+    scene: Scene
+    play: Play
+    share: float  # among the formats of its scene
+    templates: dict[int, Template] = field(default_factory=dict)
+    signed_contents: dict[int, Template] = field(default_factory=dict)  # by letter
+    recorded: list[int] = field(default_factory=list)  # steps
+    sites: dict[int, int] = field(default_factory=dict)  # by step
+
+    def records(self, items: int) -> int:
+        """Count the records of one flow that stand in captures; a huge flow has so many items."""
+        return sum(
+            (items if step in self.play.repeated else 1)
+            for step in self.recorded
+            if not self.play.steps[step].is_dropped
+        )
+
+
+class Stage:
+    """Cells and sites."""
+
+    def __init__(self, scenes: Iterable[Scene], formats: Sequence[WireFormat], level: Level) -> None:
+        self.level = level
+        self.cells: list[Cell] = []
+        self.site_cells: list[Cell] = []
+        self.site_steps: list[Step] = []
+        self._templates: list[Template] = []
+        self._template_of_site: list[int] = []
+        for scene in scenes:
+            allowed = [one for one in scene.formats if one in formats]
+            total = sum(FORMAT_WEIGHTS[one] for one in allowed)
+            for one in allowed:
+                self._add(scene, scene.play(one), FORMAT_WEIGHTS[one] / total)
+        self._make_tables()
+
+    def _add(self, scene: Scene, play: Play, share: float) -> None:
+        cell = Cell(scene, play, share)
+        events, captured = LEVEL_EVENTS[self.level], play.captured
+        numbers: dict[int, int] = {}
+        for number, step in enumerate(play.steps):
+            if step.event not in events or not captured[step.role]:
+                continue
+            image = play.images[step.image]
+            if step.image not in cell.templates:
+                cell.templates[step.image] = template_of(image.frames, image.letter, len(play.roles))
+                numbers[step.image] = len(self._templates)
+                self._templates.append(cell.templates[step.image])
+            if image.signer and image.letter not in cell.signed_contents:
+                content = mac_input(image.message)
+                cell.signed_contents[image.letter] = template_of([content], image.letter, len(play.roles))
+            cell.sites[number] = len(self.site_steps)
+            cell.recorded.append(number)
+            self.site_cells.append(cell)
+            self.site_steps.append(step)
+            self._template_of_site.append(numbers[step.image])
+        if cell.recorded:
+            self.cells.append(cell)
+
+    def _make_tables(self) -> None:
+        steps, messages = self.site_steps, [self.message_of(site) for site in range(len(self.site_steps))]
+        self.events = np.array([EVENTS.index(step.event) for step in steps], np.int8)
+        self.receivers = np.array([_receiver_group(step.receiver) for step in steps], np.int64)
+        self.is_dropped = np.array([step.is_dropped for step in steps], bool)
+        self.is_reject = np.array([bool(step.code) for step in steps], bool)
+        self.is_marked = np.array([bool(step.mark[0]) for step in steps], bool)
+        self.is_checked = np.array([bool(step.verdict) and not step.code for step in steps], bool)
+        self.is_broadcast = np.array(
+            [
+                message.distribution == Distribution.BROADCAST and not step.code
+                for step, message in zip(steps, messages, strict=True)
+            ],
+            bool,
+        )
+        reasons = sorted({step.reason for step in steps if step.reason})
+        self.reasons = pa.array(reasons, pa.string())
+        self.reason_codes = np.array(
+            [reasons.index(step.reason) if step.reason else NOBODY for step in steps], np.int32
+        )
+        self.templates_of_sites = np.array(self._template_of_site, np.int64)
+        self.frame_counts = np.array([template.frames for template in self._templates], np.int64)
+        self.frame_lengths = pa.array([template.lengths for template in self._templates], pa.binary())
+
+    def message_of(self, site: int) -> Message:
+        """Give the message that the records of a site show, with placeholders."""
+        return self.site_cells[site].play.images[self.site_steps[site].image].message
+
+
+def _receiver_group(receiver: int | None) -> int:
+    """Tell which block of all receivers' names a receiver is in; the node tells which of the block."""
+    return NOBODY if receiver is None else 0 if receiver == HUB else 1 + receiver

@@ -1,0 +1,136 @@
+"""What stops a run: said in one line, with what to do about it. What Spark throws is translated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hopline.message import HoplineError
+
+LISTED_FILES = 20
+
+
+class PipelineError(HoplineError):
+    """A run did not come to its end. The tables are as they were before."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """A file, folder or pattern that is no capture, and why."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class BadCapturesError(PipelineError):
+    """Some of what was to be read is no capture."""
+
+    def __init__(self, bad: Sequence[BadFile], *, others: int = 0) -> None:
+        super().__init__(bad, others)
+        self.bad = tuple(bad)
+        self.others = others
+
+    def __str__(self) -> str:
+        if len(self.bad) == 1 and not self.others:
+            return str(self.bad[0])
+        listed = [f"  {one}" for one in self.bad[:LISTED_FILES]]
+        if len(self.bad) > LISTED_FILES:
+            listed.append(f"  and {len(self.bad) - LISTED_FILES} more")
+        go_on = f"; --skip-bad-files goes on with the other {self.others}" if self.others else ""
+        return "\n".join([f"{len(self.bad)} of the captures cannot be read{go_on}:", *listed])
+
+
+class BusyError(PipelineError):
+    """Another run writes the same tables."""
+
+
+class UnbalancedError(PipelineError):
+    """Records were lost or doubled on the way: the sum of messages and rejects is not theirs. Nothing was published."""
+
+    def __init__(self, records: int, messages: int, rejects: int) -> None:
+        super().__init__(records, messages, rejects)
+        self.records, self.messages, self.rejects = records, messages, rejects
+
+    def __str__(self) -> str:
+        return (
+            f"{self.records} records were read, but {self.messages} messages and {self.rejects} rejects came of them; "
+            "the tables are left as they were. This is a fault in Hopline, or captures that change while they are read"
+        )
+
+
+# What Spark and Java say, as they say it, and what it means. The first that is found counts.
+_MEANINGS: tuple[tuple[str, str], ...] = (
+    (
+        r"No space left on device|Disk quota exceeded|not enough (?:disk )?space",
+        "no room on the disk: make some where the tables go, or where Spark spills "
+        "(--conf spark.local.dir=FOLDER names another place)",
+    ),
+    (
+        r"OutOfMemoryError|GC overhead limit|Unable to acquire \d+ bytes of memory|ExecutorLostFailure.*(?:137|memory)"
+        r"|Answer from Java side is empty|Error while sending or receiving",
+        "not enough memory: give Spark more, such as --memory 6g, or smaller shares of the work, "
+        "such as --conf spark.sql.shuffle.partitions=400",
+    ),
+    (
+        r"Java gateway process exited|JAVA_GATEWAY_EXITED|Unable to locate a Java Runtime",
+        "Java did not start: Spark needs Java 17 or newer, at JAVA_HOME or on the path",
+    ),
+    (
+        r"All masters are unresponsive|Master removed our application|Could not parse Master URL",
+        "Spark's master does not answer: is --master right, and does it run?",
+    ),
+    (
+        r"failed to connect to all addresses|StatusCode\.UNAVAILABLE|CANNOT_CONNECT|Connection refused",
+        "Spark does not answer: is --remote (or --master) right, and does it run?",
+    ),
+    (
+        r"FAILED_READ_FILE|is not a Parquet file|ParquetDecodingException|Could not read (?:footer|page)|corrupt",
+        "a segment is damaged inside: leave it out, or restore it",
+    ),
+    (r"Permission denied|AccessControlException|AccessDenied", "not allowed to write or read there"),
+    (r"SparkContext was shut down|SparkContext.*stopped|stopped SparkContext", "Spark was stopped while it worked"),
+)
+_FILE = re.compile(r"(?:file:/+|path: ?)([^\s,;\]\)'\"]+\.parquet)")
+_CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+(\w+(?:Exception|Error)): (.+)")
+
+
+class SparkFailedError(PipelineError):
+    """Spark did not do what it was asked to."""
+
+    def __init__(self, doing: str, meaning: str, said: str) -> None:
+        super().__init__(doing, meaning, said)
+        self.doing, self.meaning, self.said = doing, meaning, said
+
+    def __str__(self) -> str:
+        return f"{self.doing}: {self.meaning}" + (f" ({self.said})" if self.said else "")
+
+
+def spark_failure(doing: str, problem: BaseException) -> SparkFailedError:
+    """Translate what Spark threw while it was doing something."""
+    text = _all_that_was_said(problem)
+    said = _innermost(text)
+    for pattern, meaning in _MEANINGS:
+        if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
+            file = _FILE.search(text) if "segment" in meaning else None
+            return SparkFailedError(doing, f"{meaning}: /{file[1].lstrip('/')}" if file else meaning, said)
+    return SparkFailedError(doing, "Spark failed", said)
+
+
+def _all_that_was_said(problem: BaseException) -> str:
+    parts = [str(problem)]
+    java = getattr(problem, "java_exception", None)
+    if java is not None:
+        parts.append(str(java))
+    parts.extend(str(one) for one in (problem.__cause__, problem.__context__) if one is not None)
+    return "\n".join(parts)
+
+
+def _innermost(text: str) -> str:
+    """Give the last cause of a chain, in one line; the first line where there is no chain."""
+    causes = _CAUSE.findall(text)
+    line = f"{causes[-1][0]}: {causes[-1][1]}" if causes else next(iter(text.strip().splitlines()), "")
+    return line if len(line) <= 300 else f"{line[:300]}…"

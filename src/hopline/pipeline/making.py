@@ -1,0 +1,134 @@
+"""The tables of a run in the making: decoded first, each of the others made of those that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from hopline.pipeline.decoding import RECORD_COLUMNS, careful, decoded, records
+from hopline.pipeline.failures import UnbalancedError
+from hopline.pipeline.folders import data_files, day_of, partitions, row_count
+from hopline.pipeline.inputs import Captures
+from hopline.pipeline.keys import Keyring
+from hopline.pipeline.options import PipelineOptions
+from hopline.pipeline.progress import StepResult, Steps
+from hopline.pipeline.recipes import RECIPES
+from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
+from hopline.pipeline.spark_work import documented, translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.writing import Building, add_rows
+
+
+class TablesInTheMaking:
+    """What a run has made so far. Every table is written aside, and read back by those that are made of it."""
+
+    def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
+        self.records = self.messages = self.rejects = 0
+        self.signed_identities: list[str] = []
+        self._spark = spark
+        self._place = place
+        self._options = options
+        self._steps = steps
+        self._schemas: dict[str, StructType] = {"messages": MESSAGES, "rejects": REJECTS}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        return self._spark.read.schema(self._schemas[name]).parquet(str(self._place.place(name)))
+
+    @property
+    def window_s(self) -> int:
+        """Tell the length of a window."""
+        return self._options.window_s
+
+    def decode(self, captures: Captures, keyring: Keyring) -> None:
+        """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
+        self.signed_identities = keyring.signed_identities
+        days, place = self._options.days, self._place.place
+        read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
+        with self._step("decode") as step:
+            self.records = captures.rows if days.is_all else within(read, days.begin, days.end).count()
+            near = records(within(read, days.read_from, days.read_until))
+            write_as_it_falls(with_frames_packed(decoded(near, keyring)), place("decoded"), "odd", "date")
+            _rename(place("decoded") / "odd=false", place("messages"))
+            _rename(place("decoded") / "odd=true", place("odd"))
+            step.rows = self.records
+        with self._step("messages") as step:
+            self._schemas |= {"odd": MESSAGES, "careful": _union(MESSAGES, REJECTS)}
+            if partitions(place("odd")):
+                read_again = careful(with_frames_unpacked(self["odd"]), keyring)
+                write_as_it_falls(read_again.drop("bodies"), place("careful"), "date")
+                taken = self["careful"].filter(sf.col("code").isNull()).select(*MESSAGES.names)
+                write_by_day(taken, place("taken"))
+                add_rows(place("taken"), place("messages"))
+                write_by_day(
+                    self["careful"].filter(sf.col("code").isNotNull()).select(*REJECTS.names), place("rejects")
+                )
+            place("rejects").mkdir(exist_ok=True)
+            self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
+            step.rows = self.messages
+            step.text = f"and {self.rejects:,} rejects"
+        if self.records != self.messages + self.rejects:
+            raise UnbalancedError(self.records, self.messages, self.rejects)
+
+    def make(self, name: str) -> None:
+        """Make a table of those that are there."""
+        with self._step(name) as step:
+            table = RECIPES[name].make(self)
+            if name in TABLES:
+                table = documented(table, TABLES[name])
+            self._schemas[name] = table.schema
+            write_by_day(table, self._place.place(name))
+            step.rows = row_count(self._place.place(name))
+
+    def publish(self) -> dict[str, int]:
+        """Put the tables that were asked for in their places; give the numbers of their rows."""
+        for name in self._options.tables:
+            if not data_files(self._place.place(name)):
+                write_empty(TABLES[name], self._place.place(name), self._some_day())
+        rows = {name: row_count(self._place.place(name), self._options.days) for name in self._options.tables}
+        for name in self._options.tables:
+            self._place.publish(name, self._options.days)
+        return rows
+
+    def _some_day(self) -> date:
+        """Give a day for a table without rows: it needs one to have columns."""
+        found = (day_of(folder) for name in ("messages", "rejects") for folder in partitions(self._place.place(name)))
+        days = [day for day in found if day is not None and day in self._options.days]
+        return min(days, default=self._options.first_day or self._options.last_day or datetime.now(UTC).date())
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[StepResult]:
+        with self._steps.step(name, self._spark) as step, translated(name):
+            yield step
+
+
+def with_frames_packed(found: DataFrame) -> DataFrame:
+    """Give the columns of messages, and `odd`; a record that is odd has its frames where others have their routing.
+
+    Spark writes one schema a job: with a column of its own for them, every message would have an empty one for ever.
+    """
+    packed = sf.transform("frames", lambda frame: sf.struct(sf.hex(frame), sf.lit(None)))
+    routing = sf.when(sf.col("odd"), packed.cast(MESSAGES["routing"].dataType)).otherwise(sf.col("routing"))
+    return documented(found.withColumn("routing", routing), StructType([*MESSAGES, StructField("odd", BooleanType())]))
+
+
+def with_frames_unpacked(odd: DataFrame) -> DataFrame:
+    """Give the records again that were packed."""
+    frames = sf.transform("routing", lambda router: sf.unhex(router["uri"]))
+    return odd.withColumn("frames", frames).select(*RECORD_COLUMNS)
+
+
+def _union(*schemas: StructType) -> StructType:
+    fields = {field.name: field for schema in schemas for field in schema}
+    return StructType(list(fields.values()))
+
+
+def _rename(source: Path, target: Path) -> None:
+    if source.exists():
+        source.rename(target)
+    else:  # there are no such rows
+        target.mkdir()

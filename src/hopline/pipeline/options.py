@@ -1,0 +1,77 @@
+"""What a run of the pipeline is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from hopline.message import LocalError
+from hopline.pipeline.catalogue import MEANINGS
+from hopline.pipeline.days import Days
+
+TABLE_NAMES = tuple(MEANINGS)
+DEFAULT_WINDOW_S = 60
+DEFAULT_MEMORY = "3g"
+_DAY_S = 24 * 60 * 60
+# As Spark itself decides what it does not show.
+_SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """What to read, what to make of it, where to put it, and where Spark runs. Wrong ones raise `LocalError`."""
+
+    captures: tuple[str, ...]  # files, folders or patterns
+    out: Path
+    first_day: date | None = None
+    last_day: date | None = None
+    keys: Path | None = None
+    window_s: int = DEFAULT_WINDOW_S
+    tables: tuple[str, ...] = TABLE_NAMES
+    skip_bad_files: bool = False
+    master: str | None = None
+    remote: str | None = None
+    memory: str = DEFAULT_MEMORY
+    conf: Mapping[str, str] = field(default_factory=dict)
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.captures:
+            raise LocalError("captures", "at least one file, folder or pattern", "none")
+        if self.first_day and self.last_day and self.first_day > self.last_day:
+            raise LocalError("days", "the first not after the last", f"{self.first_day} to {self.last_day}")
+        if not 1 <= self.window_s <= _DAY_S or _DAY_S % self.window_s:
+            raise LocalError("window", "seconds that divide a day, from 1 to 86400", self.window_s)
+        if unknown := [name for name in self.tables if name not in TABLE_NAMES]:
+            raise LocalError("tables", f"some of {', '.join(TABLE_NAMES)}", ", ".join(unknown))
+        if not self.tables:
+            raise LocalError("tables", f"some of {', '.join(TABLE_NAMES)}", "none")
+        if self.master and self.remote:
+            raise LocalError("master", "none beside remote", self.master)
+        if not re.fullmatch(r"\d+[kmgtKMGT]?[bB]?", self.memory):
+            raise LocalError("memory", "a size such as 512m or 6g", self.memory)
+
+    @property
+    def days(self) -> Days:
+        """Give the days that it is about."""
+        return Days(self.first_day, self.last_day)
+
+    def without_secrets(self) -> dict[str, object]:
+        """Give what may be written down."""
+        return {
+            "captures": list(self.captures),
+            "out": str(self.out),
+            "from": self.first_day,
+            "to": self.last_day,
+            "keys": None if self.keys is None else str(self.keys),
+            "window_s": self.window_s,
+            "tables": list(self.tables),
+            "skip_bad_files": self.skip_bad_files,
+            "master": self.master,
+            "remote": None if self.remote is None else self.remote.split(";")[0],  # behind it stands who we are
+            "memory": self.memory,
+            "conf": {name: "…" if _SECRET.search(name) else value for name, value in self.conf.items()},
+        }

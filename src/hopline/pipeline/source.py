@@ -1,0 +1,202 @@
+"""Captures as a data source of Spark: ``spark.read.format("hopline")`` and ``spark.readStream.format("hopline")``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
+from pyspark.sql.types import StructType
+
+from hopline.message import LocalError
+from hopline.pipeline.errors import CaptureError
+from hopline.pipeline.pushdown import condition_of
+from hopline.pipeline.schemas import RECORDS
+from hopline.pipeline.segments import find_segments, open_segment, read_rows
+
+MAX_FILES = "maxfilespertrigger"
+
+
+class HoplineSource(DataSource):
+    """The records of captures, as nodes and other tools write them.
+
+    Name: ``hopline``. Found by itself wherever Hopline is installed.
+
+    Schema: `hopline.pipeline.schemas.RECORDS`. A schema given with ``.schema(…)`` chooses columns of it, and no others
+    are read. Columns that a file lacks are null; it must have ``ts`` and ``frames``.
+
+    Options
+    -------
+    path
+        A segment, a folder (with the folders in it), or a pattern such as ``captures/date=2026-11-*``; or the URI of
+        one of the first two (``hdfs://…``, ``s3://…``). In folders only ``*.parquet`` counts, and nothing that begins
+        with ``.`` or ``_``: a segment that is still written is not there yet.
+    maxFilesPerTrigger
+        For streams: how many new segments one batch takes at most. No limit by default.
+
+    Partitioning: one partition for each row group of each file. Comparisons of ``ts``, ``node``, ``event`` and the
+    other plain columns with constants, ``in`` and ``is not null`` are pushed down where
+    ``spark.sql.python.filterPushdown.enabled`` is on, as in the sessions of `hopline.pipeline.session`: row groups
+    whose statistics exclude them are not planned at all, and other rows do not leave Python.
+
+    Streams: every segment is read once, whenever it appears and whatever its name and time. The offset is the list of
+    segments read, without those that have been deleted since.
+
+    >>> records = spark.read.format("hopline").load(captures)
+    >>> records.where("event = 'sent'").select("node", "peer").distinct().orderBy("node").show()
+    +----+----+
+    |node|peer|
+    +----+----+
+    |   a|   b|
+    |   b|   a|
+    +----+----+
+    <BLANKLINE>
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the short name."""
+        return "hopline"
+
+    def schema(self) -> StructType:
+        """Give the columns of a capture."""
+        return RECORDS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read what is there."""
+        return RecordReader(self._path(), _checked(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Read what is there and what comes."""
+        return RecordStreamReader(self._path(), _checked(schema), self._max_files())
+
+    def _path(self) -> str:
+        if path := self.options.get("path"):
+            return path
+        raise LocalError("path", 'the captures, as in spark.read.format("hopline").load("captures")', None)
+
+    def _max_files(self) -> int | None:
+        text = self.options.get(MAX_FILES)
+        if text is None:
+            return None
+        if not (text.isdecimal() and int(text) > 0):
+            raise LocalError("maxFilesPerTrigger", "a whole number above 0", text)
+        return int(text)
+
+
+@dataclass(frozen=True)
+class RowGroup(InputPartition):
+    """What one task reads."""
+
+    path: str
+    number: int
+
+
+class RecordReader(DataSourceReader):
+    """Read all segments at a place."""
+
+    def __init__(self, path: str, schema: StructType) -> None:
+        self._path = path
+        self._wanted = _arrow(schema)
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take note of the filters, to leave out what cannot pass; Spark still applies every one of them."""
+        self._filters = filters
+        return filters
+
+    def partitions(self) -> Sequence[RowGroup]:
+        """Plan the row groups that may have rows that pass."""
+        paths = find_segments(self._path)
+        if not paths:
+            raise CaptureError(self._path, "has no closed segments (*.parquet) in it")
+        return [one for path in paths for one in _row_groups(path, self._wanted, self._filters)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one row group."""
+        return _read(partition, self._wanted, self._filters)
+
+
+class RecordStreamReader(DataSourceStreamReader):
+    """Read every segment at a place once, when it appears.
+
+    An offset is the segments read so far: for each folder their names, with slashes between, which no name has in it.
+    """
+
+    def __init__(self, path: str, schema: StructType, max_files: int | None) -> None:
+        self._path = path
+        self._wanted = _arrow(schema)
+        self._max_files = max_files
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802
+        """Begin with nothing read."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Give the limit of the options."""
+        return ReadMaxFiles(self._max_files) if self._max_files else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        """Add the segments that are new, by name, as far as the limit goes."""
+        there = find_segments(self._path)
+        read = _paths(start)
+        new = [path for path in there if path not in read]
+        if isinstance(limit, ReadMaxFiles):
+            new = new[: limit.max_files]
+        return _offset(read.intersection(there).union(new)) if new else start
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[RowGroup]:
+        """Plan the row groups of the segments that are new."""
+        return [one for path in sorted(_paths(end) - _paths(start)) for one in _row_groups(path, self._wanted, [])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one row group."""
+        return _read(partition, self._wanted, [])
+
+
+def _checked(schema: StructType) -> StructType:
+    """Refuse columns that no capture has."""
+    known = {field.name: field.dataType for field in RECORDS}
+    for field in schema:
+        if known.get(field.name) != field.dataType:
+            columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items())
+            raise LocalError("schema", f"columns among {columns}", f"{field.name} {field.dataType.simpleString()}")
+    return schema
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _row_groups(path: str, wanted: pa.Schema, filters: Sequence[Filter]) -> list[RowGroup]:
+    segment = open_segment(path)
+    condition = condition_of(filters, wanted, segment.physical_schema)
+    return [RowGroup(path, part.row_groups[0].id) for part in segment.split_by_row_group(condition)]
+
+
+def _read(partition: InputPartition, wanted: pa.Schema, filters: Sequence[Filter]) -> Iterator[pa.RecordBatch]:
+    if not isinstance(partition, RowGroup):
+        raise TypeError(partition)
+    segment = open_segment(partition.path)
+    return read_rows(segment, partition.number, wanted, condition_of(filters, wanted, segment.physical_schema))
+
+
+def _offset(paths: Iterable[str]) -> dict[str, str]:
+    names: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        folder, _, name = path.rpartition("/")
+        names.setdefault(folder, []).append(name)
+    return {folder: "/".join(inside) for folder, inside in names.items()}
+
+
+def _paths(offset: dict[str, str]) -> set[str]:
+    return {f"{folder}/{name}" for folder, names in offset.items() for name in names.split("/")}

@@ -1,0 +1,115 @@
+"""Do the books hold? What each node recorded, hour by hour, and what is missing."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from hopline.capture.records import ENDINGS, Event
+from hopline.pipeline.schemas import AUDIT
+from hopline.pipeline.windows import day, window_start
+
+_HOUR_S = 3_600
+# Numbers are looked through in blocks of this size, so that one busy node is the work of many tasks.
+_BLOCK_BITS = 14
+_CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
+_WENT_OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
+_AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
+_COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies", "balance")
+
+
+def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Count what each node recorded by hour, what is missing, and whether what came in went out."""
+    is_full = _sum(_AT_LEVEL_FULL) > 0
+    return (
+        _by_hour(messages, rejects)
+        .unionByName(_books(messages), allowMissingColumns=True)
+        .groupBy("node", "hour")
+        .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
+        .withColumn("date", day(sf.col("hour")))
+        .withColumn("copies", sf.when(is_full, sf.col("copies")).otherwise(0))
+        .withColumn("balance", sf.when(is_full, sf.col("balance")))
+        .withColumn("balanced", sf.col("balance") == 0)
+        .to(AUDIT)
+    )
+
+
+def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    columns = ("node", "ts", "seq", "event", "dropped")
+    records = messages.select(*columns, sf.lit(False).alias("is_reject")).unionByName(
+        rejects.select(*columns, sf.lit(True).alias("is_reject"))
+    )
+    hour = window_start(sf.col("ts"), _HOUR_S)
+    # A record without a number stands in no block, and in any but one and the same.
+    block = sf.coalesce(sf.shiftright("seq", _BLOCK_BITS), -sf.unix_seconds("ts"))
+    in_order = Window.partitionBy("node", "block").orderBy("seq", "ts")
+    blocks = (
+        records.withColumns({"hour": hour, "block": block, "dropped": sf.coalesce("dropped", sf.lit(0))})
+        .withColumn("previous", sf.lag("seq").over(in_order))
+        .groupBy("node", "hour", "block")
+        .agg(
+            sf.count("*").alias("records"),
+            sf.sum("dropped").alias("dropped"),
+            sf.sum(_unexplained(sf.col("seq"), sf.col("previous"), sf.col("dropped"))).alias("inside"),
+            sf.max("seq").alias("last"),
+            sf.min(sf.when(sf.col("previous").isNull(), sf.col("seq"))).alias("first"),
+            sf.sum(sf.when(sf.col("previous").isNull(), sf.col("dropped"))).alias("first_dropped"),
+            sf.count(sf.when(sf.col("is_reject"), True)).alias("rejects"),
+            # Nothing tells which of them are the same message: they are balanced hour by hour.
+            sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
+            *(sf.count(sf.when(sf.col("event") == event, True)).alias(event) for event in Event),
+        )
+    )
+    # One row a block and hour: few enough to look at a node's in one place.
+    earlier = Window.partitionBy("node").orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
+    return blocks.withColumn("before", sf.max("last").over(earlier)).select(
+        "node",
+        "hour",
+        "records",
+        "dropped",
+        (sf.col("inside") + _unexplained(sf.col("first"), sf.col("before"), sf.col("first_dropped"))).alias("missing"),
+        "rejects",
+        "balance",
+        *Event,
+    )
+
+
+def _side() -> Column:
+    event = sf.col("event")
+    return sf.when(event.isin(*_CAME_IN), 1).when(event.isin(*_WENT_OUT), -1).otherwise(0)
+
+
+def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
+    """Count the numbers between two records that the second does not say it dropped."""
+    return sf.greatest(sf.coalesce(seq - previous - 1 - dropped, sf.lit(0)), sf.lit(0))
+
+
+def _books(messages: DataFrame) -> DataFrame:
+    """Count the outcomes that are too few or too many, and the copies of broadcasts, in the hour of the last record.
+
+    By message: what is under way when an hour ends is balanced all the same.
+    """
+    came_in, went_out = _count_of(_CAME_IN), _count_of(_WENT_OUT)
+    copies = sf.when(sf.max("distribution") == 1, sf.greatest(went_out - came_in, sf.lit(0))).otherwise(0)
+    return (
+        messages.filter(sf.col("event").isin(*_CAME_IN, *_WENT_OUT))
+        .groupBy("node", "message_id")
+        .agg(
+            sf.max(window_start(sf.col("ts"), _HOUR_S)).alias("hour"),
+            copies.alias("copies"),
+            (came_in - went_out).alias("difference"),
+        )
+        .groupBy("node", "hour")
+        .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
+    )
+
+
+def _count_of(events: tuple[Event, ...]) -> Column:
+    return sf.count(sf.when(sf.col("event").isin(*events), True))
+
+
+def _sum(names: tuple[str, ...]) -> Column:
+    total = sf.lit(0)
+    for name in names:
+        total = total + sf.col(name)
+    return total

@@ -1,0 +1,96 @@
+"""The demonstration as a user sees it: the command, in a process of its own, with everything that it starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hopline.demo.stage import DemoError
+from hopline.demo.story import prepare
+from tests.network.processes import until
+
+DEMO = [sys.executable, "-m", "hopline", "demo"]
+
+
+def processes_that_mention(text: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and text in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
+    home = tmp_path / "evening"
+    command = [*DEMO, "--directory", str(home), "--orders", "400", "--rate", "80"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = done.stdout
+    assert "payments is killed" in told
+    assert "somebody sends to payments: 12 forged, 5 of a foreign domain, 4 unsigned" in told
+    assert re.search(r"12 x bad signature, from somebody who is no node", told)
+    assert re.search(r"5 x unknown domain, from somebody who is no node", told)
+    assert re.search(r"\d x replayed, from (front|warehouse)", told)
+    assert "Which of the 400 orders never came home, and why?" in told
+    for command_line in re.findall(r"more: hopline (.*)", told):
+        digging = subprocess.run(
+            f"{sys.executable} -m hopline {command_line}",  # as it would be pasted
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert digging.returncode == 0, command_line + digging.stderr
+        assert digging.stdout
+    assert not processes_that_mention(str(home))
+
+
+@pytest.mark.parametrize("moment", ["customers order", "is ready"])
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
+    home = tmp_path / "evening"
+    out = tmp_path / "told.txt"
+    with out.open("w") as told:
+        demo = subprocess.Popen([*DEMO, "--directory", str(home)], stdout=told, stderr=told, start_new_session=True)
+    begun: Callable[[], bool] = (
+        (lambda: moment in out.read_text())
+        if moment == "customers order"
+        else lambda: (home / "logs/rendezvous.log").exists() and moment in (home / "logs/rendezvous.log").read_text()
+    )
+    try:
+        until(begun, longest=120, what=moment)
+        os.killpg(demo.pid, signal.SIGINT)
+        assert demo.wait(60) == 130, out.read_text()
+    finally:
+        demo.kill()
+        demo.wait()
+        left = processes_that_mention(str(home))
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+    assert not left
+    assert not home.exists()
+    assert "Traceback" not in out.read_text()
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    with pytest.raises(DemoError, match="name another with --directory"):
+        prepare(tmp_path)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_an_earlier_demo_is_replaced(tmp_path: Path) -> None:
+    prepare(tmp_path / "evening")
+    (tmp_path / "evening/captures").mkdir()
+    prepare(tmp_path / "evening")
+    assert not (tmp_path / "evening/captures").exists()

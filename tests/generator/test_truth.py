@@ -1,0 +1,165 @@
+"""The truth is what the slow and obvious reading of the captures finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hopline.config import read_configuration
+from hopline.generator import DEFAULT_RATES
+from hopline.message import WireFormat
+from hopline.security import SecurityError
+from hopline.wire import encode
+from tests.generator.reading import Reading, Row, micros, truth
+
+
+def test_every_frame_list_is_what_the_wire_format_writes(reading: Reading) -> None:
+    formats = Counter[WireFormat]()
+    for one in reading.records:
+        wire_format = one.msg.wire_format
+        assert wire_format is not None
+        formats[wire_format] += 1
+        assert encode(one.msg, wire_format)[1:] == one.row["frames"]
+    assert set(formats) == set(WireFormat)
+
+
+def test_rejects_are_those_of_the_decoder(captured: Path, reading: Reading) -> None:
+    planted = {(row["node"], row["seq"], row["code"]) for row in truth(captured, "rejects")}
+    assert {(one.node, one.seq, one.code) for one in reading.all if one.message is None} == planted
+    assert len({code for _, _, code in planted}) >= 8
+
+
+def test_flows_are_as_planted(captured: Path, reading: Reading) -> None:
+    planted = {row["flow_id"]: row for row in truth(captured, "flows")}
+    assert set(reading.flow_records) == set(planted)
+    for flow_id, records in reading.flow_records.items():
+        found, row = reading.flow(records), planted[flow_id]
+        for name in ("outcome", "identity", "messages", "records", "hops", "nodes", "origin", "answers", "duration_us"):
+            assert found[name] == row[name], (row, name, found)
+        assert (found["start"], found["end"]) == (micros(row["start_ts"]), micros(row["end_ts"])), row
+
+
+def test_callbacks_are_as_planted(captured: Path, reading: Reading) -> None:
+    planted = {row["flow_id"]: row for row in truth(captured, "callbacks")}
+    found = {flow_id: reading.callback(records) for flow_id, records in reading.flow_records.items()}
+    assert {flow_id for flow_id, callback in found.items() if callback} == set(planted)
+    for flow_id, row in planted.items():
+        callback = found[flow_id]
+        assert callback is not None
+        answer = callback["answer"] and callback["answer"].msg.identity.decode()
+        for name in ("outcome", "callback_key", "asked_node", "latency_us"):
+            assert callback[name] == row[name], (row, name)
+        assert answer == row["answer_identity"]
+
+
+def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
+    names = ("sent", "received", "lost", "duplicates", "unwatched", "unsent")
+    planted = {
+        (row["from_node"], row["to_node"]): tuple(row[name] for name in names) for row in truth(captured, "hops")
+    }
+    assert {pair: tuple(counted[name] for name in names) for pair, counted in reading.hops.items()} == planted
+    faults = truth(captured, "faults")
+    assert reading.lost == places(faults, "lost")
+    assert reading.duplicates == places(faults, "duplicated") | {
+        (row["node"], row["seq"]) for row in faults if row["kind"] == "own_name"
+    }
+
+
+def places(faults: list[Row], fault: str) -> set[tuple[str, int]]:
+    return {(row["node"], row["seq"]) for row in faults if row["class"] == fault}
+
+
+def test_verdicts_and_incidents_are_as_planted(captured: Path, reading: Reading) -> None:
+    incidents = {(row["node"], row["seq"], row["offence"]) for row in truth(captured, "incidents")}
+    assert reading.incidents() == incidents
+    found = Counter((one.node, one.row["peer"], one.msg.domain, one.verdict) for one in reading.records if one.verdict)
+    names = ("node", "peer", "domain", "verdict")
+    assert found == {tuple(row[name] for name in names): row["count"] for row in truth(captured, "security")}
+
+
+def test_books_are_as_planted_and_hold(captured: Path, reading: Reading) -> None:
+    for row in truth(captured, "audit"):
+        mine = [one for one in reading.all if one.node == row["node"] and micros(row["hour"]) <= one.ts]
+        mine = [one for one in mine if one.ts < micros(row["hour"]) + 3_600_000_000]
+        events = Counter(one.event for one in mine)
+        assert row["records"] == len(mine)
+        assert row["rejects"] == sum(one.message is None for one in mine)
+        assert all(row[event] == count for event, count in events.items())
+        if events["submitted"]:
+            endings = sum(
+                row[name] for name in ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
+            )
+            came_in = row["submitted"] + row["received"] + row["copies"]
+            assert came_in == row["delivered"] + row["sent"] + endings
+
+
+def test_numbers_have_gaps_only_where_records_were_dropped(captured: Path, reading: Reading) -> None:
+    expected: dict[str, int] = {}
+    dropped = set()
+    for one in reading.all:
+        assert one.seq == expected.get(one.node, 1) + one.row["dropped"]
+        expected[one.node] = one.seq + 1
+        if one.row["dropped"]:
+            dropped.add((one.node, one.seq))
+    assert dropped == places(truth(captured, "faults"), "dropped")
+    assert dropped
+
+
+def test_each_tape_runs_forward_by_its_own_clock(reading: Reading) -> None:
+    last: dict[str, int] = {}
+    for one in reading.all:
+        assert one.ts >= last.get(one.node, 0)
+        last[one.node] = one.ts
+
+
+def test_clocks_are_wrong_by_as_much_as_planted(captured: Path, reading: Reading) -> None:
+    _ = reading.hops
+    offsets = {row["node"]: row["offset_us"] for row in truth(captured, "skew")}
+    assert any(offsets.values())
+    for (a, b), there in reading.transits.items():
+        back = reading.transits.get((b, a))
+        if there and back:
+            estimate, bound = (min(there) - min(back)) / 2, (min(there) + min(back)) / 2
+            assert abs(estimate - (offsets[b] - offsets[a])) <= bound < 5_000
+
+
+def test_causes_are_the_deliveries_that_led_to_a_message(reading: Reading) -> None:
+    by_seq = {(one.node, one.seq): one for one in reading.all}
+    for one in reading.all:
+        if one.row["cause"] is not None:
+            cause = by_seq[one.node, one.row["cause"]]
+            assert (cause.event, cause.flow_id) == ("delivered", one.flow_id)
+            assert cause.seq < one.seq
+
+
+def test_every_kind_of_fault_is_there(captured: Path) -> None:
+    assert {row["class"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
+
+
+def test_a_node_with_the_generated_configuration_judges_the_same(captured: Path, reading: Reading) -> None:
+    security = read_configuration(captured / "keys" / "hopline.toml", {}).security()
+    reasons = {"bad_signature": "wrong_signature", "wrong_domain": "wrong_domain", "unknown_domain": "unknown_domain"}
+    judged = Counter[str]()
+    for one in reading.records:
+        if one.verdict == "verified":
+            security.check(one.msg)
+        elif one.verdict in reasons:
+            with pytest.raises(SecurityError) as caught:
+                security.check(one.msg)
+            assert caught.value.reason == reasons[one.verdict]
+        judged[one.verdict] += 1
+    assert all(judged[verdict] for verdict in ("verified", *reasons))
+
+
+def test_results_carry_the_callback_point_of_what_they_answer(reading: Reading) -> None:
+    for records in reading.flow_records.values():
+        first = min(records, key=lambda one: one.row["cause"] is not None)
+        for one in records:
+            if one.event == "submitted" and one.row["cause"] is not None:
+                assert one.msg.callback_point == first.msg.callback_point
+                assert one.msg.callback_key == first.msg.callback_key
+                assert (one.msg.ttl_ticks, one.msg.hops) == (0, 0)
+                matches = one.msg.identifier in first.msg.callback_point
+                assert bool(one.msg.receiver_identity) == matches

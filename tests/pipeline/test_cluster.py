@@ -1,0 +1,122 @@
+"""The pipeline on a real cluster: a master and two workers of Spark's own, whose Python has no Hopline."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hopline.pipeline.java import find_java
+from tests.pipeline.capture_files import write_capture
+from tests.pipeline.elsewhere import JOBS, QUICK_START, SPARK, bare_python, free_port, run_elsewhere, run_here
+
+STARTED_WITHIN_S = 200
+SETTINGS = {
+    "spark.driver.extraJavaOptions": QUICK_START,
+    "spark.executor.extraJavaOptions": QUICK_START,
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+}
+OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
+
+pytestmark = pytest.mark.timeout(900)
+
+
+class Cluster:
+    """A standalone cluster on loopback, each part in a process of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.environment = {"PYSPARK_PYTHON": str(bare_python(directory)), "SPARK_HOME": str(SPARK)}
+        port, self.web_port = free_port(), free_port()
+        self.master = f"spark://127.0.0.1:{port}"
+        self._start("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self.web_port))
+        for name in ("one", "two"):
+            work = str(directory / name)
+            self._start("worker.Worker", "--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d", work, self.master)
+
+    def _start(self, part: str, *arguments: str) -> None:
+        environment = {
+            **os.environ,
+            **find_java().environment(),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
+            "SPARK_LOCAL_DIRS": str(self.directory),
+            "SPARK_WORKER_WEBUI_PORT": "0",
+        }
+        command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{part}", *arguments]
+        with (self.directory / f"{len(self.processes)}.log").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(command, env=environment, cwd=self.directory, stdout=log, stderr=subprocess.STDOUT)
+            )
+
+    def wait(self) -> None:
+        deadline = time.monotonic() + STARTED_WITHIN_S
+        while self._workers() < 2:
+            assert time.monotonic() < deadline, self.log()
+            assert all(process.poll() is None for process in self.processes), self.log()
+            time.sleep(0.1)
+
+    def _workers(self) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/json/", timeout=5) as answer:
+                return int(json.load(answer)["aliveworkers"])
+        except OSError:
+            return 0
+
+    def log(self) -> str:
+        return "\n".join(path.read_text()[-2000:] for path in sorted(self.directory.glob("*.log")))
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.wait()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_capture(tmp_path_factory.mktemp("captures"))
+
+
+def test_jobs_give_the_same_on_a_cluster_that_has_no_hopline(
+    cluster: Cluster, captures: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    there = run_elsewhere(JOBS, captures, tmp_path, cluster.environment, master=cluster.master, **OPTIONS)
+    assert there == run_here(spark, JOBS, captures)
+
+
+def test_spark_submit_decides_where_a_job_runs(
+    cluster: Cluster, captures: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.master, "--driver-memory", "512m"]
+    for name, value in (SETTINGS | {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}).items():
+        submit += ["--conf", f"{name}={value}"]
+    environment = cluster.environment | find_java().environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    there = run_elsewhere(["decoded"], captures, tmp_path, environment, command=submit)
+    assert there == run_here(spark, ["decoded"], captures)

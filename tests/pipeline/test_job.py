@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from hopline.message import LocalError
+from hopline.pipeline import PipelineOptions, RunReport, making, run, run_pipeline
+from hopline.pipeline.catalogue import written_table, written_tables
+from hopline.pipeline.failures import BadCapturesError, PipelineError, SparkFailedError, UnbalancedError
+from hopline.pipeline.progress import Silent
+from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.writing import BUILDING
+from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
+
+Rows = dict[str, list[dict[str, Any]]]
+DAY = timedelta(days=1)
+GARBAGE = [[], [b"once"], [b"upon", b"a", b"time"]]
+
+
+class Heard(Silent):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, int | None] = {}
+        self.notes: list[str] = []
+
+    def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
+        self.steps[step] = rows
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def options(captures: Path, out: Path, **more: Any) -> PipelineOptions:
+    return PipelineOptions(captures=(str(captures),), out=out, **more)
+
+
+def contents(out: Path) -> Rows:
+    """Read all tables, rows in an order of their own."""
+    return {
+        table.name: sorted(table.dataset.to_table(columns=table.schema.names).to_pylist(), key=repr)
+        for table in written_tables(out)
+    }
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three days of messages from a to b, one that crosses midnight, and garbage."""
+    folder = tmp_path_factory.mktemp("captures")
+    write_day(folder, [one for number in (0, 1, 2) for one in crossing(number, NOON)])
+    write_day(folder, crossing(3, NOON + timedelta(hours=12, microseconds=-3_100)), "a-1-2.parquet")
+    write_day(folder, [one for number in (4, 5, 6) for one in crossing(number, NOON + DAY)])
+    write_day(folder, [one for number in (7, 8, 9) for one in crossing(number, NOON + 2 * DAY)])
+    write_day(
+        folder, [record(seq, "received", "c", frames=frames) for seq, frames in enumerate(GARBAGE)], "c-1-1.parquet"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(captures: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunReport, Heard]:
+    heard = Heard()
+    return run(options(captures, tmp_path_factory.mktemp("whole")), spark, heard), heard
+
+
+def test_all_tables_are_made_and_every_record_is_a_message_or_a_reject(whole: tuple[RunReport, Heard]) -> None:
+    report, heard = whole
+    out = report.options.out
+    assert (report.records, report.messages, report.rejects) == (23, 20, 3)
+    rows = contents(out)
+    assert list(rows) == list(TABLES)
+    assert {name: len(found) for name, found in rows.items()} == dict(report.rows)
+    assert len(rows["hops"]) == 10
+    assert all(heard.steps[name] == report.rows[name] for name in ("hops", "flows", "edges", "audit"))
+    assert sorted(path.name for path in out.iterdir()) == sorted(["_lock", "run.json", *TABLES])
+
+
+def test_tables_have_the_columns_of_their_schema_and_one_file_a_day(whole: tuple[RunReport, Heard]) -> None:
+    for table in written_tables(whole[0].options.out):
+        assert table.schema.names == TABLES[table.name].names
+        meanings = [column.metadata["comment"] for column in TABLES[table.name]]
+        assert [column.meaning for column in table.columns[1:]] == meanings[1:], table.name
+        if table.name != "messages":
+            assert len(table.files) == max(len(table.days), 1), table.name
+
+
+def test_a_run_writes_down_what_it_did(whole: tuple[RunReport, Heard]) -> None:
+    report, _ = whole
+    told = json.loads((report.options.out / "run.json").read_text())
+    assert (told["records"], told["messages"], told["rejects"]) == (23, 20, 3)
+    assert told["rows"] == dict(report.rows)
+    assert len(told["captures"]["segments"]) == 5
+    assert set(told["versions"]) == {"hopline", "spark", "python"}
+
+
+def test_running_again_replaces_and_never_doubles(
+    whole: tuple[RunReport, Heard], captures: Path, spark: SparkSession
+) -> None:
+    out = whole[0].options.out
+    before = contents(out)
+    run(options(captures, out, tables=("messages", "rejects", "hops", "skew")), spark)
+    assert contents(out) == before
+
+
+def test_day_by_day_comes_to_the_same_as_all_at_once(
+    whole: tuple[RunReport, Heard], captures: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = ("messages", "rejects", "hops", "skew", "audit")
+    for day in (1, 0, 2):
+        date = (NOON + day * DAY).date()
+        report = run(options(captures, tmp_path, first_day=date, last_day=date, tables=tables), spark)
+        assert report.records == report.messages + report.rejects
+    made, expected = contents(tmp_path), contents(whole[0].options.out)
+    for name in tables:
+        assert made[name] == expected[name], name
+
+
+def test_only_the_tables_that_were_asked_for_are_touched(
+    whole: tuple[RunReport, Heard], captures: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    report = run(options(captures, tmp_path, tables=("hops",)), spark)
+    assert [table.name for table in written_tables(tmp_path)] == ["hops"]
+    assert report.rows == {"hops": 10}
+    assert contents(tmp_path)["hops"] == contents(whole[0].options.out)["hops"]
+
+
+def test_a_table_without_rows_can_be_opened(spark: SparkSession, tmp_path: Path) -> None:
+    write_day(tmp_path / "captures", crossing(1))
+    run(options(tmp_path / "captures", tmp_path / "out", tables=("rejects", "incidents")), spark)
+    for name in ("rejects", "incidents"):
+        table = written_table(tmp_path / "out", name)
+        assert (table.rows, table.days, table.schema.names) == (0, [], TABLES[name].names)
+        assert spark.read.parquet(str(table.folder)).count() == 0
+
+
+def test_nothing_but_garbage_is_all_rejects(spark: SparkSession, tmp_path: Path) -> None:
+    write_day(tmp_path / "captures", [record(7, "received", frames=frames) for frames in GARBAGE])
+    report = run(options(tmp_path / "captures", tmp_path / "out", tables=("messages", "rejects", "hops")), spark)
+    assert (report.messages, report.rejects) == (0, 3)
+    kept = [row["frames"] for row in contents(tmp_path / "out")["rejects"]]
+    assert sorted(kept) == sorted(GARBAGE)
+
+
+def test_what_cannot_be_read_is_left_out_and_noted(spark: SparkSession, tmp_path: Path) -> None:
+    write_day(tmp_path / "captures", crossing(1))
+    (tmp_path / "captures" / "broken.parquet").write_bytes(b"PAR1")
+    (tmp_path / "captures" / "date=2026-01-31" / ".a-1-2.open").touch()
+    told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",))
+    with pytest.raises(BadCapturesError, match=r"broken\.parquet"):
+        run(told, spark)
+    heard = Heard()
+    told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",), skip_bad_files=True)
+    assert run(told, spark, heard).records == 2
+    assert heard.notes == [
+        "1 of the captures cannot be read and are left out",
+        "1 of the segments are still open and left out",
+    ]
+    kept = json.loads((tmp_path / "out" / "run.json").read_text())["captures"]
+    assert (len(kept["left_out"]), kept["still_open"]) == (1, 1)
+
+
+def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark: SparkSession, tmp_path: Path) -> None:
+    segment = write_day(tmp_path / "captures", crossing(1))
+    told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",))
+    run(told, spark)
+    before = contents(tmp_path / "out")
+    column = pq.read_metadata(segment).row_group(0).column(0)
+    content, start, size = segment.read_bytes(), column.data_page_offset, column.total_compressed_size
+    segment.write_bytes(content[:start] + b"\xff" * size + content[start + size :])
+    with pytest.raises(SparkFailedError, match=f"decode: a segment is damaged inside.*{segment}") as caught:
+        run(told, spark)
+    assert "\n" not in str(caught.value)
+    assert contents(tmp_path / "out") == before
+    assert not list((tmp_path / "out").glob(f"{BUILDING}*"))
+
+
+def test_records_that_get_lost_are_noticed_and_nothing_is_published(
+    captures: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = making.decoded
+    monkeypatch.setattr(making, "decoded", lambda *given: decoded(*given).limit(19))
+    with pytest.raises(UnbalancedError, match="23 records were read, but"):
+        run(options(captures, tmp_path), spark)
+    assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
+
+
+def test_a_session_of_somebody_else_is_left_as_it_was(captures: Path, spark: SparkSession, tmp_path: Path) -> None:
+    other = spark.newSession()
+    other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    run(options(captures, tmp_path, tables=("messages",)), other)
+    assert other.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert len(written_table(tmp_path, "messages").days) == 3
+
+
+def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("frames", pa.list_(pa.binary()))])
+    rows = [{name: row[name] for name in schema.names} for row in crossing(1)]
+    write_segment(tmp_path / "wire.parquet", rows, schema)
+    write_segment(tmp_path / "naive.parquet", [], pa.schema([("ts", pa.timestamp("ms")), schema.field("frames")]))
+    report = run(options(tmp_path, tmp_path / "out", tables=("messages", "hops")), spark)
+    assert (report.messages, report.rows["hops"]) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"window_s": 7}, "window"),
+        ({"tables": ("flow",)}, "tables"),
+        ({"tables": ()}, "tables"),
+        ({"memory": "much"}, "memory"),
+        ({"first_day": NOON.date(), "last_day": (NOON - DAY).date()}, "days"),
+        ({"master": "local[2]", "remote": "sc://here"}, "master"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(LocalError, match=told):
+        options(tmp_path, tmp_path, **wrong)
+
+
+def test_no_secret_is_written_down(tmp_path: Path) -> None:
+    conf = {"spark.hadoop.fs.s3a.secret.key": "hush", "spark.sql.shuffle.partitions": "8"}
+    told = options(tmp_path, tmp_path, conf=conf, remote="sc://host:15002/;token=hush").without_secrets()
+    assert "hush" not in json.dumps(told, default=str)
+    assert told["conf"] == {"spark.hadoop.fs.s3a.secret.key": "…", "spark.sql.shuffle.partitions": "8"}
+
+
+def test_nobody_at_the_masters_address_is_said_at_once(captures: Path, tmp_path: Path) -> None:
+    for told in ({"master": "spark://127.0.0.1:1"}, {"remote": "sc://127.0.0.1:1"}):
+        with pytest.raises(PipelineError, match=r"starting Spark: nobody listens at .*127\.0\.0\.1:1"):
+            run_pipeline(options(captures, tmp_path, **told))

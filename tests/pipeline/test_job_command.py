@@ -1,0 +1,120 @@
+"""`hopline pipeline run` in the session of the tests: a context that runs already is used."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from hopline.cli import app
+from hopline.cli.tables import snippets
+from hopline.pipeline.writing import building
+from tests.pipeline.captures import NOON, crossing, write_day
+from tests.pipeline.written import write_tables
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def hopline(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def captures(tmp_path: Path) -> Path:
+    write_day(tmp_path / "captures", crossing(1) + crossing(2))
+    return tmp_path / "captures"
+
+
+def test_a_run_says_what_it_does_and_finds_and_how_to_dig_further(captures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = hopline(
+        "pipeline", "run", captures, "--out", out, "--tables", "messages,skew,hops,callbacks", "--window", 30
+    )
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    steps = ["captures", "Spark", "decode", "messages", "transits", "skew", "hops", "callbacks", "publish"]
+    assert [line.split()[0] for line in lines[: len(steps)]] == steps
+    assert "4 records = 4 messages + 0 rejects" in lines
+    assert lines[-1] == f"All tables:  hopline tables {out}"
+    assert hopline(*shlex.split(lines[-1].split("hopline ")[1])).exit_code == 0
+    told = json.loads((out / "run.json").read_text())["options"]
+    assert (told["window_s"], told["tables"]) == (30, ["messages", "skew", "hops", "callbacks"])
+
+
+def test_days_are_given_as_days(captures: Path, tmp_path: Path) -> None:
+    day = f"{NOON:%Y-%m-%d}"
+    result = hopline(
+        "pipeline", "run", captures, "-o", tmp_path / "o", "--from", day, "--to", day, "--tables", "messages"
+    )
+    assert result.exit_code == 0, result.output
+    assert f"4 records of {day}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--from", "yesterday"], 2, "--from: expected a day such as 2026-01-31, found 'yesterday'"),
+        (["--conf", "spark.ui.enabled"], 2, "--conf: expected NAME=VALUE, found 'spark.ui.enabled'"),
+        (["--tables", "flow"], 2, "tables"),
+        (["--window", "7"], 2, "window"),
+        (["--from", "2020-01-01", "--to", "2020-01-02"], 3, "none of its 1 segments has records of 2020-01-01 to"),
+        (["--keys", "nowhere.txt"], 1, "nowhere.txt"),
+        (["--master", "spark://127.0.0.1:1"], 1, "starting Spark: nobody listens at spark://127.0.0.1:1"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_a_code(
+    captures: Path, tmp_path: Path, arguments: list[str], code: int, told: str
+) -> None:
+    result = hopline("pipeline", "run", captures, "--out", tmp_path / "out", *arguments)
+    assert (result.exit_code, told in result.output) == (code, True), result.output
+    assert "Traceback" not in result.output
+
+
+def test_captures_that_cannot_be_read_are_listed_line_by_line(captures: Path, tmp_path: Path) -> None:
+    (captures / "empty.parquet").touch()
+    result = hopline("pipeline", "run", captures, tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert result.exit_code == 3
+    assert result.output.splitlines()[-3:] == [
+        "hopline pipeline run: 2 of the captures cannot be read; --skip-bad-files goes on with the other 1:",
+        f"  {tmp_path}/nowhere: no such file or folder",
+        f"  {captures}/empty.parquet: is empty: 0 bytes",
+    ]
+    skipped = hopline(
+        "pipeline",
+        "run",
+        captures,
+        tmp_path / "nowhere",
+        "--out",
+        tmp_path / "out",
+        "--skip-bad-files",
+        "--tables",
+        "messages",
+    )
+    assert skipped.exit_code == 0, skipped.output
+    assert f"left out: {captures}/empty.parquet: is empty: 0 bytes" in skipped.output
+
+
+def test_a_second_run_on_the_same_tables_is_told_off(captures: Path, tmp_path: Path) -> None:
+    with building(tmp_path / "out"):
+        result = hopline("pipeline", "run", captures, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "another run writes these tables (process" in result.output
+
+
+def test_the_lines_that_open_a_table_elsewhere_work(tmp_path: Path, spark: SparkSession) -> None:
+    out = write_tables(tmp_path)
+    told = hopline("tables", out, "flows", "--open").output.splitlines()
+    assert told == snippets(out, "flows")
+    by_spark, by_duckdb, by_pandas = (line for line in told if not line.startswith("#"))
+    names: dict[str, object] = {"spark": spark, "pandas": pd}
+    exec(by_spark, names)  # noqa: S102 - ours
+    assert names["flows"].count() == 4  # type: ignore[attr-defined]
+    exec(by_pandas, names)  # noqa: S102 - ours
+    assert len(names["flows"]) == 4  # type: ignore[arg-type]
+    duckdb = pytest.importorskip("duckdb")
+    exec(by_duckdb, names | {"duckdb": duckdb})  # noqa: S102 - ours
