@@ -46,27 +46,9 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
-    | {"concurrent", "contextlib", "glob", "importlib", "json", "logging", "msgspec", "numpy", "os", "pathlib", "py4j"}
-    | {"pyarrow", "pyspark", "rich", "shutil", "signal", "subprocess", "sys", "tempfile", "threading", "time", "uuid"}
-    | {"zipfile"}
-    | {"concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging", "numpy", "os"}
-    | {"pathlib", "platform", "py4j", "pyarrow", "pyspark", "shlex", "shutil", "signal", "socket", "subprocess", "sys"}
-    | {"tempfile", "threading", "time", "uuid", "zipfile"}
-    | {
-        "contextlib",
-        "glob",
-        "importlib",
-        "json",
-        "logging",
-        "os",
-        "pathlib",
-        "py4j",
-        "pyarrow",
-        "pyspark",
-        "shutil",
-        "signal",
-    }
-    | {"subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile"}
+    | {"concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging", "msgspec", "numpy"}
+    | {"os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil", "signal", "socket"}
+    | {"subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile", "zlib"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})

@@ -14,7 +14,6 @@ from hopline.pipeline.tables.edges import edges
 from hopline.pipeline.tables.flows import flows
 from hopline.pipeline.tables.handlers import handlers
 from hopline.pipeline.tables.hops import hops, transits
-from hopline.pipeline.tables.security import incidents, security
 from hopline.pipeline.tables.skew import skew
 
 
@@ -37,6 +36,8 @@ class Recipe:
     make: Callable[[Making], DataFrame]
 
 
+DECODED = ("messages", "rejects")
+
 # In an order in which everything is there when it is needed. Messages and rejects come first, by decoding. What several
 # tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
@@ -50,8 +51,6 @@ RECIPES = {
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s)),
     "edges": Recipe(("messages", "transits"), lambda made: edges(made["messages"], made["transits"], made.window_s)),
-    "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
-    "incidents": Recipe(("messages",), lambda made: incidents(made["messages"])),
     "audit": Recipe(("messages", "rejects"), lambda made: audit(made["messages"], made["rejects"])),
 }
 
