@@ -1,0 +1,153 @@
+"""The careful way: records that the expressions are not certain of, read by `hopline.wire` in Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from hopline.capture.records import shown
+from hopline.message import Message, Version
+from hopline.pipeline.decoding import values
+from hopline.pipeline.schemas import KIND, MESSAGES, RECORDS, REJECTS, ROUTER
+from hopline.wire import RemoteError, decode
+
+MISSING_FRAME = "missing_frame"
+"""The code of a record whose frames, or one of them, are null: no decoder ever sees it."""
+
+RECORD_COLUMNS = tuple("local_receiver" if name == "receiver" else name for name in RECORDS.names)
+
+# What Python says of one record; the rest is computed from it, by the expressions of the fast way.
+_TEXT, _LONG, _INT = StringType(), LongType(), IntegerType()
+_SAID = StructType(
+    [
+        StructField("wire_format", _TEXT),
+        StructField("identity", _TEXT),
+        StructField("version", _TEXT),
+        StructField("partition", _TEXT),
+        StructField("correlation_id", _TEXT),
+        StructField("receiver", _TEXT),
+        StructField("receiver_node", _TEXT),
+        StructField("callback_receiver", _TEXT),
+        StructField("callback_receiver_node", _TEXT),
+        StructField("callback_key", _LONG),
+        StructField("callbacks", ArrayType(KIND)),
+        StructField("routing", ArrayType(ROUTER)),
+        StructField("hops", _INT),
+        StructField("distribution", _INT),
+        StructField("trace_options", _LONG),
+        StructField("_ttl_ticks", _LONG),
+        StructField("domain", _TEXT),
+        StructField("signature", BinaryType()),
+        StructField("bodies", ArrayType(BinaryType())),
+        StructField("code", _TEXT),
+        StructField("frame_index", _INT),
+        StructField("detail", _TEXT),
+    ]
+)
+_KINDS = pa.list_(pa.struct([(name, pa.string()) for name in KIND.names]))
+_ROUTERS = pa.list_(pa.struct([(name, pa.string()) for name in ROUTER.names]))
+_ARROW_TYPES = {_TEXT: pa.string(), _LONG: pa.int64(), _INT: pa.int32(), BinaryType(): pa.binary()}
+
+
+def careful(odd: DataFrame) -> DataFrame:
+    """Read records with Python: the columns of `messages` and of `rejects`, and `bodies`.
+
+    Takes the record's columns (`RECORD_COLUMNS`) of `decoded`. A message has no `code`, and what is none has nothing
+    else of `messages` but the record.
+    """
+    records = odd.select(*RECORD_COLUMNS)
+    read = records.mapInArrow(_read_batches, StructType([*records.schema.fields, *_SAID.fields]))
+    columns = {
+        "ttl_us": values.ttl_us(sf.col("_ttl_ticks")),
+        "frame_count": sf.size("frames"),
+        "bytes": values.size_of(sf.col("frames")),
+        **values.derived(),
+    }
+    return read.withColumns(columns).drop("_ttl_ticks")
+
+
+def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        said = [_read(frames) for frames in batch.column("frames").to_pylist()]
+        columns = [pa.array(column, _arrow_type(field)) for column, field in zip(zip(*said, strict=True), _SAID, strict=True)]
+        if said:
+            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], [*batch.schema.names, *_SAID.names])
+
+
+def _arrow_type(field: StructField) -> pa.DataType:
+    match field.name:
+        case "callbacks":
+            return _KINDS
+        case "routing":
+            return _ROUTERS
+        case "bodies":
+            return pa.list_(pa.binary())
+    return _ARROW_TYPES[field.dataType]
+
+
+def _read(frames: Sequence[bytes | None] | None) -> tuple[Any, ...]:
+    """Say everything of one record, in the order of `_SAID`."""
+    if frames is None:
+        return _refusal(MISSING_FRAME, None, "expected frames, found null")
+    if None in frames:
+        index = frames.index(None)
+        return _refusal(MISSING_FRAME, index, f"expected bytes in frame {index} of {len(frames)}, found null")
+    whole = [frame for frame in frames if frame is not None]
+    try:
+        message = decode(whole)
+    except RemoteError as error:
+        index = None if error.position is None else len(whole) - error.position
+        return _refusal(str(error.reason), index, str(error))
+    return _message(message)
+
+
+def _refusal(code: str, frame_index: int | None, detail: str) -> tuple[Any, ...]:
+    return (*[None] * (len(_SAID) - 3), code, frame_index, detail)
+
+
+def _message(message: Message) -> tuple[Any, ...]:
+    return (
+        message.wire_format.name if message.wire_format else None,
+        shown(message.identity),
+        version_text(message.version),
+        shown(message.partition),
+        shown(message.correlation_id),
+        shown(message.receiver_identity),
+        shown(message.receiver_node_identity),
+        shown(message.callback_receiver_identity),
+        shown(message.callback_receiver_node_identity),
+        message.callback_key,
+        [
+            {"identity": shown(kind.identity), "version": version_text(kind.version), "partition": shown(kind.partition)}
+            for kind in message.callback_point
+        ],
+        [{"uri": router.uri, "identity": shown(router.identity)} for router in message.routing],
+        message.hops,
+        message.distribution,
+        message.trace_options,
+        message.ttl_ticks,
+        message.domain,
+        message.signature,
+        list(message.bodies),
+        None,
+        None,
+        None,
+    )
+
+
+def version_text(version: Version) -> str:
+    """Give a version as the tables have it."""
+    return str(version) if isinstance(version, int) else shown(version)
