@@ -9,7 +9,7 @@ SEEDS ?= 10000
 COVERED := tests/wire tests/message
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-formation fuzz simulate clean
+.PHONY: help setup demo examples test coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-formation fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -23,9 +23,11 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## Make the virtual environment with the pinned dependencies
 
-demo: $(READY) ## Show what Hopline does, end to end
-	@$(BIN)/python examples/wire_tour.py
-	@for example in request_answer pipeline broadcast network; do \
+demo: $(READY) ## Show everything, end to end: a network, its faults, capture, Spark, findings; ARGS='--orders 500' for less
+	@$(BIN)/hopline demo $(ARGS)
+
+examples: $(READY) ## Run the small programs of examples/, one after the other
+	@for example in wire_tour request_answer pipeline broadcast network flows; do \
 		printf '\n== examples/%s.py\n\n' $$example; $(BIN)/python examples/$$example.py || exit 1; done
 
 test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%; ARGS='-k word' runs some, without
@@ -81,6 +83,9 @@ bench-network: $(PEERS) ## Time messages between processes beside raw pyzmq, xos
 
 bench-capture: $(READY) ## Time what capture costs a network, at each level; ARGS=--quick for a glance
 	@$(BIN)/python -m benchmarks.bench_capture $(ARGS)
+
+bench-pipeline: $(PEERS) ## Time the Spark pipeline over 1 and 10 million records beside a plain scan; ARGS='--messages 100000' for a glance
+	@$(BIN)/python -m benchmarks.bench_pipeline $(ARGS)
 
 bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
 	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)

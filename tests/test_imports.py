@@ -46,10 +46,10 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
     "hopline.pipeline": PURE
-    | {"concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging", "msgspec", "numpy"}
-    | {"os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil", "signal", "socket"}
-    | {"subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile", "zlib"}
-    | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
+    | {"atexit", "concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging"}
+    | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil"}
+    | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile", "zlib"}
+    | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})
     | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

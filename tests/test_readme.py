@@ -68,7 +68,7 @@ def test_the_commands_run(command: str) -> None:
     assert done.stdout
 
 
-def test_the_demo_runs_to_its_end() -> None:
+def test_the_tour_of_the_wire_runs_to_its_end() -> None:
     command = [sys.executable, "examples/wire_tour.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

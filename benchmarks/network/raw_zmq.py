@@ -134,11 +134,12 @@ class Sockets:
         now, more_follow = 0, int(zmq.SNDMORE)
 
         def receive() -> list[bytes]:
-            frame = receive_frame(frontend, now, False)
-            frames = [frame.bytes]
-            while frame.more:
+            frames = [receive_frame(frontend, now)]  # the sender's identity, which more frames always follow
+            is_last = False
+            while not is_last:
                 frame = receive_frame(frontend, now, False)
                 frames.append(frame.bytes)
+                is_last = not frame.more
             return frames
 
         def send(frames: list[bytes]) -> None:

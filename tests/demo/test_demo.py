@@ -39,9 +39,9 @@ def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
     told = done.stdout
     assert "payments is killed" in told
     assert "somebody sends to payments: 12 forged, 5 of a foreign domain, 4 unsigned" in told
-    assert re.search(r"12 x bad signature, from mallory", told)
-    assert re.search(r"5 x unknown domain, from mallory", told)
-    assert re.search(r"\d x replayed, from mallory", told)
+    assert re.search(r"12 x bad signature, from somebody who is no node", told)
+    assert re.search(r"5 x unknown domain, from somebody who is no node", told)
+    assert re.search(r"\d x replayed, from (front|warehouse)", told)
     assert "Which of the 400 orders never came home, and why?" in told
     for command_line in re.findall(r"more: hopline (.*)", told):
         digging = subprocess.run(
@@ -74,8 +74,11 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
     finally:
         demo.kill()
         demo.wait()
+        left = processes_that_mention(str(home))
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+    assert not left
     assert not home.exists()
-    assert not processes_that_mention(str(home))
     assert "Traceback" not in out.read_text()
 
 

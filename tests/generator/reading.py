@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,16 @@ from tests.generator.domains import Domains
 Row = dict[str, Any]
 ENDINGS = {"unroutable", "rejected", "overflow", "hop_limit", "failed"}
 OFFENCES = {"bad_signature", "wrong_domain", "unknown_domain", "replayed"}
+REPORTS = {EXCEPTION.identity, RECEIPT.identity}
 LIMIT = 1_000
 
 
 def truth(out: Path, table: str) -> list[Row]:
-    return pq.read_table(out / "truth" / f"{table}.parquet").to_pylist()
+    rows: list[Row] = pq.read_table(out / "truth" / f"{table}.parquet").to_pylist()
+    return rows
 
 
-def micros(moment: Any) -> int:
+def micros(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
@@ -64,6 +67,28 @@ class Record:
     def flow_id(self) -> str | None:
         raw = self.msg.correlation_id
         return None if raw in (b"", bytes(16), NO_FLOW) else shown(raw)
+
+    @property
+    def is_reply(self) -> bool:
+        one = self.msg
+        waiting = (one.callback_receiver_identity, one.callback_receiver_node_identity)
+        return (
+            one.identifier in one.callback_point
+            and bool(one.receiver_identity)
+            and (one.receiver_identity, one.receiver_node_identity) == waiting
+        )
+
+    @property
+    def is_arrival(self) -> bool:
+        return self.event in ("received", "delivered")
+
+    @property
+    def is_first_hop(self) -> bool:
+        return self.rank <= 1
+
+    @property
+    def rank(self) -> int:
+        return max(self.msg.hops, len(self.msg.routing))
 
     @cached_property
     def fingerprint(self) -> tuple[bytes, ...]:
@@ -176,17 +201,9 @@ class Reading:
     # -- flows ---------------------------------------------------------------------------------------------------------
 
     def callback(self, flow: list[Record]) -> Row | None:
-        asking = [one for one in flow if one.msg.callback_point]
-        if not asking:
+        request, node = self._request(flow)
+        if request is None:
             return None
-        points = {
-            (one.msg.callback_receiver_node_identity, one.msg.callback_receiver_identity, one.msg.callback_key)
-            for one in asking
-        }
-        assert len(points) == 1
-        ((node, receiver, key),) = points
-        at_home = [one for one in asking if one.node == shown(node)]
-        request = min(at_home or asking, key=lambda one: (one.ts, one.node, one.seq))
         kinds = set(request.msg.callback_point)
         if kinds - {RECEIPT, EXCEPTION}:
             kinds.discard(RECEIPT)
@@ -194,40 +211,61 @@ class Reading:
             one
             for one in flow
             if one.event in ("resolved", "delivered", "received")
+            and one.is_reply
             and one.msg.identifier in kinds
-            and (one.msg.receiver_identity, one.msg.receiver_node_identity) == (receiver, node)
-            and (not node or one.node == shown(node))
+            and one.node == node
         ]
         first = min(answers, key=lambda one: (one.ts, one.seq), default=None)
+        is_seen = request.node == node
         ttl = -(-request.msg.ttl_ticks // 10)
-        found: Row = {"flow_id": request.flow_id, "callback_key": key, "asked_node": shown(node), "asked": request}
-        found["answer"] = first
-        found["latency_us"] = None if first is None else first.ts - request.ts
+        found: Row = {"callback_key": request.msg.callback_key, "asked_node": node, "answer": first}
+        found["latency_us"] = first.ts - request.ts if first and is_seen else None
         if first is not None:
             late = bool(ttl) and first.ts - request.ts > ttl
             found["outcome"] = "late" if late else "exception" if first.msg.identifier == EXCEPTION else "answered"
         else:
-            home = shown(node) or request.node
-            goes_on = bool(ttl) and self.last_ts.get(home, 0) > request.ts + ttl
+            goes_on = bool(ttl) and is_seen and self.last_ts[node] > request.ts + ttl
             expired = any(one.event == "expired" for one in flow) or goes_on
             found["outcome"] = "expired" if expired else "unanswered"
         return found
 
+    def _request(self, flow: list[Record]) -> tuple[Record | None, str]:
+        asking = [
+            one for one in flow if one.msg.callback_point and not one.is_reply and one.msg.identity not in REPORTS
+        ]
+        if not asking:
+            return None, ""
+        node = shown(asking[0].msg.callback_receiver_node_identity)
+        for event in ("submitted", "sent", "received"):
+            found = [
+                one
+                for one in asking
+                if one.event == event
+                and (event == "received" or not node or one.node == node)
+                and (one.row["cause"] is None if event == "submitted" else one.is_first_hop)
+            ]
+            if found:
+                request = min(found, key=lambda one: (one.msg.hops, one.ts, one.node, one.seq))
+                return request, node or (request.row["peer"] if event == "received" else request.node)
+        return None, ""
+
     def root(self, flow: list[Record]) -> Record | None:
-        received = {one.node for one in flow if one.event == "received"}
         roots = [
             one
             for one in flow
-            if (one.event == "submitted" and one.row["cause"] is None)
-            or (
-                one.event == "sent"
-                and (
-                    (bool(one.msg.callback_point) and one.node == shown(one.msg.callback_receiver_node_identity))
-                    or (not one.msg.callback_point and one.msg.hops <= 1 and one.node not in received)
-                )
+            if one.msg.identity not in REPORTS
+            and not one.is_reply
+            and (
+                (one.event == "submitted" and one.row["cause"] is None)
+                or (one.event == "sent" and one.is_first_hop and self._is_new(one, flow))
             )
         ]
-        return min(roots, key=lambda one: (one.msg.hops, one.ts, one.node, one.seq), default=None)
+        return min(roots, key=lambda one: (one.rank, one.ts, one.node, one.seq), default=None)
+
+    @staticmethod
+    def _is_new(sent: Record, flow: list[Record]) -> bool:
+        came = ("submitted", "received", "delivered")
+        return not any(one.node == sent.node and one.seq < sent.seq and one.event in came for one in flow)
 
     def flow(self, flow: list[Record]) -> Row:
         _ = self.hops
@@ -243,10 +281,14 @@ class Reading:
         found["nodes"] = len({one.node for one in flow})
         found["origin"] = None if root is None else root.node
         answer = callback and callback["answer"]
-        end = answer.ts if answer else max(one.ts for one in flow)
-        start = root.ts if root else min(one.ts for one in flow)
+        first = root or min(flow, key=lambda one: (one.rank, one.ts, one.node, one.seq))
+        end = answer.ts if answer else max(one.ts for one in flow if one not in followed(flow))
+        start = first.ts
+        found["identity"] = first.msg.identity.decode()
         found |= {"start": start, "end": end, "duration_us": end - start}
         found["outcome"] = self._outcome(flow, callback, root)
+        home = callback["asked_node"] if callback else ""
+        found["answers"] = len({one.message_id for one in flow if one.node == home and one.is_reply and one.is_arrival})
         return found
 
     def _outcome(self, flow: list[Record], callback: Row | None, root: Record | None) -> str:
@@ -263,6 +305,29 @@ class Reading:
         if told in ("expired", "late") or (not callback and any(one.event == "expired" for one in flow)):
             return "expired"
         return "unanswered" if told == "unanswered" else "complete"
+
+
+def followed(flow: list[Record]) -> list[Record]:
+    """Give the records that another one follows."""
+    found = []
+    ordered = sorted(flow, key=lambda one: one.seq)
+    for one in flow:
+        before = [other for other in ordered if other.node == one.node and other.seq < one.seq]
+        same = [other for other in before if other.message_id == one.message_id]
+        arrivals = [other for other in same if other.event in ("submitted", "received")]
+        deliveries = [other for other in same if other.event == "delivered"]
+        came = [other for other in before if other.event in ("received", "delivered")]
+        if one.event == "submitted":
+            found += [other for other in before if other.seq == one.row["cause"]] or came[-1:]
+        elif one.event == "sent":
+            found += arrivals[-1:] or came[-1:]
+        elif one.event == "delivered":
+            found += arrivals[-1:]
+        elif one.event == "received":
+            found += [other for other in flow if other.event == "sent" and other.fingerprint == one.fingerprint]
+        else:
+            found += deliveries[-1:] or arrivals[-1:]
+    return found
 
 
 def _times(records: Iterable[Record]) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from hopline.message import WireFormat
-from hopline.security import load_keys
-from hopline.wire import decode, encode
-from tests.generator.reading import Reading, Row, micros, truth
+import pytest
 
-SCENES_WITHOUT_FLOW = {"zero"}
+from hopline.config import read_configuration
+from hopline.generator import DEFAULT_RATES
+from hopline.message import WireFormat
+from hopline.security import SecurityError
+from hopline.wire import encode
+from tests.generator.reading import Reading, Row, micros, truth
 
 
 def test_every_frame_list_is_what_the_wire_format_writes(reading: Reading) -> None:
@@ -34,7 +36,7 @@ def test_flows_are_as_planted(captured: Path, reading: Reading) -> None:
     assert set(reading.flow_records) == set(planted)
     for flow_id, records in reading.flow_records.items():
         found, row = reading.flow(records), planted[flow_id]
-        for name in ("outcome", "messages", "records", "hops", "nodes", "origin", "duration_us"):
+        for name in ("outcome", "identity", "messages", "records", "hops", "nodes", "origin", "answers", "duration_us"):
             assert found[name] == row[name], (row, name, found)
         assert (found["start"], found["end"]) == (micros(row["start_ts"]), micros(row["end_ts"])), row
 
@@ -66,7 +68,7 @@ def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
 
 
 def places(faults: list[Row], fault: str) -> set[tuple[str, int]]:
-    return {(row["node"], row["seq"]) for row in faults if row["fault"] == fault}
+    return {(row["node"], row["seq"]) for row in faults if row["class"] == fault}
 
 
 def test_verdicts_and_incidents_are_as_planted(captured: Path, reading: Reading) -> None:
@@ -133,16 +135,22 @@ def test_causes_are_the_deliveries_that_led_to_a_message(reading: Reading) -> No
 
 
 def test_every_kind_of_fault_is_there(captured: Path) -> None:
-    from hopline.generator import DEFAULT_RATES
-
-    assert {row["fault"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
+    assert {row["class"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
 
 
-def test_the_key_file_can_be_loaded(captured: Path) -> None:
-    assert {domain: len(keys) for domain, keys in load_keys(captured / "keys" / "keys.txt").items()} == {
-        "orders": 2,
-        "ledger": 1,
-    }
+def test_a_node_with_the_generated_configuration_judges_the_same(captured: Path, reading: Reading) -> None:
+    security = read_configuration(captured / "keys" / "hopline.toml", {}).security()
+    reasons = {"bad_signature": "wrong_signature", "wrong_domain": "wrong_domain", "unknown_domain": "unknown_domain"}
+    judged = Counter[str]()
+    for one in reading.records:
+        if one.verdict == "verified":
+            security.check(one.msg)
+        elif one.verdict in reasons:
+            with pytest.raises(SecurityError) as caught:
+                security.check(one.msg)
+            assert caught.value.reason == reasons[one.verdict]
+        judged[one.verdict] += 1
+    assert all(judged[verdict] for verdict in ("verified", *reasons))
 
 
 def test_results_carry_the_callback_point_of_what_they_answer(reading: Reading) -> None:
@@ -155,7 +163,3 @@ def test_results_carry_the_callback_point_of_what_they_answer(reading: Reading) 
                 assert (one.msg.ttl_ticks, one.msg.hops) == (0, 0)
                 matches = one.msg.identifier in first.msg.callback_point
                 assert bool(one.msg.receiver_identity) == matches
-
-
-def test_decoding_leaves_the_frames_alone(reading: Reading) -> None:
-    assert decode(reading.records[0].row["frames"]) == reading.records[0].message

@@ -8,15 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.session import spark_session
+from tests.pipeline.elsewhere import QUICK_START
 
-# Started sooner, at the price of a long run's speed.
-QUICK_START = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.shuffle.partitions": "4",
-}
+CONFIG = {"spark.driver.extraJavaOptions": QUICK_START, "spark.sql.shuffle.partitions": "4"}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", app_name="hopline tests", memory="1g", config=QUICK_START) as session:
+    with spark_session("local[2]", app_name="hopline tests", memory="1g", config=CONFIG) as session:
         yield session

@@ -12,15 +12,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.shipping import ARCHIVE_NAME
 
-DEADLINE_S = 240
+SPARK = Path(pyspark.__file__).parent
+# Started sooner, at the price of a long run's speed.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DEADLINE_S = 600  # for machines that have much else to do
 # What executors have: what Spark asks for, to speak Arrow and pandas.
 INSTALLED_ON_EXECUTORS = ("pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
 
@@ -68,6 +73,13 @@ def run_here(spark: SparkSession, jobs: Iterable[str], captures: Path) -> dict[s
 
 def rows(result: DataFrame) -> list[str]:
     return sorted(json.dumps(row.asDict(recursive=True), default=str, sort_keys=True) for row in result.collect())
+
+
+def free_port() -> int:
+    with socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 def bare_python(directory: Path) -> Path:

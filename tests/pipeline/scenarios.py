@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hopline.capture.records import Event, Level
 from tests.pipeline.rows import Row, message
-from tests.pipeline.traffic import EXCEPTION, RECEIPT, Traffic
+from tests.pipeline.traffic import EXCEPTION, RECEIPT, Job, Traffic
 
 LATER = 10_000_000  # the capture of `a` goes on until then
 SCENARIOS: dict[str, Callable[[Traffic], None]] = {}
@@ -19,7 +19,9 @@ def scenario(told: Callable[[Traffic], None]) -> Callable[[Traffic], None]:
 
 def rows() -> list[Row]:
     """Give the records of all of them."""
-    found = [message("sent", "a", at=LATER, peer="b", message_id=3)]  # no flow, but `a` is still there
+    # What has no flow is never stitched, but tells that `a` is still there.
+    zero = "00000000-0000-0000-0000-000000000000"
+    found = [message("sent", "a", at=LATER + at, peer="b", message_id=3, correlation_id=zero) for at in range(50)]
     for name, told in SCENARIOS.items():
         traffic = Traffic(name)
         told(traffic)
@@ -230,6 +232,20 @@ def broadcast(t: Traffic) -> None:
             t.handled(t.deliver(copy, node, actor, 50 + 10 * place + count), 100 + 10 * place + count)
 
 
+@scenario
+def broadcast_on_the_wire(t: Traffic) -> None:
+    t.default_level = Level.WIRE
+    broadcast(t)
+
+
+@scenario
+def reported_by_the_router(t: Traffic) -> None:
+    order = t.ask("a", "ORDER", 0, ["PRICE"])
+    t.end(Event.UNROUTABLE, order, "a", 5)
+    report = t.result(Job(order, "a", "", 0), EXCEPTION, 7, caused=False, service=True)
+    t.home(report, "a", 10)
+
+
 def receipt(t: Traffic) -> None:
     parcel = t.go(t.ask("a", "PARCEL", 0, [RECEIPT]), "a", "b", 10, 30)
     points = {"callbacks": parcel.header["callbacks"][:1], "service": True}
@@ -281,17 +297,26 @@ def forged_and_replayed(t: Traffic) -> None:
     across_two_nodes(t)
     order = t.rows[2]
     assert order["event"] == Event.RECEIVED
-    for at, changes in (
-        (200, {"verdict": "replayed"}),
-        (300, {"verdict": "bad_signature", "message_id": 9, "fingerprint": 9}),
-    ):
-        again = order | changes
-        t.rows.append(message("received", "b", at=at, **{key: again[key] for key in again if key not in TIMES}))
-        again["verdict"] = None
-        t.rows.append(message("rejected", "b", at=at + 1, **{key: again[key] for key in again if key not in TIMES}))
+    forged = {"message_id": 9, "fingerprint": 9}
+    for at, verdict, changes in ((200, "replayed", {}), (300, "bad_signature", forged)):
+        refused = {name: value for name, value in order.items() if name not in ("event", "node", "ts", "date", "seq")}
+        refused |= changes
+        t.rows.append(message("received", "b", at=at, **refused | {"verdict": verdict}))
+        t.rows.append(message("rejected", "b", at=at + 1, **refused))
 
 
-TIMES = ("event", "node", "ts", "date", "seq")
+@scenario
+def rejected_without_an_offence(t: Traffic) -> None:
+    note = t.send(t.tell("a", "NOTE", 0), "a", "b", 10)
+    t.receive(note, "b", "a", 30, verdict="unsigned")
+    t.end(Event.REJECTED, note, "b", 31)
+
+
+@scenario
+def only_forged(t: Traffic) -> None:
+    note = t.message("NOTE", hops=1)
+    t.receive(note, "b", "a", 30, verdict="bad_signature")
+    t.end(Event.REJECTED, note, "b", 31)
 
 
 @scenario

@@ -10,20 +10,16 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from socket import socket
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.capture_files import write_capture
-from tests.pipeline.elsewhere import JOBS, bare_python, run_elsewhere, run_here
+from tests.pipeline.elsewhere import JOBS, QUICK_START, SPARK, bare_python, free_port, run_elsewhere, run_here
 
-SPARK = Path(pyspark.__file__).parent
-STARTED_WITHIN_S = 120
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+STARTED_WITHIN_S = 200
 SETTINGS = {
     "spark.driver.extraJavaOptions": QUICK_START,
     "spark.executor.extraJavaOptions": QUICK_START,
@@ -31,6 +27,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
 }
 OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
+
+pytestmark = pytest.mark.timeout(900)
 
 
 class Cluster:
@@ -40,7 +38,7 @@ class Cluster:
         self.directory = directory
         self.processes: list[subprocess.Popen[bytes]] = []
         self.environment = {"PYSPARK_PYTHON": str(bare_python(directory)), "SPARK_HOME": str(SPARK)}
-        port, self.web_port = _free_port(), _free_port()
+        port, self.web_port = free_port(), free_port()
         self.master = f"spark://127.0.0.1:{port}"
         self._start("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self.web_port))
         for name in ("one", "two"):
@@ -103,13 +101,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_capture(tmp_path_factory.mktemp("captures"))
-
-
-def _free_port() -> int:
-    with socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def test_jobs_give_the_same_on_a_cluster_that_has_no_hopline(

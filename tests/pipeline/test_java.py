@@ -120,8 +120,9 @@ def test_the_launcher_leaves_out_what_it_is_told_and_keeps_every_other_argument(
     assert told.stdout.splitlines() == ["<-Dname=a  b*>", "<>", "<$HOME>"]
 
 
+@pytest.mark.timeout(900)
 def test_spark_runs_on_the_wheel_where_java_is_hidden_and_leaves_nothing_behind(no_java: Path, tmp_path: Path) -> None:
-    work, temporary = tmp_path / "work", tmp_path / "tmp"
+    work, temporary = tmp_path / "work", tmp_path / "with a space"
     work.mkdir()
     temporary.mkdir()
     run = subprocess.run(
@@ -130,7 +131,7 @@ def test_spark_runs_on_the_wheel_where_java_is_hidden_and_leaves_nothing_behind(
         env={**os.environ, "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr

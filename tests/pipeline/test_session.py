@@ -31,6 +31,12 @@ def test_where_spark_already_runs_it_is_used_and_left_running(spark: SparkSessio
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def test_what_cannot_be_set_any_more_is_told_and_left(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    with spark_session(config={"spark.executor.memory": "9g"}) as session:
+        assert session.conf.get("spark.executor.memory", "as it was") == "as it was"
+    assert "spark.executor.memory stays as it is" in caplog.text
+
+
 def test_what_fails_in_a_task_is_told_by_the_exception_and_not_by_the_log(
     spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,6 +99,21 @@ def test_callbacks_cannot_be_shifted_either() -> None:
             security.check(signed.clone(callback_point=other))
 
 
+def test_no_stranger_decides_how_many_callbacks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[tuple[MessageIdentifier, ...], Any] = {}
+    monkeypatch.setattr(sealed, "_known_points", known)
+    monkeypatch.setattr(sealed, "_MOST_KNOWN_POINTS", 10)
+    security = secure()
+    for number in range(15):
+        forged = order(callback_point=(MessageIdentifier(b"%d" % number),)).clone(domain="orders", signature=b"\1" * 49)
+        with pytest.raises(SecurityError):
+            security.check(forged)
+    assert len(known) == 5
+    large = (MessageIdentifier(b"x" * 1024),)
+    security.check(security.protect(order(callback_point=large)))
+    assert large not in known
+
+
 def test_the_receipt_is_taken_off_on_the_way_and_nothing_else() -> None:
     security = secure()
     point = (MessageIdentifier(b"DONE"), RECEIPT, MessageIdentifier(b"KINO.EXCEPTION"))

@@ -13,8 +13,9 @@ from hopline import Limits, LocalError, Message, MessageIdentifier, RemoteError,
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v4, v6
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, cutter, head_reader
+from hopline.wire.shapes import LARGEST_STENCIL, LARGEST_USUAL_SIZE, Heads, Stencils, cutter, head_reader
 from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
+from hopline.wire.writer import Writer
 
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
 FIRSTS = [layouts.FIRST, layouts.FIRST_TICKS]
@@ -218,11 +219,14 @@ def test_a_body_descriptor_that_is_too_short_makes_the_view_decline() -> None:
 
 @pytest.fixture
 def fresh_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the shapes of whatever ran before."""
+    """Forget the shapes and stencils of whatever ran before."""
     heads: Heads = {}
     monkeypatch.setattr(v6, "_heads", heads)
     monkeypatch.setattr(v6, "_read_head", head_reader(layouts.V6, VIEW_ORDER, heads))
     monkeypatch.setattr(v6, "_cut", cutter(layouts.V6, {}))
+    for memory in ("_cuts", "_known", "_written"):
+        monkeypatch.setattr(v6, memory, {})
+    monkeypatch.setattr(v6, "_stencils", Stencils(layouts.V6))
 
 
 # A V6 entry of 8 + 4 bytes: its size, the size of its text, no text, the size of its identity, four bytes of it.
@@ -331,3 +335,57 @@ def test_a_list_that_does_not_fill_its_section_is_declined(sizes: tuple[int, int
     assert entry in frames[-1]
     frames[-1] = frames[-1].replace(entry, struct.pack("<iiHi", sizes[0], 0, 1, sizes[1]) + b"ABCDEFGH")
     declines_to_read(frames, layouts.V6)
+
+
+NEW_IN_EACH = [
+    {"callback_key": number, "correlation_id": b"%036d" % number, "ttl_ticks": number, "signature": b"%032d" % number}
+    for number in range(10)
+]
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_messages_that_differ_only_in_what_is_new_share_a_stencil() -> None:
+    for new in NEW_IN_EACH:
+        message = TRACED.clone(**new)
+        frames = ENCODERS["V6"](message, DEFAULT_LIMITS)
+        assert frames == Writer(message, layouts.V6, DEFAULT_LIMITS).write()
+        assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
+    assert (len(v6._written), len(v6._known), len(v6._stencils)) == (1, 1, 1)
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_a_stencil_is_no_stencil_for_a_frame_of_its_length_with_other_holes() -> None:
+    """Whatever is known by then, a size that lies about a hole is never believed."""
+    sizes = [(48, 36), (32, 52), (36, 48)]
+    known = [TRACED.clone(signature=b"s" * signature, correlation_id=b"c" * flow) for signature, flow in sizes]
+    for message in known * 3:
+        frames = ENCODERS["V6"](message, DEFAULT_LIMITS)
+        assert frames == Writer(message, layouts.V6, DEFAULT_LIMITS).write()
+        assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
+    frames = encode(known[0], layouts.V6)
+    for size in range(60):
+        meta = frames[-1].replace(struct.pack("<I", 48) + b"s", struct.pack("<I", size) + b"s")
+        forged = [*frames[:-1], meta]
+        try:
+            expected = Reader(forged, layouts.V6).read()
+        except RemoteError:
+            declines_to_read(forged, layouts.V6)
+        else:
+            assert DECODERS["V6"](forged, DEFAULT_LIMITS) == expected
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_the_memory_for_stencils_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v6, "MOST_STENCILS", 10)
+    for number in range(15):
+        message = HELLO.clone(receiver_identity=b"hub %03d" % number)
+        assert decode(encode(message, layouts.V6)) == message
+    assert (len(v6._written), len(v6._known)) == (5, 5)
+
+
+@pytest.mark.usefixtures("fresh_shapes")
+def test_large_frames_are_no_stencils() -> None:
+    message = HELLO.clone(receiver_identity=b"x" * LARGEST_STENCIL)
+    for _ in range(2):
+        assert decode(encode(message, layouts.V6)) == message
+    assert (v6._written, v6._known, v6._cuts) == ({}, {}, {})

@@ -2,63 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Collection, Iterator
+from itertools import count
 
 from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
 from hopline.wire.layouts import V6
-from hopline.wire.shapes import SIZE, cut_names, is_reserved, kind_and_rest, sections
+from hopline.wire.shapes import NEW, SAME, SIZE, cut_names, is_reserved, kind_and_rest, sections, stencil_names
 from tools.compiler.emit import (
-    ENTRY_CLASS,
-    ENTRY_ORDER,
     MESSAGE_ORDER,
-    STRUCT,
     VIEW_ORDER,
     indented,
     local,
     message_arguments,
     names_of,
-    remembered,
-    unused,
     word_value,
     write_checks,
 )
+from tools.compiler.meta_entries import entry_groups, meta_runs, struct_name
 
-LETTERS = {"H": "_u16", "I": "_u32", "q": "_i64"}
 SIZE_WIDTH = 4
-
-
-class Run:
-    """Neighbouring numbers of the meta frame, read or written by one struct; a length ends it."""
-
-    def __init__(self) -> None:
-        self.code = ""
-        self.names: list[str] = []
-
-    def add(self, code: str, *names: str) -> None:
-        """Add a number, or the words of a packed one."""
-        self.code += code
-        self.names += names
-
-    @property
-    def size(self) -> int:
-        """How many bytes the run takes."""
-        return sum({"H": 2, "I": 4, "q": 8}[letter] for letter in expanded(self.code))
-
-
-def expanded(code: str) -> str:
-    """Write out the repeats of a struct code."""
-    return code.replace("4H", "HHHH")
-
-
-def struct_name(code: str, *, pack: bool) -> str:
-    """Name the compiled struct of a run."""
-    squeezed = "".join(
-        f"{LETTERS[letter]}{f'x{count}' if (count := len(list(group))) > 1 else ''}"
-        for letter, group in groupby(expanded(code))
-    )
-    return f"_{'pack' if pack else 'unpack'}{squeezed.replace('u16x4', 'words')}"
+SHAPE_KEY = "len(meta) << 8 | meta[8 + meta[2]]"  # as in `hopline.wire.shapes`
+NOT_ALIKE = (*NEW, "bodies", "socket_identity")
 
 
 def used_structs() -> Iterator[str]:
@@ -70,6 +35,10 @@ def used_structs() -> Iterator[str]:
     yield "_heads: Heads = {}"
     yield f"_read_head = head_reader(V6, {VIEW_ORDER!r}, _heads)"
     yield "_cut = cutter(V6, {})"
+    yield "_stencils = Stencils(V6)"
+    yield "_cuts: dict[int, Cut] = {}"
+    yield "_known: dict[Values, Values] = {}"
+    yield "_written: dict[Values, Values] = {}"
     yield "_pack_head = Packers(sections(V6).head)"
     yield "_pack_tail = Packers(sections(V6).tail)"
     for code in dict.fromkeys(["I", *(run.code for run in inside + between)]):
@@ -77,147 +46,104 @@ def used_structs() -> Iterator[str]:
         yield f'{struct_name(code, pack=True)} = Struct("<{code}").pack'
 
 
-def meta_runs(rows: Iterable[Field | Entries]) -> Iterator[tuple[list[Field | Entries], Run]]:
-    """Cut the meta frame into runs of numbers, each with what follows it: a varying field, entries, or nothing."""
-    run = Run()
+def cut_targets(rows: Collection[Field], used: Collection[str]) -> list[str]:
+    """Give the variables that the values of a section are unpacked into, the size of what varies before itself."""
+    targets = []
     for row in rows:
-        if isinstance(row, Entries):
-            yield [row], run
-            run = Run()
-        elif row.words:
-            run.add("4H", *(word.name for word in row.words))
-        elif row.type.width:
-            run.add(STRUCT[row.type], row.name)
+        if row.type.width:
+            targets += [local(name) if name in used else "_" for name in names_of(row)]
         else:
-            run.add("I", f"{row.name}.size")
-            yield [row], run
-            run = Run()
-    if run.code:
-        yield [], run
+            name = f"raw_{row.name}" if row.type is Type.TEXT else row.name
+            targets += [f"{row.name}_size", name if row.name in used else "_"]
+    return targets
 
 
-def read_run(run: Run, prefix: str = "") -> list[str]:
-    """Give the statements that read one run of a section."""
-    names = ", ".join("_" if unused(name) else prefix + local(name) for name in run.names)
-    comma = "," if len(run.names) == 1 else ""
-    return [f"({names}{comma}) = {struct_name(run.code, pack=False)}(section, at)", f"at += {run.size}"]
+def sizes_of(layout: Layout, section: str) -> str:
+    """Give the expression for the sizes of what varies, by which a stencil is found."""
+    parts = sections(layout)
+    head, tail = ([f"{row.name}_size" for row in rows if not row.type.width] for rows in (parts.head, parts.tail))
+    return ", ".join([*head, f"len({section})", *tail])
 
 
-def read_varying(row: Field, prefix: str) -> str:
-    """Give the statement that reads bytes or text; a size beyond the section is noticed at the end."""
-    text = '.decode("utf-8", "replace")' if row.type is Type.TEXT else ""
-    return f"{prefix}{row.name} = section[at : (at := at + {prefix}{row.name}_size)]{text}"
+def stencil_targets(layout: Layout, *, new: bool = True) -> list[str]:
+    """Give the variables for what a stencil is cut into: the parts that stay the same, with or without what is new."""
+    part = count(1)
+    names = (f"part_{next(part)}" if name == SAME else name for name in stencil_names(layout))
+    return [name if new or name not in NEW else "_" for name in names]
 
 
-def entries_reader(layout: Layout) -> Iterator[str]:
-    """Emit the function that reads the section of the entries; the first count stands in front of it."""
-    rows = sections(layout).entries
-    groups = [row for row in rows if isinstance(row, Entries)]
-    results = ", ".join(f"tuple[{ENTRY_CLASS[entries.name]}, ...]" for entries in groups)
-    yield from remembered(f"_entries(section: bytes, {groups[0].name}_count: int) -> tuple[{results}]")
-    yield '    """Read the entries, whatever newer writers put behind their fields."""'
-    body = ["if len(section) > LARGEST_USUAL_LIST:", "    raise Unusual", "at = 0"]
-    for follower, run in meta_runs(rows):
-        if run.code:
-            body += read_run(run)
-        body += [f"if {row.name}_count > MOST_USUAL_ENTRIES:\n        raise Unusual" for row in follower]
-        for entries in (row for row in follower if isinstance(row, Entries)):
-            body += [f"{entries.name} = []", f"for _ in range({entries.name}_count):"]
-            body += indented(read_entry(entries))
-    body += ["if at != len(section):", "    raise Unusual"]
-    body.append(f"return {', '.join(f'tuple({entries.name})' for entries in groups)}")
-    yield from indented(body)
+def same_parts(layout: Layout) -> list[str]:
+    """Name the parts of a stencil that stay the same."""
+    return [name for name in stencil_targets(layout) if name not in NEW]
 
 
-def read_entry(entries: Entries) -> Iterator[str]:
-    """Emit the reading of one entry."""
-    yield "(size,) = _unpack_u32(section, at)"
-    yield "at += 4"
-    yield "end = at + size"
-    for follower, run in meta_runs(entries.fields):
-        yield from read_run(run, "entry_")
-        yield from (read_varying(row, "entry_") for row in follower if isinstance(row, Field))
-    yield "if at > end:"
-    yield "    raise Unusual"
-    yield "at = end"
-    values = ", ".join(f"entry_{attribute}" for attribute in ENTRY_ORDER[entries.name])
-    yield f"{entries.name}.append({ENTRY_CLASS[entries.name]}({values}))"
-
-
-def own_count(row: Field | Entries, run: Run) -> bool:
-    """Tell whether the run in front of some entries is nothing but their count."""
-    return isinstance(row, Entries) and run.names == [f"{row.name}.count"]
-
-
-def entries_writer(entries: Entries) -> Iterator[str]:
-    """Emit the function that writes the entries of a group, each with its size in front, behind a count of its own."""
-    name = entries.name
-    counts = [
-        run for follower, run in meta_runs(V6.meta) if any(row is entries and own_count(row, run) for row in follower)
-    ]
-    yield from remembered(f"_{name}_bytes({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> bytes")
-    yield f'    """Write the {name} entries."""'
-    body = [
-        f"{row.name} = entry.{row.name}{'.encode()' if row.type is Type.TEXT else ''}"
-        for row in entries.fields
-        if not row.type.width
-    ]
-    pieces = []
-    for follower, run in meta_runs(entries.fields):
-        values = [f"len({name[:-5]})" if name.endswith(".size") else f"entry.{name}" for name in run.names]
-        pieces.append(f"{struct_name(run.code, pack=True)}({', '.join(values)}),")
-        pieces += [f"{row.name}," for row in follower]
-    body += ['content = b"".join((', *indented(pieces), "))", "parts += (_pack_u32(len(content)), content)"]
-    first = ", ".join(f"{struct_name(run.code, pack=True)}(len({name}))" for run in counts)
-    yield from indented([f"parts: list[bytes] = [{first}]", f"for entry in {name}:", *indented(body)])
-    yield '    written = b"".join(parts)'
-    yield "    if len(written) > LARGEST_USUAL_LIST:"
-    yield "        raise Unusual"
-    yield "    return written"
-
-
-def cut_targets(rows: Collection[Field], used: Collection[str], wanted: Collection[str] | None = None) -> list[str]:
-    """Give the variables that the values of a section are unpacked into; a size has been looked at before."""
-    text = [row.name for row in rows if row.type is Type.TEXT]
-    names = (f"raw_{name}" if name in text else name for name in cut_names(rows, wanted))
-    return [local(name) if name.removeprefix("raw_") in used else "_" for name in names]
+def same_fields(layout: Layout) -> list[str]:
+    """Name the fields of a message that a stencil says."""
+    return [name for name in MESSAGE_ORDER if name in layout.names() and name not in NOT_ALIKE]
 
 
 def decode_meta(layout: Layout) -> Iterator[str]:
-    """Emit the decoder of the meta frame."""
+    """Emit the decoder of the meta frame: by a stencil that is known, or by one that it learns."""
+    yield from learn_to_read(layout)
+    yield from ("", "")
     yield "def decode(frames: Sequence[bytes], limits: Limits) -> Message:"
     yield f'    """Read a message of the usual {layout.name} shape."""'
-    parts = sections(layout)
-    groups = [row.name for row in parts.entries if isinstance(row, Entries)]
-    wanted = {*MESSAGE_ORDER, "version.wire_format", f"{groups[0]}.count", "body.offset", "body.count"}
-    targets = [*cut_targets(parts.head, wanted), "section", *cut_targets(parts.tail, wanted)]
+    targets = ", ".join(stencil_targets(layout))
     body = [
+        "meta = frames[-1]",
+        "try:",
+        f"    cut = _cuts[{SHAPE_KEY}]",
+        f"    ({targets}) = cut(meta)",
+        f"    known = _known[cut, {', '.join(same_parts(layout))}]",
+        "except KeyError:",
+        "    cut, known = _learn_to_read(meta)",
+        f"    ({', '.join(stencil_targets(layout))}) = cut(meta)",
+        f"({', '.join(same_fields(layout))}, body_offset) = known",
         "total = len(frames)",
-        f"({', '.join(targets)}) = _cut(frames[-1])",
-        f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
-        "    raise Unusual",
         "body = frames[-body_offset]",
-        f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
         "if (",
         "    total > limits.frames",
         "    or body.__class__ is not bytes",
         "    or sum(map(len, frames)) > limits.usual_size",
-        *(f"    or len({name}) > limits.entries" for name in groups),
+        *(f"    or len({entries.name}) > limits.entries" for entries in entry_groups(layout)),
         "):",
         "    raise Unusual",
+        "return Message(",
+        *indented(
+            line.replace("socket_identity", 'frames[0] if total > body_offset else b""')
+            for line in message_arguments(set(layout.names()))
+        ),
+        ")",
     ]
-    values = set(layout.names())
-    arguments = indented(message_arguments(values))
-    body += ["return Message(", *arguments, ")"]
+    yield from indented(body)
+
+
+def learn_to_read(layout: Layout) -> Iterator[str]:
+    """Emit what reads a whole frame, for want of its stencil, and remembers that."""
+    yield "def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:"
+    yield '    """Give how to cut up a frame, and what all of it says but what is new."""'
+    parts = sections(layout)
+    groups = [entries.name for entries in entry_groups(layout)]
+    same = same_fields(layout)
+    wanted = {*same, "version.wire_format", f"{groups[0]}.count", "body.offset", "body.count"}
+    targets = [*cut_targets(parts.head, wanted), "section", *cut_targets(parts.tail, wanted)]
     text = [row.name for row in (*parts.head, *parts.tail) if row.type is Type.TEXT]
-    for line in indented(body):
-        name = line.strip().rstrip(",")
-        if name in text:
-            yield line.replace(name, f'raw_{name}.decode("utf-8", "replace")')
-        elif name == "socket_identity":
-            yield line.replace(name, 'frames[0] if total > body_offset else b""')
-        else:
-            yield line
+    values = [f'raw_{name}.decode("utf-8", "replace")' if name in text else name for name in same]
+    yield from indented(
+        [
+            f"({', '.join(targets)}) = _cut(meta)",
+            f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
+            "    raise Unusual",
+            f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
+            f"cut = _stencils[{sizes_of(layout, 'section')}].unpack_from",
+            f"known = ({', '.join(values)}, body_offset)",
+            "if len(meta) <= LARGEST_STENCIL:",
+            f"    ({', '.join(stencil_targets(layout, new=False))}) = cut(meta)",
+            f"    keep(_cuts, {SHAPE_KEY}, cut, MOST_SHAPES)",
+            f"    keep(_known, (cut, {', '.join(same_parts(layout))}), known, MOST_STENCILS)",
+            "return cut, known",
+        ]
+    )
 
 
 def view_meta(layout: Layout) -> Iterator[str]:
@@ -269,33 +195,68 @@ def kind_starts(layout: Layout) -> str:
 
 
 def encode_meta(layout: Layout) -> Iterator[str]:
-    """Emit the encoder of the meta frame."""
+    """Emit the encoder of the meta frame: by a stencil that is known, or by one that it learns.
+
+    What equals something that was written is taken for it, which lets 1.0 pass for 1.
+    """
+    yield from learn_to_write(layout)
+    yield from ("", "")
     yield "def encode(message: Message, limits: Limits) -> list[bytes]:"
     yield f'    """Write a message of the usual shape as {layout.name}."""'
-    parts = sections(layout)
-    groups = [row.name for row in parts.entries if isinstance(row, Entries)]
-    counts = [f"{name}_count" for name in groups]
+    rows = [row for row in (*sections(layout).head, *sections(layout).tail) if row.name in NEW]
+    varying = [row.name for row in rows if not row.type.width]
+    fixed = [row.name for row in rows if row.type.width]
+    same = [f"message.{name}" for name in same_fields(layout)]
+    values = [f"message.{name}" if name in fixed else name for name in stencil_targets(layout)]
     body = ["(body,) = message.bodies", "socket_identity = message.socket_identity"]
-    body += [f"{name} = message.{name}" for name in groups]
+    body += [f"{name} = message.{name}" for name in varying]
+    body += ["same = (", *(f"    {value}," for value in [*same, *(f"len({name})" for name in varying)]), ")"]
+    body += [
+        f"pack, entries, {', '.join(same_parts(layout))} = _written.get(same) or _learn_to_write(message, same)",
+        f"meta = pack({', '.join(values)})",
+    ]
+    body += write_checks(
+        "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
+        "entries + 4 > limits.usual_frames",
+        "body.__class__ is not bytes",
+        "socket_identity.__class__ is not bytes",
+    )
+    body.append('return [socket_identity, b"", body, meta]')
+    yield from indented(body)
+
+
+def learn_to_write(layout: Layout) -> Iterator[str]:
+    """Emit what writes a whole frame, for want of its stencil, and remembers that."""
+    yield "def _learn_to_write(message: Message, same: Values) -> Values:"
+    yield '    """Give how to pack a frame, how many entries it has, and all of it but what is new."""'
+    parts = sections(layout)
+    groups = [entries.name for entries in entry_groups(layout)]
+    counts = [f"{name}_count" for name in groups]
+    body = [f"{name} = message.{name}" for name in groups]
     body += [f"{name}_count = len({name})" for name in groups]
     body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
     for row in (*parts.head, *parts.tail):
         if not row.type.width:
             body.append(f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}")
             body.append(f"{row.name}_size = len({row.name})")
+    body += [f"section = {' + '.join(f'_{name}_bytes({name})' for name in groups)}"]
     pieces = [
         *pack_section("_pack_head", parts.head),
-        *(f"_{name}_bytes({name})," for name in groups),
+        "section,",
         *pack_section("_pack_tail", parts.tail),
     ]
-    body += ['meta = b"".join((', *indented(pieces), "))"]
-    body += write_checks(
-        "len(meta) + len(body) + len(socket_identity) > limits.usual_size",
-        f"{' + '.join(counts)} + 4 > limits.usual_frames",
-        "body.__class__ is not bytes",
-        "socket_identity.__class__ is not bytes",
-    )
-    body.append('return [socket_identity, b"", body, meta]')
+    same = same_parts(layout)
+    body += [
+        'meta = b"".join((',
+        *indented(pieces),
+        "))",
+        f"stencil = _stencils[{sizes_of(layout, 'section')}]",
+        f"({', '.join(stencil_targets(layout, new=False))}) = stencil.unpack(meta)",
+        f"written = (stencil.pack, {' + '.join(counts)}, {', '.join(same)})",
+        "if len(meta) <= LARGEST_STENCIL:",
+        "    keep(_written, same, written, MOST_STENCILS)",
+        "return written",
+    ]
     yield from indented(body)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from hopline.wire.layout import Entries, Layout, Type
 from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V6
 from tools.compiler.emit import READERS, STRUCT
-from tools.compiler.meta_frame import decode_meta, encode_meta, entries_reader, entries_writer, used_structs, view_meta
+from tools.compiler.meta_entries import entries_reader, entries_writer
+from tools.compiler.meta_frame import decode_meta, encode_meta, used_structs, view_meta
 from tools.compiler.multipart_decoders import decode_multipart, table_name, view_multipart, view_structs
 from tools.compiler.multipart_encoders import encode_multipart, list_writer
 
@@ -40,7 +41,21 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, Packers, cutter, head_reader, sections
+from hopline.wire.shapes import (
+    LARGEST_STENCIL,
+    LARGEST_USUAL_SIZE,
+    MOST_SHAPES,
+    MOST_STENCILS,
+    Cut,
+    Heads,
+    Packers,
+    Stencils,
+    Values,
+    cutter,
+    head_reader,
+    keep,
+    sections,
+)
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,

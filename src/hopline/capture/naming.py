@@ -44,7 +44,8 @@ class SegmentName(msgspec.Struct, frozen=True):
 def name_of(node: str, now: int, seq: int) -> SegmentName:
     """Name a segment that begins now, in nanoseconds since 1970."""
     start = datetime.fromtimestamp(now // _NANOSECONDS, UTC).replace(microsecond=now % _NANOSECONDS // 1_000)
-    return SegmentName(_UNSAFE.sub("_", node)[:_LONGEST_NODE], start, seq)
+    safe = _UNSAFE.sub("_", node)[:_LONGEST_NODE]
+    return SegmentName(safe if safe[:1].isalnum() else f"node{safe}", start, seq)  # what is hidden is not read
 
 
 def read_name(path: Path) -> SegmentName | None:

@@ -8,6 +8,7 @@ from hopline.capture.events import Level
 from hopline.message import LocalError
 
 MEBIBYTE = 1 << 20
+LARGEST_BUFFER = 1 << 30  # all that waits may come in one batch, whose offsets are 32 bits
 
 
 class CaptureSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,3 +31,5 @@ class CaptureSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not (value > 0 or (value == 0 and name.startswith("keep_"))):
                 raise LocalError(name, "a number above zero", value)
+        if self.buffer_bytes > LARGEST_BUFFER:
+            raise LocalError("buffer_bytes", f"at most {LARGEST_BUFFER}", self.buffer_bytes)

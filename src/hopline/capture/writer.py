@@ -69,12 +69,13 @@ class Writer:
         To make columns of them here, while they are in the processor's cache, costs the loop less than to keep them
         until another thread has had its turn with the interpreter: their memory is used again for the next messages.
         """
+        lost = self._columns.lost
         try:
             chunks = self._columns.chunks(batch)
         except Exception:  # nothing of this may reach the node
             log.exception("records cannot be written")
             chunks = []
-            self._columns.lost += span(batch)
+            self._columns.lost = lost + span(batch)
             self.dropped += sum(entry.__class__ is not int for entry in batch.records)
         for chunk in chunks:
             self._queue.put(chunk)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import hopline
+from hopline.cli.capture import capture_app
 from hopline.cli.decode import decode_command
 from hopline.cli.demo import demo_command
 from hopline.cli.generate import generate_command
@@ -14,6 +15,7 @@ from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
 from hopline.cli.pipeline import pipeline_app
 from hopline.cli.rendezvous import rendezvous_command
+from hopline.cli.replay import replay_command
 from hopline.cli.routes import routes_command
 from hopline.cli.send import send_command
 from hopline.cli.stats import stats_command
@@ -47,6 +49,7 @@ def _options(
 
 _RUN, _ASK, _LOOK, _TABLES = "Run a network", "Talk to a running network", "Files", "Answers from captured traffic"
 app.command("demo", rich_help_panel=_RUN)(demo_command)
+_RUN, _ASK, _RECORD, _LOOK = "Run a network", "Talk to a running network", "Record", "Files"
 app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
 app.command("node", rich_help_panel=_RUN)(node_command)
 app.command("send", rich_help_panel=_ASK)(send_command)
@@ -55,6 +58,8 @@ app.command("stats", rich_help_panel=_ASK)(stats_command)
 app.command("routes", rich_help_panel=_ASK)(routes_command)
 app.command("decode", rich_help_panel=_LOOK)(decode_command)
 app.command("generate", rich_help_panel=_LOOK)(generate_command)
+app.add_typer(capture_app, name="capture", rich_help_panel=_RECORD)
+app.command("replay", rich_help_panel=_RECORD)(replay_command)
 app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 app.add_typer(pipeline_app, name="pipeline", rich_help_panel=_TABLES)
 app.command("tables", rich_help_panel=_TABLES)(tables_command)

@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 import msgspec
 import typer
 
+from hopline.capture.events import Level
 from hopline.client import MessageHub
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageIdentifier, to_message
 from hopline.node import Node
-from hopline.node.introspection import NodeStats, Probe, Probed, RequestStats
+from hopline.node.introspection import NodeCapture, NodeStats, Probe, Probed, RequestCapture, RequestStats
 from hopline.node.report import NodeReport
 from hopline.routing import KnownNode, Settled
 
@@ -76,6 +77,15 @@ async def stats_of(hub: MessageHub, node: bytes) -> NodeReport | None:
     question = to_message(RequestStats()).with_receiver_node(node)
     try:
         return (await hub.send(question, callback=NodeStats, timeout=ANSWER_TIME)).report
+    except HoplineError:
+        return None
+
+
+async def capture_of(hub: MessageHub, node: bytes, level: Level | None = None) -> NodeCapture | None:
+    """Ask a node how its capture is, and to set it to a level if one is given; None if it does not say."""
+    question = to_message(RequestCapture(level)).with_receiver_node(node)
+    try:
+        return await hub.send(question, callback=NodeCapture, timeout=ANSWER_TIME)
     except HoplineError:
         return None
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,7 +90,7 @@ def generate_command(
         _tell(out, totals, time.monotonic() - begun)
 
 
-def _generator():  # type: ignore[no-untyped-def]
+def _generator() -> ModuleType:
     try:
         return importlib.import_module("hopline.generator")
     except ImportError as error:

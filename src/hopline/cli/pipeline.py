@@ -119,6 +119,17 @@ def summary_command(
         make_console().print(draw_findings(findings(out)))
 
 
+@pipeline_app.command("submit-path")
+def submit_path_command() -> None:
+    """Print the file to give to spark-submit, which then decides where Spark runs; see docs/cluster.md.
+
+    **Example**:
+
+        spark-submit --master spark://host:7077 "$(hopline pipeline submit-path)" run captures --out tables
+    """
+    typer.echo(Path(__file__).parent / "submit" / "hopline_pipeline.py")
+
+
 def show_report(console: Console, report: RunReport) -> None:
     """Show what a run did and found."""
     from hopline.cli.pipeline_display import draw_findings, size_text

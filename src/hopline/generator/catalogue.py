@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from hopline.generator import faults, garbage, scenarios
+from hopline.generator import faults, garbage, placeholders, scenarios
 from hopline.generator.scenarios import CHAIN, LEDGER, ORDERS
 from hopline.generator.script import (
     ANYONE,
@@ -18,7 +18,6 @@ from hopline.generator.script import (
     Lifetime,
     Play,
 )
-from hopline.generator.script import placeholders as stand_ins
 from hopline.generator.topology import Service
 from hopline.message import WireFormat
 
@@ -41,16 +40,12 @@ class Scene:
     lifetime: Lifetime = Lifetime.LONG
     is_traced: bool = False
     domain: str = ""
-    correlation: bytes = stand_ins.CORRELATION
-    needs_true_clocks: bool = False
+    correlation: bytes = placeholders.CORRELATION
 
     def play(self, wire_format: WireFormat) -> Play:
         """Write it."""
         play = Play(self.name, self.roles, wire_format, self.lifetime, self.is_traced, self.domain, self.correlation)
         self.write(play)
-        # The first format does not say which node asked: who looks for the question goes by the clocks.
-        is_nameless = wire_format is WireFormat.FIRST and bool(play.fate.callback)
-        play.needs_true_clocks = self.needs_true_clocks or is_nameless
         return play
 
 
@@ -72,7 +67,6 @@ USUAL = (
         SIGNABLE,
         5,
         lifetime=_UNLIMITED,
-        needs_true_clocks=True,
     ),
     Scene("forwarded", scenarios.forwarded, (ASKER, Service.STOCK, Service.CHARGE), SIGNABLE, 5),
 )
@@ -109,7 +103,7 @@ FAULTY = (
     _scene("expired", "mailbox", faults.expired, lifetime=Lifetime.SHORT),
     _scene("overflow", "mailbox", faults.overflow, lifetime=_UNLIMITED),
     _scene("unroutable", "reported", faults.unroutable),
-    _scene("failed", "reported", faults.failed, needs_true_clocks=True),
+    _scene("failed", "reported", faults.failed),
     _scene("hop_limit", "loop", faults.hop_limit, lifetime=_UNLIMITED, formats=SIGNABLE),
     _scene("exception", "quote", faults.exception),
     _scene(
@@ -122,7 +116,7 @@ FAULTY = (
         domain=ORDERS,
     ),
     _scene("unanswered", "handler", faults.unanswered, lifetime=_UNLIMITED),
-    _scene("orphan", "request", faults.orphan, roles=(GATEWAY, Service.PRICE), formats=SIGNABLE),
+    _scene("orphan", "request", faults.orphan, roles=(GATEWAY, Service.PRICE), formats=SIGNABLE, is_traced=True),
     _scene("forged", "bad_signature", faults.bad_signature, roles=_FORGER, formats=SIGNABLE),
     _scene("forged", "wrong_domain", faults.wrong_domain, roles=_FORGER, formats=SIGNABLE),
     _scene("forged", "unknown_domain", faults.unknown_domain, roles=_FORGER, formats=SIGNABLE),

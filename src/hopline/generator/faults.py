@@ -44,7 +44,7 @@ def lost_answer(play: Play) -> None:
 
 def lost_metric(play: Play) -> None:
     """Lose a message that nobody waits for."""
-    sending = play.start(b"METRIC", play.body("gauge", 96), partition=b"eu-west").leave(1)
+    sending = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west").leave(1)
     sending.arrival, sending.mark = Arrival.LOST, ("lost", "one_way")
     _fails(play, "failed")
 
@@ -72,7 +72,7 @@ def _arrives_again(parcel: Parcel, sender: int, mark: tuple[str, str]) -> None:
 def late(play: Play) -> None:
     """Answer when nobody waits any more."""
     request = ask_quote(play).travel(1).deliver(Service.PRICE)
-    answer = request.result(b"QUOTED", play.body("price", 72), delay=Delay.OVERTIME)
+    answer = request.result(b"QUOTED", play.body("price", 176), delay=Delay.OVERTIME)
     request.handled(answer)
     answer.leave(0)
     answer.arrive(0, mark=("late", "answer"))
@@ -165,7 +165,7 @@ def orphan(play: Play) -> None:
 def _forged(play: Play, verdict: str, signer: str, label: str) -> None:
     """Add to a flow that is as it should be a message that somebody else made for it."""
     flow = quote(play)
-    message = Message(b"ORDER.CHARGE", bodies=(play.body("order", 104),), correlation_id=play.correlation, hops=1)
+    message = Message(b"ORDER.CHARGE", bodies=(play.body("order", 208),), correlation_id=play.correlation, hops=1)
     forgery = Parcel(play, message, 2, play.letters)
     play.letters += 1
     forgery.sign(signer, label)
@@ -209,7 +209,7 @@ def replayed_by_attacker(play: Play) -> None:
 
 def unsigned(play: Play) -> None:
     """Leave out the signature where the domain wants one."""
-    message = play.start(b"LEDGER.NOTE", play.body("entry", 200))
+    message = play.start(b"LEDGER.NOTE", play.body("entry", 304))
     message.leave(1, signer="")
     message.arrive(1, mark=("unsigned", "node"))
     message.end(Event.REJECTED, "unsigned")

@@ -61,9 +61,9 @@ def spoil(play: Play, fault: str, kind: str) -> None:
     code = code_of(frames)
     play.images.append(Image(frames, 0, message))
     play.letters = 1
-    received = Step(Event.RECEIVED, 1, 0, -1, Delay.START, peer=0, arrival=Arrival.UNSENT, code=code)
+    received = Step(Event.RECEIVED, 1, 0, -1, Delay.START, -1, peer=0, arrival=Arrival.UNSENT, code=code)
     received.mark = (fault, kind)
-    play.steps += [received, Step(Event.REJECTED, 1, 0, 0, Delay.TAIL, reason=code, code=code)]
+    play.steps += [received, Step(Event.REJECTED, 1, 0, 0, Delay.TAIL, 0, reason=code, code=code)]
 
 
 def code_of(frames: Frames) -> str:

@@ -30,12 +30,17 @@ _WRITERS = 2  # threads
 
 
 def generate(
-    out: Path, options: Options, *, force: bool = False, progress: Callable[[int], None] = lambda _: None
+    out: Path,
+    options: Options,
+    *,
+    force: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+    batch_records: int = BATCH_RECORDS,
 ) -> dict[str, int]:
     """Write `out/captures`, `out/keys` and `out/truth`, all or nothing, and give the totals.
 
-    A directory with anything in it is refused unless `force`, which replaces these three and nothing else. `progress` is
-    told how many records were written so far.
+    A directory with anything in it is refused unless `force`, which replaces these three and nothing else. `progress`
+    is told how many records there are so far. Another number of records in a batch makes other records.
     """
     if out.exists() and not out.is_dir():
         raise LocalError("out", "a directory", str(out))
@@ -46,7 +51,7 @@ def generate(
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        totals = _generate(unfinished, options, progress)
+        totals = _generate(unfinished, options, progress, batch_records)
         for part in PARTS:
             shutil.rmtree(out / part, ignore_errors=True)
             (unfinished / part).rename(out / part)
@@ -57,7 +62,7 @@ def generate(
     return totals
 
 
-def _generate(directory: Path, options: Options, progress: Callable[[int], None]) -> dict[str, int]:
+def _generate(directory: Path, options: Options, progress: Callable[[int], None], batch_records: int) -> dict[str, int]:
     topology = make_topology(options.nodes, options.skewed, options.seed)
     stage = Stage(plan.scenes_of(options), options.formats, options.level)
     keys = make_keys(directory / "keys", options.seed)
@@ -71,27 +76,30 @@ def _generate(directory: Path, options: Options, progress: Callable[[int], None]
     truth = Truth(directory / "truth", stage, topology, options.seed, options.start_us)
     tapes = Tapes(stage, topology, options.start_us)
     segments = [Segments(directory / "captures", name) for name in topology.names()[: topology.captured]]
-    with ThreadPoolExecutor(_WRITERS) as writers:
+    writers = ThreadPoolExecutor(_WRITERS)
+    try:
         writing: list[Future[None]] = []
-        try:
-            for batch in _batches(setting, stage, options, tapes, truth):
-                for future in writing:
-                    future.result()
-                writing = [writers.submit(segments[one.node].write, one) for one in batch]
-                progress(truth.totals["records"])
+        for batch in _batches(setting, stage, options, tapes, truth, batch_records):
             for future in writing:
                 future.result()
-        finally:
-            for one in segments:
-                one.close()
+            writing = [writers.submit(segments[one.node].write, one) for one in batch]
+            progress(truth.totals["records"])
+        for future in writing:
+            future.result()
+    finally:
+        writers.shutdown(cancel_futures=True)  # no file is closed while somebody writes to it
+        for one in segments:
+            one.close()
     truth.close()
     _summarise(directory / "truth" / "summary.json", options, truth.totals)
     return truth.totals
 
 
-def _batches(setting: Setting, stage: Stage, options: Options, tapes: Tapes, truth: Truth) -> Iterator[list[Written]]:
+def _batches(
+    setting: Setting, stage: Stage, options: Options, tapes: Tapes, truth: Truth, batch_records: int
+) -> Iterator[list[Written]]:
     totals = plan.counts(options, stage)
-    batches = max(1, -(-options.messages // BATCH_RECORDS))
+    batches = max(1, -(-options.messages // batch_records))
     flow = 0
     for batch in range(batches):
         begin, end = (options.active_us * at // batches for at in (batch, batch + 1))
@@ -117,6 +125,7 @@ def _batches(setting: Setting, stage: Stage, options: Options, tapes: Tapes, tru
         written = list(tapes.add(performances, until))
         for part in written:
             truth.add_written(part)
+        truth.flush()
         yield written
 
 

@@ -1,4 +1,4 @@
-"""The keys that sign the traffic, and the files that tell them: a key file, and a configuration that names the domains."""
+"""The keys that sign the traffic, and their files: a key file, and a configuration that names the domains."""
 
 from __future__ import annotations
 

@@ -70,15 +70,12 @@ class Performance:
     def _cast(self, play: Play) -> Numbers:
         """Give each role a node: a column a role."""
         count, captured = self.count, self.setting.topology.captured
-        step = 2 if play.needs_true_clocks else 1  # clocks that are wrong are on nodes of odd number
-        choices = -(-captured // step)
         columns: list[Numbers] = []
         for role in play.roles:
             if role >= 0:
-                choice = np.zeros(count, np.int64) if step == 2 else self._draws.below(2, count)
-                columns.append(placed(role, captured, choice))
+                columns.append(placed(role, captured, self._draws.below(2, count)))
             elif role == ASKER:
-                columns.append(self._draws.below(choices, count) * step)
+                columns.append(self._draws.below(captured, count))
             elif role == ANYONE:
                 columns.append(columns[-1])
             else:
@@ -89,7 +86,7 @@ class Performance:
             partners = [columns[at] for at in sorted({1, last}) if play.roles[at] >= 0]
             for _ in partners:  # who asks is neither of those that it talks to
                 taken = np.logical_or.reduce([columns[0] == partner for partner in partners])
-                columns[0] = np.where(taken, (columns[0] // step + 1) % choices * step, columns[0])
+                columns[0] = np.where(taken, (columns[0] + 1) % captured, columns[0])
         for at, role in enumerate(play.roles):
             if role == ANYONE:
                 before = columns[at - 1] if play.roles[0] == ASKER else self._draws.below(captured, count)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hopline.generator.draws import Draws
 from hopline.generator.topology import IDENTITY_SIZE, URI_SIZE
 from hopline.message import ReceiverKind
 
 MAX_ROLES = 12
 ID_SIZE = 16
-NOISE_SIZES = range(40, 248, 8)  # digits that a body may have drawn
+NOISE_SIZES = range(40, 360, 8)  # digits that a body may have drawn
 CORRELATION_SIZE = 36
 TICKS_PER_MILLISECOND = 10_000
 
@@ -34,6 +36,7 @@ LIFETIME_TICKS = LIFETIME_MS * TICKS_PER_MILLISECOND
 SIGNATURES = {size: _bytes(size) for size in (16, 32)}
 
 
+@cache
 def noise(letter: int, size: int) -> str:
     """Give what stands for the part of a body that is drawn, by the number of the message in its flow."""
     return "".join(chr(ord("g") + byte % 16) for byte in Draws(0x9A4, letter).octets(1, size).tobytes())

@@ -26,6 +26,7 @@ SECOND, HOUR_S = 1_000_000, 3_600
 # Nothing begins around the turn of an hour, so that no flow falls into two of them, whatever the clocks say.
 _AFTER_TURN_S, _ACTIVE_S = 5, 3_530
 _CLOSING_S = 50
+_HUGE_SHARE = 8
 DEFAULT_START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 
 CLOSING = Scene(
@@ -62,7 +63,7 @@ class Options:
             ("seed", 0, 2**63 - 1),
             ("skewed", 0, self.nodes // 2),
             ("rate", 1, 1_000_000),
-            ("huge_messages", 501, 10_000_000),
+            ("huge_messages", 501, 1_000_000),
         ):
             if not low <= getattr(self, name) <= high:
                 raise LocalError(name, f"{low:,} to {high:,}", getattr(self, name))
@@ -79,6 +80,8 @@ class Options:
                 raise LocalError("fault", f"one of {', '.join(DEFAULT_RATES)}", fault)
             if not 0 <= rate <= 1:
                 raise LocalError(f"fault {fault}", "a share from 0 to 1", rate)
+        if self.rates.get("huge") and self.huge_messages * _HUGE_SHARE > self.messages >= SURE_FROM:
+            raise LocalError("huge_messages", f"at most a part in {_HUGE_SHARE} of all messages", self.huge_messages)
         if sum(self.rates.values()) > 1:
             raise LocalError("faults", "shares of at most 1 together", round(sum(self.rates.values()), 6))
 
@@ -116,10 +119,14 @@ def counts(options: Options, stage: Stage) -> list[int]:
     sizes = [cell.records(options.huge_messages) for cell in stage.cells]
     closing = _closing(options, stage)
     wanted = options.messages - sum(number * sizes[at] for at, number in closing.items())
-    flows = wanted / sum(weight * size for weight, size in zip(weights, sizes, strict=True))
-    found = [int(flows * weight + 0.5) for weight in weights]
+    found = _shared_out(wanted, weights, sizes)
     if options.messages >= SURE_FROM:
-        _make_sure(stage, found, weights)
+        # What is there for certain takes its part first, which for a huge flow is not little.
+        certain = _missing(stage, found, weights)
+        found = _shared_out(wanted - sum(sizes[at] for at in certain), weights, sizes)
+        for at in _missing(stage, found, weights):
+            found[at] = 1
+    _put_huge_ones_together(stage, found)
     # What is too much or too little is made good with the most ordinary flows.
     quotes = [at for at, cell in enumerate(stage.cells) if cell.scene.name == "quote"]
     filler = max(quotes, key=lambda at: weights[at])
@@ -139,14 +146,26 @@ def _weight(options: Options, stage: Stage, cell: Cell) -> float:
     return ordinary * cell.scene.weight / sum(usual.values()) * cell.share
 
 
-def _make_sure(stage: Stage, found: list[int], weights: list[float]) -> None:
+def _shared_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
+    flows = records / sum(weight * size for weight, size in zip(weights, sizes, strict=True))
+    return [int(flows * weight + 0.5) for weight in weights]
+
+
+def _missing(stage: Stage, found: list[int], weights: list[float]) -> list[int]:
+    """Give a cell for each kind of fault that would not be there at all."""
     by_scene: dict[str, list[int]] = {}
     for at, cell in enumerate(stage.cells):
         if cell.scene.fault:
             by_scene.setdefault(cell.scene.name, []).append(at)
-    for cells in by_scene.values():
-        if not any(found[at] for at in cells):
-            found[max(cells, key=lambda at: weights[at])] = 1
+    return [max(cells, key=lambda at: weights[at]) for cells in by_scene.values() if not any(found[at] for at in cells)]
+
+
+def _put_huge_ones_together(stage: Stage, found: list[int]) -> None:
+    """Leave huge flows to one cell: no two of them come into one batch, and what a batch has in memory is bounded."""
+    cells = [at for at, cell in enumerate(stage.cells) if cell.play.repeated]
+    for at in cells[1:]:
+        found[cells[0]] += found[at]
+        found[at] = 0
 
 
 def _closing(options: Options, stage: Stage) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""The traffic itself: what a small trading house says all day, one play for each kind of flow that is as it should be."""
+"""The traffic as it should be: what a small trading house says all day, a play for each kind of flow."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _QUOTED = (MessageIdentifier(b"QUOTED"), EXCEPTION)
 
 def ask_quote(play: Play) -> Parcel:
     """Ask for a price."""
-    return play.start(b"QUOTE", play.body("article", 120), _QUOTED)
+    return play.start(b"QUOTE", play.body("article", 224), _QUOTED)
 
 
 def answer_quote(request: Parcel) -> Parcel:
     """Let the price service answer, and its handler end."""
-    answer = request.result(b"QUOTED", request.play.body("price", 72))
+    answer = request.result(b"QUOTED", request.play.body("price", 176))
     request.handled(answer)
     return answer
 
@@ -38,7 +38,7 @@ def quote(play: Play) -> Parcel:
 def order(play: Play, *, failing: bool = False) -> None:
     """Order something: it is priced, reserved, charged and shipped, each by another node. The charge may fail."""
     awaited = (MessageIdentifier(b"ORDER.SHIPPED"), EXCEPTION)
-    message = play.start(ORDER_IDENTITIES[0], play.body("order", 136), awaited)
+    message = play.start(ORDER_IDENTITIES[0], play.body("order", 240), awaited)
     for role, service in enumerate(CHAIN, start=1):
         message.travel(role).deliver(service)
         if failing and role == CHARGE_ROLE:
@@ -49,7 +49,7 @@ def order(play: Play, *, failing: bool = False) -> None:
             report.arrive(0, mark=("exception", "handler"))
             report.come_home()
             return
-        following = message.result(ORDER_IDENTITIES[role], play.body("order", 104))
+        following = message.result(ORDER_IDENTITIES[role], play.body("order", 208))
         message.handled(following)
         message = following
     play.fate.callback = "answered"
@@ -58,12 +58,12 @@ def order(play: Play, *, failing: bool = False) -> None:
 
 def stock(play: Play) -> None:
     """Ask for what is in stock; the node that answers counts in a step of its own, which never leaves it."""
-    request = play.start(b"STOCK", play.body("article", 64), (MessageIdentifier(b"STOCK.LEVEL"), EXCEPTION))
+    request = play.start(b"STOCK", play.body("article", 168), (MessageIdentifier(b"STOCK.LEVEL"), EXCEPTION))
     request.travel(1).deliver(Service.STOCK)
-    count = request.result(b"STOCK.COUNT", play.body("shelf", 48))
+    count = request.result(b"STOCK.COUNT", play.body("shelf", 152))
     request.handled(count)
     count.deliver(Service.RECORDS)
-    answer = count.result(b"STOCK.LEVEL", play.body("level", 64))
+    answer = count.result(b"STOCK.LEVEL", play.body("level", 168))
     count.handled(answer)
     play.fate.callback = "answered"
     answer.travel(0).come_home()
@@ -71,9 +71,9 @@ def stock(play: Play) -> None:
 
 def local(play: Play) -> None:
     """Ask an actor of the same node: nothing of it is ever on the wire."""
-    request = play.start(b"PROFILE", play.body("customer", 40), (MessageIdentifier(b"PROFILE.DATA"), EXCEPTION))
+    request = play.start(b"PROFILE", play.body("customer", 80), (MessageIdentifier(b"PROFILE.DATA"), EXCEPTION))
     request.deliver(Service.RECORDS)
-    answer = request.result(b"PROFILE.DATA", play.body("customer", 160))
+    answer = request.result(b"PROFILE.DATA", play.body("customer", 264))
     request.handled(answer)
     play.fate.callback = "answered"
     answer.come_home()
@@ -81,21 +81,21 @@ def local(play: Play) -> None:
 
 def note(play: Play) -> Parcel:
     """Note something in the ledger: one way, signed."""
-    message = play.start(b"LEDGER.NOTE", play.body("entry", 200))
+    message = play.start(b"LEDGER.NOTE", play.body("entry", 304))
     message.travel(1).deliver(Service.RECORDS).handled(delay=Delay.RUN)
     return message
 
 
 def metric(play: Play) -> Parcel:
     """Send a number to whoever collects them: one way, unsigned, in a partition."""
-    message = play.start(b"METRIC", play.body("gauge", 96), partition=b"eu-west")
+    message = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west")
     message.travel(1).deliver(Service.RECORDS).handled(delay=Delay.RUN)
     return message
 
 
 def news(play: Play) -> None:
     """Tell everyone: a copy for each node that listens, and one for an actor of the same node."""
-    message = play.start(b"NEWS", play.body("headline", 240), distribution=Distribution.BROADCAST)
+    message = play.start(b"NEWS", play.body("headline", 344), distribution=Distribution.BROADCAST)
     submitted, before = message.last, message.message
     message.deliver(Service.NEWS).handled(delay=Delay.RUN)
     copies = []
@@ -111,7 +111,7 @@ def news(play: Play) -> None:
 
 def parcel_with_receipt(play: Play) -> None:
     """Send something and wait only until another node has it."""
-    message = play.start(b"PARCEL", play.body("parcel", 120), (RECEIPT, EXCEPTION)).travel(1)
+    message = play.start(b"PARCEL", play.body("parcel", 224), (RECEIPT, EXCEPTION)).travel(1)
     receipt = message.confirm()
     message.deliver(Service.SHIP).handled(delay=Delay.RUN)
     play.fate.callback = "answered"
@@ -120,9 +120,9 @@ def parcel_with_receipt(play: Play) -> None:
 
 def forwarded(play: Play) -> None:
     """Ask a node that handles the question no longer, and sends it on."""
-    request = play.start(b"RATE", play.body("currency", 56), (MessageIdentifier(b"RATE.IS"), EXCEPTION))
+    request = play.start(b"RATE", play.body("currency", 160), (MessageIdentifier(b"RATE.IS"), EXCEPTION))
     request.travel(1).travel(2).deliver(Service.CHARGE)
-    answer = request.result(b"RATE.IS", play.body("rate", 56))
+    answer = request.result(b"RATE.IS", play.body("rate", 160))
     request.handled(answer)
     play.fate.callback = "answered"
     answer.travel(0).come_home()
@@ -131,7 +131,7 @@ def forwarded(play: Play) -> None:
 def ping(play: Play) -> None:
     """Say that one is there: a message of the protocol's own, or of an actor that starts no flow."""
     identity = b"SAMPLE" if play.correlation == b"" else b"KINO.PING"
-    message = play.start(identity, play.body("sample", 40))
+    message = play.start(identity, play.body("sample", 80))
     message.leave(1).mark = ("zero", play.name)
     message.arrive(1)
     message.deliver(Service.RECORDS).handled(delay=Delay.RUN)
@@ -139,7 +139,7 @@ def ping(play: Play) -> None:
 
 def beacon(play: Play, *, dropped: bool = False) -> None:
     """Tell the gateway, which nobody captures, that one is there."""
-    message = play.start(b"KINO.PING", play.body("sample", 40), receiver=HUB)
+    message = play.start(b"KINO.PING", play.body("sample", 80), receiver=HUB)
     message.leave(1).mark = ("", "") if dropped else ("zero", play.name)
     for step in play.steps:
         step.is_dropped = dropped
@@ -148,13 +148,13 @@ def beacon(play: Play, *, dropped: bool = False) -> None:
 def stream(play: Play) -> None:
     """Ask for everything there is: more answers than anyone wants to look at."""
     awaited = (MessageIdentifier(b"CATALOGUE.PAGE"), EXCEPTION)
-    request = play.start(b"CATALOGUE", play.body("catalogue", 40), awaited)
+    request = play.start(b"CATALOGUE", play.body("catalogue", 80), awaited)
     request.leave(1).mark = ("huge", "stream")
     request.arrive(1)
     request.deliver(Service.PRICE)
-    first = request.result(b"CATALOGUE.PAGE", play.body("page", 120))
+    first = request.result(b"CATALOGUE.PAGE", play.body("page", 224))
     start = len(play.steps)
-    page = request.result(b"CATALOGUE.PAGE", play.body("page", 120), delay=Delay.ITEM)
+    page = request.result(b"CATALOGUE.PAGE", play.body("page", 224), delay=Delay.ITEM)
     first.travel(0).come_home()
     repeated = [start]
     for step in (lambda: page.leave(0), lambda: page.arrive(0), lambda: page.deliver(HUB)):

@@ -86,8 +86,9 @@ class Step:
     event: Event
     role: int
     image: int
-    after: int
+    after: int  # the step that its time counts from
     delay: Delay
+    follows: int  # the step that led to it
     peer: int = NOBODY
     receiver: int | None = None  # HUB, or a service
     cause: int = NOBODY
@@ -123,7 +124,6 @@ class Play:
     is_traced: bool = False
     domain: str = ""
     correlation: bytes = placeholders.CORRELATION
-    needs_true_clocks: bool = False  # what is true of it depends on comparing clocks
     fate: Fate = field(default_factory=Fate)
     steps: list[Step] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
@@ -180,7 +180,8 @@ class Play:
         parcel = Parcel(self, message, role, self.letters)
         self.letters += 1
         parcel.show()
-        parcel.happens(Event.SUBMITTED, delay, after=after, cause=cause, receiver=receiver)
+        follows = after if cause == NOBODY else cause
+        parcel.happens(Event.SUBMITTED, delay, after=after, follows=follows, cause=cause, receiver=receiver)
         return parcel
 
 
@@ -194,6 +195,7 @@ class Parcel:
         self.letter = letter
         self.image = NOBODY
         self.last = NOBODY
+        self.sent = NOBODY
         self.delivered = NOBODY
         self.signer = signer
 
@@ -205,15 +207,19 @@ class Parcel:
         self.play.images.append(Image(frames, self.letter, self.message, aged_at, self.signer))
         self.image = len(self.play.images) - 1
 
-    def happens(self, event: Event, delay: Delay, *, after: int | None = None, **what: object) -> Step:
-        """Add an event of this message to the play."""
-        step = Step(event, self.role, self.image, self.last if after is None else after, delay, **what)  # type: ignore[arg-type]
+    def happens(
+        self, event: Event, delay: Delay, *, after: int | None = None, follows: int | None = None, **what: object
+    ) -> Step:
+        """Add an event of this message to the play. What happened to it last led to it, unless told otherwise."""
+        after = self.last if after is None else after
+        follows = after if follows is None else follows
+        step = Step(event, self.role, self.image, after, delay, follows, **what)  # type: ignore[arg-type]
         self.play.steps.append(step)
         self.last = len(self.play.steps) - 1
         return step
 
     def leave(self, to: int, *, delay: Delay = Delay.QUEUE, signer: str | None = None) -> Step:
-        """Send it to another node: one more hop, this router in the trace where it keeps one, signed where it must be."""
+        """Send it to another node: one more hop, this router in the trace if it keeps one, signed if it must be."""
         play, message = self.play, self.message
         routing = message.routing
         if message.trace_options or play.wire_format in (WireFormat.V5, WireFormat.V6):  # the older ones only if asked
@@ -222,7 +228,9 @@ class Parcel:
         self.sign(play.domain if signer is None else signer)
         self.show(aged_at=len(play.steps))
         watched = play.captured[to]
-        return self.happens(Event.SENT, delay, peer=to, arrival=Arrival.ARRIVED if watched else Arrival.UNWATCHED)
+        step = self.happens(Event.SENT, delay, peer=to, arrival=Arrival.ARRIVED if watched else Arrival.UNWATCHED)
+        self.sent = self.last
+        return step
 
     def sign(self, signer: str, domain: str | None = None) -> None:
         """Label and sign it; without a signer it goes as it is."""
@@ -241,7 +249,7 @@ class Parcel:
             "verdict": "verified" if self.signer else "unsigned",
             "arrival": Arrival.MATCHED if sent else Arrival.UNSENT,
         }
-        return self.happens(Event.RECEIVED, delay, after=after, **{**defaults, **what})
+        return self.happens(Event.RECEIVED, delay, after=after, follows=self.sent, **{**defaults, **what})
 
     def travel(self, to: int) -> Parcel:
         """Send it, and let it arrive."""
@@ -307,7 +315,16 @@ class Parcel:
     def handled(self, after: Parcel | None = None, reason: str = "", *, delay: Delay = Delay.TAIL) -> None:
         """End its handler: right after what it returned, or after a run of its own."""
         step = after.last if after is not None else self.last
-        self.happens(Event.HANDLED, delay, after=step, receiver=self.receiver, since=self.delivered, reason=reason)
+        self.happens(
+            Event.HANDLED,
+            delay,
+            after=step,
+            follows=self.delivered,
+            receiver=self.receiver,
+            cause=self.delivered,
+            since=self.delivered,
+            reason=reason,
+        )
 
     def end(self, event: Event, reason: str, *, delay: Delay = Delay.TAIL) -> Step:
         """End it other than by handling."""
@@ -319,7 +336,7 @@ class Parcel:
         self.deliver(HUB)
         first = came if self.play.steps[came].event is Event.RECEIVED else self.last
         if is_awaited:
-            self.happens(Event.RESOLVED, Delay.TAIL, receiver=HUB)
+            self.happens(Event.RESOLVED, Delay.TAIL, receiver=HUB, cause=self.delivered)
         fate = self.play.fate
         fate.answers += 1
         if fate.answer is None:

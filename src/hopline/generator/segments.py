@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 from hopline.generator.tape import TAPE_SCHEMA, Written
 
 SEGMENT_RECORDS = 500_000
+ROW_GROUP_RECORDS = 100_000
 _DAY_US = 86_400_000_000
+_WITH_STATISTICS = [field.name for field in TAPE_SCHEMA if field.name != "frames"]  # of frames they say nothing
 _NAMES = [field.name for field in TAPE_SCHEMA if pa.types.is_dictionary(field.type)]
 
 
@@ -29,24 +32,32 @@ class Segments:
         """Append records, which must follow those before."""
         days = written.ts // _DAY_US
         cuts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
-        for first, last in zip(cuts[:-1], cuts[1:], strict=True):
-            if self._writer is None or days[first] != self._day or self._count >= SEGMENT_RECORDS:
+        for first, last in pairwise(cuts):
+            writer = self._writer
+            if writer is None or days[first] != self._day or self._count >= SEGMENT_RECORDS:
                 self.close()
-                self._open(int(days[first]), int(written.ts[first]), int(written.seq[first]))
-            assert self._writer is not None
-            self._writer.write_batch(written.records.slice(first, last - first))
+                writer = self._open(int(days[first]), int(written.ts[first]), int(written.seq[first]))
+            for begin in range(first, last, ROW_GROUP_RECORDS):
+                writer.write_batch(written.records(slice(begin, min(begin + ROW_GROUP_RECORDS, last))))
             self._count += last - first
 
-    def _open(self, day: int, ts: int, seq: int) -> None:
+    def _open(self, day: int, ts: int, seq: int) -> pq.ParquetWriter:
         directory = self._directory / f"date={np.datetime64(day, 'D')}"
         directory.mkdir(parents=True, exist_ok=True)
-        start = str(np.datetime64(ts, "us")).replace("-", "").replace(":", "")[:15]
+        start = str(np.datetime64(ts, "us")).replace("-", "").replace(":", "")
         path = directory / f"{self._name}-{start}Z-{seq}.parquet"
         self._day, self._count = day, 0
         # Names are codes in memory only: without the schema of Arrow in it, a file says strings.
         self._writer = pq.ParquetWriter(
-            path, TAPE_SCHEMA, compression="zstd", compression_level=1, use_dictionary=_NAMES, store_schema=False
+            path,
+            TAPE_SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_NAMES,
+            write_statistics=_WITH_STATISTICS,
+            store_schema=False,
         )
+        return self._writer
 
     def close(self) -> None:
         """Close the segment that is open, if one is."""

@@ -5,8 +5,10 @@ What happens after the end of a batch's time waits for the next one, so that mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ from hopline.generator.topology import Topology
 _FRAMES = SCHEMA.field("frames").type
 _NODE_SHIFT = 52  # microseconds since the start stay below
 _Ints = npt.NDArray[np.int32]
+Places = npt.NDArray[np.intp]
 
 
 @dataclass(slots=True)
@@ -41,20 +44,16 @@ class Rows:
     @classmethod
     def of(cls, count: int) -> Rows:
         """Make room for records."""
-        return cls(*(np.full(count, NOBODY, _TYPES[one.name]) for one in fields(cls)))
+        site, node, peer, image, cause = np.full((5, count), NOBODY, np.int32)
+        return cls(site, node, peer, image, cause, *np.full((4, count), NOBODY, np.int64))
 
-    def take(self, at: npt.NDArray[np.intp]) -> Rows:
+    def take(self, at: Places | slice) -> Rows:
         """Give some of the records."""
         return Rows(*(getattr(self, one.name)[at] for one in fields(self)))
 
     def followed_by(self, other: Rows) -> Rows:
         """Put other records behind these."""
         return Rows(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
-
-
-_TYPES = dict.fromkeys(("site", "node", "peer", "image", "cause"), np.int32) | dict.fromkeys(
-    ("cause_seq", "time", "duration", "flow"), np.int64
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Written:
     ts: Numbers  # microseconds since 1970, by the node's clock
     flow: Numbers
     dropped: Numbers
-    records: pa.RecordBatch
+    records: Callable[[slice], pa.RecordBatch]  # made when they are written, by whoever writes: room is used again
 
 
 class Tapes:
@@ -80,17 +79,22 @@ class Tapes:
         self._start = start
         self._next_seq = np.ones(topology.captured, np.int64)
         self._lost = np.zeros(topology.captured, np.int64)  # records dropped since the last one that was kept
+        # Kept from batch to batch, because new memory costs more than filling it; one is written while one is filled.
+        self._rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
         self._waiting = Rows.of(0)
         self._waiting_blobs = pa.array([], pa.binary())
         names = topology.names()
         self._names = pa.array(names, pa.string())
         self._receivers = pa.array(topology.receivers(), pa.string())
-        self._uris = [row.tobytes().decode() for row in topology.uris]
+        self._uris = pa.array([row.tobytes().decode() for row in topology.uris], pa.string())
         self._events = pa.array([str(event) for event in EVENTS], pa.string())
 
     def add(self, performances: Sequence[Performance], until: int | None) -> Iterator[Written]:
-        """Take flows, and give all records before a moment (all, without one), node by node."""
-        rows, blobs = perform(performances)
+        """Take flows, and give all records before a moment (all, without one), node by node.
+
+        What was given must be written before the call after the next one.
+        """
+        rows, blobs = self._perform(performances)
         shift, offset = len(self._waiting.site), len(self._waiting_blobs)
         rows.cause[rows.cause != NOBODY] += shift
         rows.image += offset
@@ -108,10 +112,38 @@ class Tapes:
         seq_of[order] = seq
         has_cause = rows.cause != NOBODY
         rows.cause_seq[has_cause] = seq_of[rows.cause[has_cause]]
-        yield from self._written(rows.take(order), seq, counts, blobs)
+        yield from self._written(rows, order, seq, counts, blobs)
         self._keep(rows, np.flatnonzero(~is_due), blobs)
 
-    def _keep(self, rows: Rows, late: npt.NDArray[np.intp], blobs: pa.Array) -> None:
+    def _perform(self, performances: Sequence[Performance]) -> tuple[Rows, pa.Array]:
+        """Give the records of all performances, and the bytes of all messages in them."""
+        count = sum(one.rows(step) for one in performances for step in one.cell.recorded)
+        sizes = [
+            (one, image, one.image_rows(image), template.size)
+            for one in performances
+            for image, template in one.cell.templates.items()
+        ]
+        size_of_all = sum(number * size for _, _, number, size in sizes)
+        if len(self._rooms[0]) < size_of_all:
+            self._rooms[0] = np.empty(size_of_all, np.uint8)
+        octets = self._rooms[0]
+        self._rooms.reverse()
+        ends = np.zeros(sum(number for _, _, number, _ in sizes) + 1, np.int32)
+        first_image: dict[tuple[int, int], int] = {}
+        at = row = 0
+        for one, image, number, size in sizes:
+            one.write(image, octets[at : at + number * size].reshape(number, size))
+            ends[row + 1 : row + number + 1] = at + size * np.arange(1, number + 1)
+            first_image[id(one), image] = row
+            at, row = at + number * size, row + number
+        blobs = pa.BinaryArray.from_buffers(pa.binary(), row, [None, pa.py_buffer(ends), pa.py_buffer(octets)])
+        rows = Rows.of(count)
+        at = 0
+        for one in performances:
+            at = _put(rows, at, one, first_image)
+        return rows, blobs
+
+    def _keep(self, rows: Rows, late: Places, blobs: pa.Array) -> None:
         waiting = rows.take(late)
         place = np.full(len(rows.site), NOBODY, np.int32)
         place[late] = np.arange(len(late))
@@ -120,48 +152,39 @@ class Tapes:
         images, waiting.image = _renumbered(waiting.image)
         self._waiting, self._waiting_blobs = waiting, blobs.take(pa.array(images))
 
-    def _written(self, rows: Rows, seq: Numbers, counts: Numbers, blobs: pa.Array) -> Iterator[Written]:
-        is_lost = self._stage.is_dropped[rows.site]
-        kept = np.flatnonzero(~is_lost)
-        dropped = np.zeros(len(kept), np.int64)
-        ends = np.cumsum(counts)
-        bounds = np.searchsorted(kept, np.concatenate([[0], ends]))
-        if is_lost.any() or self._lost.any():
-            lost_before = np.cumsum(is_lost)
-            for node, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-                begin, end = ends[node] - counts[node], ends[node]
-                base = lost_before[begin - 1] if begin else 0
-                so_far = np.concatenate([[base - self._lost[node]], lost_before[kept[first:last]]])
-                dropped[first:last] = np.diff(so_far)
-                self._lost[node] = (lost_before[end - 1] if end else 0) - so_far[-1]
-        rows, seq = rows.take(kept), seq[kept]
-        ts = self._start + rows.time + self._topology.skews[rows.node]
-        batch = self._records(rows, seq, ts, dropped, blobs)
-        for node, (first, last) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
-            if last > first:
-                part = slice(first, last)
-                yield Written(
-                    node,
-                    rows.site[part],
-                    rows.peer[part],
-                    seq[part],
-                    ts[part],
-                    rows.flow[part],
-                    dropped[part],
-                    batch.slice(first, last - first),
-                )
+    def _written(self, rows: Rows, order: Places, seq: Numbers, counts: Numbers, blobs: pa.Array) -> Iterator[Written]:
+        """Give the records node by node."""
+        ends = np.cumsum(counts).tolist()
+        for node, (first, last) in enumerate(pairwise([0, *ends])):
+            mine, numbers = rows.take(order[first:last]), seq[first:last]
+            is_lost = self._stage.is_dropped[mine.site]
+            lost_before = np.concatenate([[-self._lost[node]], np.cumsum(is_lost)])
+            if lost_before[-1] != lost_before[0]:
+                kept = np.flatnonzero(~is_lost)
+                so_far = np.concatenate([lost_before[:1], lost_before[kept + 1]])
+                dropped = np.diff(so_far)
+                self._lost[node] = lost_before[-1] - so_far[-1]
+                mine, numbers = mine.take(kept), numbers[kept]
+            else:
+                dropped = np.zeros(last - first, np.int64)
+            if len(numbers):
+                ts = self._start + mine.time + self._topology.skews[node]
+                records = partial(self._records, node, mine, numbers, ts, dropped, blobs)
+                yield Written(node, mine.site, mine.peer, numbers, ts, mine.flow, dropped, records)
 
-    def _records(self, rows: Rows, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array) -> pa.RecordBatch:
+    def _records(
+        self, node: int, rows: Rows, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array, part: slice
+    ) -> pa.RecordBatch:
+        rows, seq, ts, dropped = rows.take(part), seq[part], ts[part], dropped[part]
         stage, site, count = self._stage, rows.site, len(rows.site)
         groups = stage.receivers[site]
-        receivers = np.where(groups == NOBODY, NOBODY, groups * self._topology.nodes + rows.node)
-        uris = pa.array(self._uris, pa.string())
+        receivers = np.where(groups == NOBODY, NOBODY, groups * self._topology.nodes + node)
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(ts).cast(SCHEMA.field("ts").type),
                 pa.array(seq),
                 _named(rows.node, self._names),
-                _named(rows.node, uris),
+                _named(rows.node, self._uris),
                 _named(stage.events[site], self._events),
                 _named(rows.peer, self._names),
                 _named(receivers, self._receivers),
@@ -190,31 +213,6 @@ class Tapes:
 _CODES = pa.dictionary(pa.int32(), pa.string())
 TAPE_SCHEMA = pa.schema([field.with_type(_CODES) if pa.types.is_string(field.type) else field for field in SCHEMA])
 """The capture's, with names as codes in memory: a file looks the same."""
-
-
-def perform(performances: Sequence[Performance]) -> tuple[Rows, pa.Array]:
-    """Give the records of all performances, and the bytes of all messages in them."""
-    count = sum(one.rows(step) for one in performances for step in one.cell.recorded)
-    sizes = [
-        (one, image, one.image_rows(image), template.size)
-        for one in performances
-        for image, template in one.cell.templates.items()
-    ]
-    octets = np.empty(sum(number * size for _, _, number, size in sizes), np.uint8)
-    ends = np.zeros(sum(number for _, _, number, _ in sizes) + 1, np.int32)
-    first_image: dict[tuple[int, int], int] = {}
-    at = row = 0
-    for one, image, number, size in sizes:
-        one.write(image, octets[at : at + number * size].reshape(number, size))
-        ends[row + 1 : row + number + 1] = at + size * np.arange(1, number + 1)
-        first_image[id(one), image] = row
-        at, row = at + number * size, row + number
-    blobs = pa.BinaryArray.from_buffers(pa.binary(), row, [None, pa.py_buffer(ends), pa.py_buffer(octets)])
-    rows = Rows.of(count)
-    at = 0
-    for one in performances:
-        at = _put(rows, at, one, first_image)
-    return rows, blobs
 
 
 def _put(rows: Rows, at: int, one: Performance, first_image: dict[tuple[int, int], int]) -> int:

@@ -62,7 +62,7 @@ class Topology:
 
 
 def make_topology(nodes: int, skewed: int, seed: int) -> Topology:
-    """Draw a network. Clocks that are wrong are on nodes of odd number."""
+    """Draw a network in which so many clocks are wrong."""
     everyone = nodes + _STRANGERS
     numbers = np.arange(everyone * (2 + len(Service)))
     names = guids(seed ^ 0x5EED, numbers)

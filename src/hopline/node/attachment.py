@@ -214,7 +214,7 @@ class Attachment:
             self._router.refuse(message, str(error), frames)
             return
         routing = message.routing
-        if routing:
+        if routing and self._formats.get(routing[-1].identity) is not message.wire_format:
             self.speaks(routing[-1].identity, message.wire_format)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
         self._router.receive(message if message.hops > 0 else message.clone(hops=1))

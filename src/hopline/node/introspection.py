@@ -6,12 +6,14 @@ not know them, and drops them. Nothing of this is ever announced.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
 import msgspec
 
 from hopline.actors import Actor, handler
+from hopline.capture.events import Level
 from hopline.cluster.service import (
     EXTERNAL_ROUTES,
     INTERNAL_ROUTES,
@@ -36,7 +38,10 @@ from hopline.cluster.service_pb2 import (
 )
 from hopline.message import MAX_VERSION, Message, MessageIdentifier, payload
 from hopline.node.report import ActorReport, NodeReport
+from hopline.node.tap import CaptureReport
 from hopline.routing import KnownNode, Tables
+
+log = logging.getLogger("hopline.node")
 
 
 @payload("HOPLINE.PROBE")
@@ -70,14 +75,33 @@ class NodeStats(msgspec.Struct, frozen=True):
     report: NodeReport
 
 
+@payload("HOPLINE.REQCAPTURE")
+class RequestCapture(msgspec.Struct, frozen=True):
+    """A question: how is that node's capture. With a level, it is to be at that from now on."""
+
+    level: Level | None = None
+
+
+@payload("HOPLINE.CAPTURE")
+class NodeCapture(msgspec.Struct, frozen=True):
+    """And the answer. Where the records go is up to the node alone; if it was given no place, it has no capture."""
+
+    report: CaptureReport | None = None
+
+
 class Introspection(Actor):
     """The built-in actor. It is kept local: others reach it by the identity of its node only."""
 
     def __init__(
-        self, tables: Tables, report: Callable[[], NodeReport], wall_clock: Callable[[], float] = time.time
+        self,
+        tables: Tables,
+        report: Callable[[], NodeReport],
+        set_capture_level: Callable[[Level], None],
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._tables = tables
         self._report = report
+        self._set_capture_level = set_capture_level
         self._wall_clock = wall_clock
 
     @handler(keep_local=True)
@@ -100,6 +124,14 @@ class Introspection(Actor):
     def stats(self, _: RequestStats) -> NodeStats:
         """Tell how this node is."""
         return NodeStats(self._report())
+
+    @handler(keep_local=True)
+    def capture(self, request: RequestCapture) -> NodeCapture:
+        """Tell how this node's capture is, at another level if that is asked for."""
+        if request.level is not None and self._report().capture is not None:
+            self._set_capture_level(request.level)
+            log.info("capture is at level %s now, as somebody asked", request.level)
+        return NodeCapture(self._report().capture)
 
     @handler(REQUEST_MESSAGE_ROUTES, keep_local=True)
     def message_routes(self, message: Message) -> Message:

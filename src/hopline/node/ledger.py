@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from hopline.actors import flow_log
+from hopline.message import Message
 from hopline.node.tap import Tap
 from hopline.routing import Delivery, Outcome, Settled
 from hopline.transport import Frames
@@ -21,7 +22,7 @@ class Ledger:
 
     def __init__(self, clock: Callable[[], float], on_outcome: Callable[[Settled], None] | None) -> None:
         self.submitted = self.received = self.copied = self.returned = 0
-        self.delivered_count = 0
+        self.delivered_count = self.sent_count = 0
         self.handled_count = self.handler_errors = 0
         self._clock = clock
         self._on_outcome = on_outcome
@@ -41,7 +42,7 @@ class Ledger:
     @property
     def outcomes(self) -> dict[Outcome, int]:
         """How many messages ended in which way."""
-        return self._others | {Outcome.DELIVERED: self.delivered_count}
+        return self._others | {Outcome.DELIVERED: self.delivered_count, Outcome.SENT: self.sent_count}
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a delivery was put before its receiver."""
@@ -63,11 +64,12 @@ class Ledger:
         if error is not None:
             self.handler_errors += 1
 
-    def sent(self, delivery: Delivery, peer: bytes) -> None:
-        """Note that a delivery left for another node."""
-        self._others[Outcome.SENT] += 1
+    def sent(self, delivery: Delivery, leaving: Message, peer: bytes) -> None:
+        """Note that a delivery left for another node, with the message as it left."""
+        self.sent_count += 1
         if self._on_outcome is not None:
-            self._tell_hook(self._on_outcome, delivery, Outcome.SENT, peer=peer)
+            left = Delivery(leaving, delivery.identifier, delivery.since, delivery.deadline)
+            self._tell_hook(self._on_outcome, left, Outcome.SENT, peer=peer)
 
     def ended(
         self, delivery: Delivery, outcome: Outcome, reason: str, *, quietly: bool, frames: Frames | None = None

@@ -366,7 +366,7 @@ class Node:
 
     def _host_built_in(self, running: _Running) -> None:
         """Let other nodes ask this one how it is."""
-        actor = Introspection(running.tables, self.report)
+        actor = Introspection(running.tables, self.report, self.set_capture_level)
         handlers = handler_map(actor)
         host = ActorHost(actor, handlers, running.services)
         running.built_in.append(host)

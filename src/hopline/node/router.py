@@ -42,6 +42,7 @@ from hopline.routing import (
     decide,
     delivery_of,
     remaining_ticks,
+    sole_node,
     sole_receiver,
 )
 from hopline.transport import Frames
@@ -224,7 +225,7 @@ class Router:
 
     def _submit(self, delivery: Delivery) -> bool:
         """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
-        # Requests and answers all pass here, hence in one go what nearly all of them need.
+        # Requests and answers all pass here, hence in one go what those need that stay.
         message, span = delivery.message, None
         if self._telemetry is not None:
             span = self._telemetry.producing(message)
@@ -233,7 +234,7 @@ class Router:
             return False
         receiver = sole_receiver(message, delivery.identifier, self._tables)
         if receiver is None:
-            is_taken = self._route(delivery)
+            is_taken = self._route_elsewhere(delivery)
         else:
             port = self._ports[receiver]
             if message.callback_point is self._known_without_receipt:
@@ -289,11 +290,12 @@ class Router:
         self.ledger.received += 1
         if self._link_tap is not None:
             self._link_tap.received_message(message)
-        delivery = self._delivery(message)
-        if delivery.deadline <= delivery.since:
+        now = self.clock()
+        delivery = delivery_of(message, now)
+        if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
-        else:
-            self._route_or_wait(delivery, delivery.since, _NOBODY)
+        elif (self._queues and self._must_wait(message)) or not self._route(delivery):
+            self._wait(delivery, now, _NOBODY)
 
     def refuse(self, message: Message | None, reason: str, frames: Frames) -> None:
         """Count what came from elsewhere and is not acceptable: malformed (then there is no message), or forged.
@@ -332,8 +334,25 @@ class Router:
 
     # -- routing them --------------------------------------------------------------------------------------------------
 
-    def _route(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> bool:
+    def _route(self, delivery: Delivery) -> bool:
         """Hand a delivery to whoever gets it, or say that there is no room: then nothing happened yet."""
+        receiver = sole_receiver(delivery.message, delivery.identifier, self._tables)
+        if receiver is None:
+            return self._route_elsewhere(delivery)
+        return self._hand_over(delivery, self._ports[receiver]) or self._has_no_room(delivery, _NOBODY)
+
+    def _route_elsewhere(self, delivery: Delivery) -> bool:
+        """Route a delivery that has no sole receiver here: nearly always to the sole node that it can go to."""
+        node = sole_node(delivery.message, delivery.identifier, self._tables)
+        if node is None:
+            return self._route_past(delivery, _NOBODY)
+        try:
+            return self._send_away(delivery, node) or self._has_no_room(delivery, _NOBODY)
+        except PeerGoneError:
+            return self._route_past(delivery, frozenset((node,)))
+
+    def _route_past(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
+        """Route a delivery to whoever gets it but some nodes."""
         message = delivery.message
         while True:
             decision = decide(message, self._tables, unreachable=unreachable)
@@ -376,6 +395,8 @@ class Router:
 
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
         message = delivery.message
+        if message.callback_point is self._known_without_receipt:
+            return port.offer(delivery)
         if RECEIPT not in message.callback_point:
             self._known_without_receipt = message.callback_point
         elif port.confirms_receipts:
@@ -387,16 +408,20 @@ class Router:
         return port.offer(delivery)
 
     def _send_away(self, delivery: Delivery, node: bytes) -> bool:
-        message, now = delivery.message, self.clock()
-        if delivery.deadline <= now:
-            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
-            return True
+        message = delivery.message
+        ttl_ticks = message.ttl_ticks
+        if delivery.deadline != NO_DEADLINE:
+            now = self.clock()
+            if delivery.deadline <= now:
+                self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
+                return True
+            ttl_ticks = remaining_ticks(delivery, now)
         leaving = _replace(
             message,
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
             socket_identity=node,
-            ttl_ticks=remaining_ticks(delivery, now),
+            ttl_ticks=ttl_ticks,
         )
         try:
             link = self._links.get(node) or self._link(node)
@@ -413,7 +438,7 @@ class Router:
             raise PeerGoneError(node) from error
         if self._link_tap is not None:
             self._link_tap.sent_message(leaving, node)
-        self.ledger.sent(Delivery(leaving, delivery.identifier, delivery.since, delivery.deadline), node)
+        self.ledger.sent(delivery, leaving, node)
         return True
 
     def _link(self, node: bytes) -> Link:
@@ -481,9 +506,9 @@ class Router:
 
     def _route_from_room(self, place: Place) -> bool:
         if self._tap is None or not place.is_submitted:
-            return self._route(place.delivery, place.unreachable)
+            return self._route_past(place.delivery, place.unreachable)
         return self._tap.submitting(
-            place.delivery, lambda delivery: self._route(delivery, place.unreachable), place.cause, late=True
+            place.delivery, lambda delivery: self._route_past(delivery, place.unreachable), place.cause, late=True
         )
 
     def _left_the_room(self, place: Place) -> None:
@@ -512,17 +537,17 @@ class Router:
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
         else:
-            self._route_or_wait(delivery, now, unreachable)
+            must_wait = self._queues and self._must_wait(delivery.message)
+            if must_wait or not (self._route_past(delivery, unreachable) if unreachable else self._route(delivery)):
+                self._wait(delivery, now, unreachable)
 
-    def _route_or_wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
-        message = delivery.message
-        must_wait = self._waiting_room.queues and self._must_wait(message)
-        if must_wait or not self._route(delivery, unreachable):
-            if self._waiting_room.owned >= self._settings.waiting_for_room:
-                self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
-                return
-            until = min(delivery.deadline, now + self._settings.room_time)
-            self._waiting_room.add(self._destination(message), delivery, until, unreachable, submitted=False)
+    def _wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
+        """Let a delivery that is this node's already wait for room."""
+        if self._waiting_room.owned >= self._settings.waiting_for_room:
+            self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
+            return
+        until = min(delivery.deadline, now + self._settings.room_time)
+        self._waiting_room.add(self._destination(delivery.message), delivery, until, unreachable, submitted=False)
 
     def _submit_own(self, message: Message, about: int | None) -> None:
         """Submit a message of the router's own: a receipt, or a report. It is about a message with this record."""

@@ -78,6 +78,9 @@ class Tap:
         self._timer: asyncio.TimerHandle | None = None
         self._last_delivered = 0, b""
         require_pyarrow()
+        from hopline.capture.writer import open_writer  # now: it takes a while, which a running node has not
+
+        self._open_writer = open_writer
 
     # -- levels --------------------------------------------------------------------------------------------------------
 
@@ -114,9 +117,8 @@ class Tap:
             self._flush()
 
     def _open(self) -> None:
-        from hopline.capture.writer import open_writer  # which needs pyarrow
-
-        self._writer, next_seq = open_writer(self._settings, self._node, self._uri, self._wire_format, self._limits)
+        settings, wire_format = self._settings, self._wire_format
+        self._writer, next_seq = self._open_writer(settings, self._node, self._uri, wire_format, self._limits)
         loop, capacity = asyncio.get_running_loop(), self._settings.buffer_bytes
         self._recorder = Recorder(self._writer, loop.call_soon, capacity=capacity, next_seq=next_seq)
 

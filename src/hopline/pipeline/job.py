@@ -16,10 +16,11 @@ from platform import python_version
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.inputs import Captures, find_captures
+from hopline.pipeline.keys import Keyring
 from hopline.pipeline.making import TablesInTheMaking
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import Progress, Silent, Steps
-from hopline.pipeline.recipes import DECODED, to_make
+from hopline.pipeline.recipes import to_make
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.spark_work import check_reachable, in_utc, place_of, tagged, translated
 from hopline.pipeline.writing import building, write_run
@@ -88,9 +89,9 @@ def _own_session(options: PipelineOptions) -> Iterator[SparkSession]:
 def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession], progress: Progress) -> RunReport:
     began, clock = datetime.now(UTC), time.monotonic()
     names = to_make(options.tables)
-    tables = [name for name in options.tables if name in names or name in DECODED]
     steps = Steps(progress)
     steps.planned(["captures", "Spark", "decode", "messages", *names, "publish"])
+    keyring = Keyring() if options.keys is None else Keyring.load(options.keys)
     with steps.step("captures") as step:
         captures = find_captures(options.captures, options.days, skip_bad_files=options.skip_bad_files)
         step.text = f"{len(captures.segments):,} segment{'' if len(captures.segments) == 1 else 's'}"
@@ -98,8 +99,6 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
         steps.note(f"{len(captures.bad)} of the captures cannot be read and are left out")
     if captures.unfinished:
         steps.note(f"{captures.unfinished} of the segments are still open and left out")
-    if later := [name for name in options.tables if name not in tables]:
-        steps.note(f"{' and '.join(later)}: signatures are not checked yet, these tables are left as they are")
     # The session ends before the place is tidied up: nothing may write there any more.
     with (
         building(options.out) as place,
@@ -107,11 +106,11 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
         tagged(spark, f"hopline-{uuid.uuid4()}"),
     ):
         making = TablesInTheMaking(spark, place, options, steps)
-        making.decode(captures)
+        making.decode(captures, keyring)
         for name in names:
             making.make(name)
         with steps.step("publish"), translated("publishing"):
-            rows = making.publish(tables)
+            rows = making.publish()
             report = RunReport(
                 options=options,
                 captures=captures,

@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from hopline.pipeline.decoding import careful, decoded, records
+from hopline.pipeline.decoding import RECORD_COLUMNS, careful, decoded, records
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
+from hopline.pipeline.keys import Keyring
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
@@ -28,6 +29,7 @@ class TablesInTheMaking:
 
     def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
         self.records = self.messages = self.rejects = 0
+        self.signed_identities: list[str] = []
         self._spark = spark
         self._place = place
         self._options = options
@@ -42,21 +44,23 @@ class TablesInTheMaking:
         """Tell the length of a window."""
         return self._options.window_s
 
-    def decode(self, captures: Captures) -> None:
+    def decode(self, captures: Captures, keyring: Keyring) -> None:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
+        self.signed_identities = keyring.signed_identities
         days, place = self._options.days, self._place.place
         read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
         with self._step("decode") as step:
             self.records = captures.rows if days.is_all else within(read, days.begin, days.end).count()
             near = records(within(read, days.read_from, days.read_until))
-            write_as_it_falls(with_frames_packed(decoded(near)), place("decoded"), "odd", "date")
+            write_as_it_falls(with_frames_packed(decoded(near, keyring)), place("decoded"), "odd", "date")
             _rename(place("decoded") / "odd=false", place("messages"))
             _rename(place("decoded") / "odd=true", place("odd"))
             step.rows = self.records
         with self._step("messages") as step:
             self._schemas |= {"odd": MESSAGES, "careful": _union(MESSAGES, REJECTS)}
             if partitions(place("odd")):
-                write_as_it_falls(careful(with_frames_unpacked(self["odd"])), place("careful"))
+                read_again = careful(with_frames_unpacked(self["odd"]), keyring)
+                write_as_it_falls(read_again.drop("bodies"), place("careful"))
                 is_taken = sf.col("code").isNull()
                 write_by_day(self["careful"].filter(is_taken), place("taken"), MESSAGES)
                 write_by_day(self["careful"].filter(~is_taken), place("rejects"), REJECTS)
@@ -79,8 +83,9 @@ class TablesInTheMaking:
             self._schemas[name] = TABLES.get(name, table.schema)
             step.rows = row_count(self._place.place(name))
 
-    def publish(self, tables: list[str]) -> dict[str, int]:
-        """Put tables in their places; give the numbers of their rows."""
+    def publish(self) -> dict[str, int]:
+        """Put the tables that were asked for in their places; give the numbers of their rows."""
+        tables = self._options.tables
         for name in tables:
             if not any(day_of(folder) in self._options.days for folder in partitions(self._place.place(name))):
                 write_empty(TABLES[name], self._place.place(name), self._some_day())
@@ -113,8 +118,9 @@ def with_frames_packed(found: DataFrame) -> DataFrame:
 
 
 def with_frames_unpacked(odd: DataFrame) -> DataFrame:
-    """Give the records again that were packed, as `careful` takes them."""
-    return odd.withColumn("frames", sf.transform("routing", lambda router: sf.unhex(router["uri"])))
+    """Give the records again that were packed."""
+    frames = sf.transform("routing", lambda router: sf.unhex(router["uri"]))
+    return odd.withColumn("frames", frames).select(*RECORD_COLUMNS)
 
 
 def _union(*schemas: StructType) -> StructType:

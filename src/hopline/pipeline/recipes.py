@@ -14,6 +14,7 @@ from hopline.pipeline.tables.edges import edges
 from hopline.pipeline.tables.flows import flows
 from hopline.pipeline.tables.handlers import handlers
 from hopline.pipeline.tables.hops import hops, transits
+from hopline.pipeline.tables.security import incidents, security
 from hopline.pipeline.tables.skew import skew
 
 
@@ -27,6 +28,10 @@ class Making(Protocol):
     def window_s(self) -> int:
         """Tell the length of a window in seconds."""
 
+    @property
+    def signed_identities(self) -> list[str]:
+        """Tell which messages must be signed, by the keys that the run was given."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -35,8 +40,6 @@ class Recipe:
     needs: tuple[str, ...]
     make: Callable[[Making], DataFrame]
 
-
-DECODED = ("messages", "rejects")
 
 # In an order in which everything is there when it is needed. Messages and rejects come first, by decoding. What several
 # tables are made of, but nobody reads, is written as well rather than computed again.
@@ -51,6 +54,8 @@ RECIPES = {
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s)),
     "edges": Recipe(("messages", "transits"), lambda made: edges(made["messages"], made["transits"], made.window_s)),
+    "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
+    "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
     "audit": Recipe(("messages", "rejects"), lambda made: audit(made["messages"], made["rejects"])),
 }
 

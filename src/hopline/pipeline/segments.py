@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from hopline.capture.naming import SEGMENT
 from hopline.capture.records import SCHEMA
 from hopline.pipeline.errors import CaptureError
 
-SUFFIX = ".parquet"
 NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
 _HIDDEN = (".", "_")  # segments that are still written, and what other tools leave beside theirs
 _REMEDY = "expected a segment, a folder of segments or a pattern"
@@ -57,7 +57,7 @@ def _below(system: fs.FileSystem, path: str, place: str) -> Iterator[str]:
 
 
 def _is_closed(name: str) -> bool:
-    return name.endswith(SUFFIX) and not name.startswith(_HIDDEN)
+    return name.endswith(SEGMENT) and not name.startswith(_HIDDEN)
 
 
 def open_segment(path: str) -> ds.ParquetFileFragment:

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from hopline.message import LocalError
 from hopline.pipeline.errors import RequirementError
@@ -23,6 +26,7 @@ from hopline.pipeline.shipping import ship
 
 HERE = "local[*]"
 MEMORY = "3g"  # the JVM's heap; with what it needs beside it, and the Python workers, within 4 GiB
+END_WITHIN_S = 30.0
 SHUFFLE_PARTITIONS_HERE = 32  # what is too small is put together while the query runs
 
 # What every session gets, whoever started it: the tables' dates are UTC, Python is fed by Arrow.
@@ -31,6 +35,7 @@ QUERY_SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
@@ -59,8 +64,8 @@ def spark_session(
     config = dict(config or {})
     if master and remote:
         raise LocalError("master", "none beside remote", master)
-    if SparkContext._active_spark_context is not None and not remote:
-        session = SparkSession.builder.getOrCreate().newSession()
+    if not remote and (running := _running()) is not None:
+        session = running.newSession()
         _ship_if_far(session)
         yield _configured(session, QUERY_SETTINGS | config)
         return
@@ -79,12 +84,18 @@ def runs_here(master: str) -> bool:
     return master.split("[")[0] == "local"
 
 
+def _running() -> SparkSession | None:
+    if SparkContext._active_spark_context is not None:  # of any thread; the active session is this thread's
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession()
+
+
 def _launch(
     stack: ExitStack, master: str, app_name: str, memory: str, config: dict[str, str], *, ui: bool, verbose: bool
 ) -> SparkSession:
     scratch = stack.enter_context(TemporaryDirectory(prefix="hopline-spark-", ignore_cleanup_errors=True))
     environment = find_java().environment()
-    options = [f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}"]
+    options = [f'"-Djava.io.tmpdir={scratch}"', f'"-Dderby.system.home={scratch}"']  # there may be spaces in it
     if not verbose:
         options.append(f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}")
     settings = QUERY_SETTINGS | {
@@ -124,7 +135,7 @@ def _start(stack: ExitStack, app_name: str, settings: Mapping[str, str]) -> Spar
 
 
 def _ship_if_far(session: SparkSession) -> None:
-    if not runs_here(session.conf.get("spark.master") or HERE):
+    if is_remote() or not runs_here(session.conf.get("spark.master") or HERE):
         ship(session)
 
 
@@ -145,7 +156,10 @@ def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str
 
 def _configured(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     for name, value in settings.items():
-        session.conf.set(name, value)
+        try:
+            session.conf.set(name, value)
+        except AnalysisException as problem:
+            _log.warning("%s stays as it is where Spark already runs: %s", name, problem.getCondition())
     return session
 
 
@@ -164,7 +178,11 @@ def _end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     gateway.proc.stdin.close()  # what it watches
-    gateway.proc.wait()
+    try:
+        gateway.proc.wait(END_WITHIN_S)
+    except TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 @contextmanager

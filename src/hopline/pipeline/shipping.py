@@ -11,7 +11,10 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+
+from hopline.pipeline.source import HoplineSource
 
 _HOPLINE = Path(__file__).parent.parent
 _FOUND_BY_SPARK = "pyspark_hopline"
@@ -20,10 +23,16 @@ ARCHIVE_NAME = "hopline.zip"
 
 
 def ship(session: SparkSession) -> None:
-    """Send this package to all executors of the session."""
+    """Send this package to all executors of the session, and make its data source known."""
     if not _HOPLINE.is_dir():  # it came out of such an archive itself, by spark-submit, which sends it everywhere
         return
     session.addArtifacts(str(_archive()), pyfile=True)
+    try:
+        # Where Spark's own Python has no Hopline installed, it would not find the source.
+        session.dataSource.register(HoplineSource)
+    except AnalysisException as problem:
+        if problem.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 @cache

@@ -1,7 +1,7 @@
 """Who gets this message: what lives here, what lives elsewhere, and the decision. Pure: no I/O, no clock."""
 
 from hopline.routing.balance import Balance
-from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, sole_receiver
+from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, sole_node, sole_receiver
 from hopline.routing.exchange import (
     NO_DEADLINE,
     TICKS_PER_SECOND,
@@ -41,5 +41,6 @@ __all__ = [
     "decide",
     "delivery_of",
     "remaining_ticks",
+    "sole_node",
     "sole_receiver",
 ]

@@ -42,19 +42,41 @@ _HOP_LIMIT = Decision(undeliverable=Outcome.HOP_LIMIT)
 
 
 def sole_receiver(message: Message, identifier: MessageIdentifier, tables: Tables) -> bytes | None:
-    """Give the local receiver, and the next one its turn, in the two cases that nearly every message is.
+    """Give the local receiver, and the next one its turn, in the two cases that nearly every message is that stays.
 
-    It goes home to a hub of this node, or to an actor while no other node is known. None means to `decide`.
+    It goes home to a hub of this node, or to an actor while no other node would do. None means to `decide`.
     """
     node, receiver = message.receiver_node_identity, message.receiver_identity
     if node:
         has_hub = tables.internal.has_hub
         return receiver if node == tables.node_identity and has_hub(receiver) else None
-    if receiver or message.distribution == _BROADCAST or not tables.external.is_empty:
+    if receiver or message.distribution == _BROADCAST:
         return None
-    handlers = tables.internal.handlers
+    handlers, handlers_elsewhere = tables.internal.handlers, tables.external.handlers
     ring = handlers(identifier)
-    return None if ring is None else ring.only or ring.rotate()
+    if ring is None or not (message.hops or handlers_elsewhere(identifier) is None):
+        return None
+    return ring.only or ring.rotate()
+
+
+def sole_node(message: Message, identifier: MessageIdentifier, tables: Tables) -> bytes | None:
+    """Give the other node, in the two cases that nearly every message is that leaves.
+
+    Its receiver is there, or no other node handles it, nor does this one. None means to `decide`.
+    """
+    node: bytes | None = message.receiver_node_identity
+    external = tables.external
+    if node:
+        is_known = external.is_known
+        if node == tables.node_identity or not is_known(node):
+            return None
+    else:
+        handlers, handlers_elsewhere = tables.internal.handlers, external.handlers
+        ring = handlers_elsewhere(identifier)
+        if ring is None or message.receiver_identity or message.distribution == _BROADCAST or handlers(identifier):
+            return None
+        node = ring.only
+    return node if message.hops < tables.hop_limit else None
 
 
 def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = ()) -> Decision:
@@ -63,9 +85,6 @@ def decide(message: Message, tables: Tables, *, unreachable: Container[bytes] = 
     `unreachable` are nodes that were tried in vain: asking again leaves them out, which is how a failed sending goes on
     to the next node.
     """
-    sole = sole_receiver(message, message.identifier, tables)
-    if sole is not None:
-        return Decision((sole,))
     node = message.receiver_node_identity
     if node:
         if node == tables.node_identity:

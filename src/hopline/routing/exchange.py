@@ -36,7 +36,8 @@ def remaining_ticks(delivery: Delivery, now: float) -> int:
     """Give the lifetime that is left of a message, in the wire's unit; zero is no limit, and never "nearly none"."""
     if delivery.deadline == NO_DEADLINE:
         return delivery.message.ttl_ticks
-    return max(1, int((delivery.deadline - now) * TICKS_PER_SECOND))
+    ticks = int((delivery.deadline - now) * TICKS_PER_SECOND)
+    return ticks if ticks > 0 else 1
 
 
 class Port(Protocol):

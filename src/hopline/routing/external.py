@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -41,11 +41,13 @@ class ExternalTable:
     """Nodes, their receivers, and which of them handle a message. A node without receivers is forgotten."""
 
     def __init__(self) -> None:
-        self.is_empty = True  # no other node is known
         self._nodes: dict[bytes, _Node] = {}
         self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
         self._homes: dict[bytes, bytes] = {}  # the node of each receiver
         self._at_uri: dict[str, set[bytes]] = {}
+        # Asked for every message, and therefore the dictionaries' own methods:
+        self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get  # in the order of turns
+        self.is_known: Callable[[bytes], bool] = self._nodes.__contains__
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -58,7 +60,6 @@ class ExternalTable:
             self._move(node, uri)
         else:
             self._nodes[node] = _Node(uri)
-            self.is_empty = False
             self._at_uri.setdefault(uri, set()).add(node)
         known = self._nodes[node]
         self._homes[receiver] = node
@@ -83,7 +84,6 @@ class ExternalTable:
         known = self._nodes.pop(node, None)
         if known is None:
             return None
-        self.is_empty = not self._nodes
         for receiver in (*known.hubs, *known.actors):
             self._leave_home(receiver, node)
         for identifier in known.handled:
@@ -159,10 +159,6 @@ class ExternalTable:
             return []
         actors = (Route(actor, one) for actor, messages in known.actors.items() for one in messages)
         return [*map(Route, known.hubs), *actors]
-
-    def handlers(self, identifier: MessageIdentifier) -> Ring[bytes] | None:
-        """Give the nodes that handle a message, in the order of their turns."""
-        return self._handlers.get(identifier)
 
     def home_of(self, receiver: bytes) -> bytes | None:
         """Give the node where a receiver lives."""

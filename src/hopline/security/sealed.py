@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hopline.message import RECEIPT, LocalError, Message
+from hopline.message import RECEIPT, LocalError, Message, MessageIdentifier
 
 COVERED = (
     "domain",
@@ -56,6 +56,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _NONCES_AT_ONCE = 512
 _RECEIPT = RECEIPT.identity
 
+# Lists of callback points as they are written. Nobody who sends some decides how much of that is kept.
+_MOST_KNOWN_POINTS = 1_024
+_LARGEST_KNOWN_POINTS = 1_024  # bytes
+_known_points: dict[tuple[MessageIdentifier, ...], msgspec.Raw] = {}
+
 
 def header(milliseconds: int) -> bytes:
     """Start a signature: version, time and a nonce of its own, so that no two signatures are equal."""
@@ -93,11 +98,7 @@ def content(message: Message, domain: str) -> bytes:
                 message.trace_options,
                 message.receiver_identity,
                 message.receiver_node_identity,
-                [
-                    (point.identity, point.version, point.partition)
-                    for point in message.callback_point
-                    if point.identity != _RECEIPT
-                ],
+                _covered_points(message.callback_point),
                 message.callback_key,
                 message.callback_receiver_identity,
                 message.callback_receiver_node_identity,
@@ -105,6 +106,24 @@ def content(message: Message, domain: str) -> bytes:
         )
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise LocalError("message", f"fields that can be transmitted ({error})", message.identity) from None
+
+
+def _covered_points(callback_point: tuple[MessageIdentifier, ...]) -> msgspec.Raw:
+    """Write the covered callback points: a network has few lists of them, which stand in every message."""
+    try:
+        return _known_points[callback_point]
+    except (KeyError, TypeError):  # a list cannot be looked up
+        pass
+    points = msgspec.Raw(
+        _encode(
+            [(point.identity, point.version, point.partition) for point in callback_point if point.identity != _RECEIPT]
+        )
+    )
+    if len(points) <= _LARGEST_KNOWN_POINTS and isinstance(callback_point, tuple):
+        if len(_known_points) >= _MOST_KNOWN_POINTS:
+            _known_points.clear()
+        _known_points[callback_point] = points
+    return points
 
 
 class _Nonces:

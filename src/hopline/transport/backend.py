@@ -47,11 +47,10 @@ class PeerLink:
             raise PeerGoneError(self.node)
         backend = self._backend
         message = backend.prepare(message)
-        if self._waiting or self._silent_since is not None:
-            if len(self._waiting) >= backend.settings.link_capacity:
-                return False
-            backend.write(message, self.node, 0.0)  # what cannot be written is told now, not when its turn comes
-        elif self._try_to_send(message, 0.0):
+        if self._waiting and len(self._waiting) >= backend.settings.link_capacity:
+            return False
+        frames = backend.write(message, self.node, 0.0)  # what cannot be written is told now, also if it has to wait
+        if not self._waiting and self._silent_since is None and self._send(frames, message):
             return True
         self._waiting.append((message, backend.clock()))
         backend.look_again(self)
@@ -83,8 +82,9 @@ class PeerLink:
 
     def _try_to_send(self, message: Message, waited: float) -> bool:
         frames = self._backend.write(message, self.node, waited)
-        if not frames:  # its lifetime is over, which the writer has told
-            return True
+        return not frames or self._send(frames, message)  # none: its lifetime is over, which the writer has told
+
+    def _send(self, frames: Frames, message: Message) -> bool:
         try:
             send(self._backend.socket, frames)
         except zmq.Again:  # it is there, and has no room

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import zmq
 
-from hopline.transport.sockets import connect, has_more, receive
+from hopline.transport.sockets import connect, has_more, receive, receive_routed
 
 log = logging.getLogger("hopline.transport")
 
@@ -25,6 +25,7 @@ class Inlet:
         self._socket = socket
         self._take = take
         self._batch = batch
+        self._receive = receive_routed if socket.type == zmq.ROUTER else receive
         self._loop = asyncio.get_running_loop()
         self._descriptor = int(socket.get(zmq.FD))
         self._is_open = True
@@ -32,14 +33,14 @@ class Inlet:
         self._loop.call_soon(self._drain)
 
     def _drain(self) -> None:
-        socket, take = self._socket, self._take
+        socket, receive_next, take = self._socket, self._receive, self._take
         for count in range(self._batch):
             if not self._is_open:  # by what was taken last
                 return
             if count == 1 and not has_more(socket):  # one message is usual, or many
                 return
             try:
-                frames = receive(socket)
+                frames = receive_next(socket)
             except zmq.Again:
                 return
             try:

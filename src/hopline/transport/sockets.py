@@ -114,6 +114,17 @@ def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
     return frames
 
 
+def receive_routed(socket: zmq.Socket[bytes]) -> list[bytes]:
+    """Receive a message from a ROUTER, as `receive` does: it puts a frame in front, which something always follows."""
+    frames = [_receive(socket, _NOW)]
+    is_last = False
+    while not is_last:
+        frame = _receive(socket, _NOW, False)
+        frames.append(frame.bytes)
+        is_last = not frame.more
+    return frames
+
+
 def has_more(socket: zmq.Socket[bytes]) -> bool:
     """Tell whether another message is there; as good as to see `receive` raise, for less than half the price."""
     return bool(int(_option(socket, _EVENTS)) & _POLLIN)

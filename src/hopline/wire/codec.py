@@ -50,6 +50,8 @@ def decode(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: L
     for: it does not say by itself which one it is.
     """
     try:
+        if len(frames[-1]) > _LONGEST_VERSION_FRAME and frames[-2]:  # the most usual guess, without the call
+            return _decode_v6(frames, limits)
         decoder = _guess_decoder(frames, first)
         if decoder is not None:
             return decoder(frames, limits)
@@ -89,8 +91,6 @@ def _guess_decoder(frames: Sequence[bytes], first: Layout) -> Callable[[Sequence
         decoder = _DECODERS.get(last)
         if decoder is not None:
             return decoder
-    elif frames[-2]:
-        return _decode_v6
     elif last[0] == 6 and last[1] == 0:  # V6 with an empty body, or the first format with one that looks like V6
         return _decode_v6 if len(frames) < FIRST_FRAMES else None
     return _decode_first if first is FIRST else _decode_first_ticks if first is FIRST_TICKS else None

@@ -3,6 +3,9 @@
 All that varies in it has its size in front. Messages of one kind have the same sizes, so the struct that has cut up one
 cuts up the next: the sizes are compared, and measured again when they differ. The same way the struct that has written
 one writes the next. The routing and callback entries, which have a reader and writers of their own, stay in one piece.
+
+And messages of one kind between the same two differ in little but what is new in each of them. So all the rest of a
+frame is remembered, as what it says and as the bytes that say it: a stencil, with holes for what is new.
 """
 
 from __future__ import annotations
@@ -11,13 +14,16 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
 from hopline.wire.unusual import Unusual
 
 MOST_SHAPES = 1_024  # at so many, all are forgotten
+MOST_STENCILS = 4_096  # so are these
+LARGEST_STENCIL = 1_024  # bytes of a frame that is remembered, so that no peer decides how much is kept
+NEW = ("callback_key", "signature", "correlation_id", "ttl_ticks")  # in each message
 LARGEST_USUAL_SIZE = 255  # of a name or a partition, so that one byte tells it
 
 _CODES = {Type.U16: "H", Type.I64: "q", Type.WORDS: "4H"}
@@ -32,6 +38,10 @@ Shapes = dict[int, tuple[Sizes, Cut]]
 Heads = dict[bytes, Values]
 
 SIZE = ""  # stands for a size among the names of values
+SAME = ""  # and for a part of a stencil
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class Sections(NamedTuple):
@@ -103,6 +113,58 @@ def _template(row: Field, wanted: Container[str] | None) -> str:
     return "I%ds" if is_wanted else "I%dx"
 
 
+class Stencils(dict[Sizes, Struct]):
+    """How to part what is new in a frame from the rest, by the sizes of what varies in it, the entries included."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self._rows = sections(layout)
+
+    def __missing__(self, sizes: Sizes) -> Struct:
+        size_of_next = iter(sizes).__next__
+        codes, rest = "<", 0
+        for row in (*self._rows.head, None, *self._rows.tail):
+            if row is None:  # the entries
+                rest += size_of_next()
+            elif row.type.width:
+                if row.name not in NEW:
+                    rest += row.type.width
+                    continue
+                codes += f"{rest}s" * bool(rest) + _CODES[row.type]
+                rest = 0
+            else:
+                size = size_of_next()
+                rest += _SIZE_WIDTH
+                if row.name not in NEW:
+                    rest += size
+                    continue
+                codes += f"{rest}s{size}s"
+                rest = 0
+        return keep(self, sizes, Struct(f"{codes}{rest}s"), MOST_SHAPES)
+
+
+def stencil_names(layout: Layout) -> list[str]:
+    """Name the values that a stencil is cut into, in order; the parts that stay the same have no name."""
+    names = [SAME]
+    rows = sections(layout)
+    for row in (*rows.head, None, *rows.tail):
+        if row is not None and row.name in NEW:
+            if not row.type.width and names[-1] != SAME:
+                names.append(SAME)  # its size
+            names.append(row.name)
+        elif names[-1] != SAME:
+            names.append(SAME)
+    return names
+
+
+def keep(memory: dict[Key, Value], key: Key, value: Value, most: int) -> Value:
+    """Remember something; when there is too much of it, all else is forgotten."""
+    if len(memory) >= most:
+        memory.clear()
+    memory[key] = value
+    return value
+
+
 class Packers(dict[Sizes, Callable[..., bytes]]):
     """How to write some neighbouring rows, by the sizes of what varies in them. Reserved words are left zero."""
 
@@ -112,11 +174,7 @@ class Packers(dict[Sizes, Callable[..., bytes]]):
         self.template = f"<{_Part(rows, written).template}"
 
     def __missing__(self, sizes: Sizes) -> Callable[..., bytes]:
-        pack = Struct(self.template % sizes).pack
-        if len(self) >= MOST_SHAPES:
-            self.clear()
-        self[sizes] = pack
-        return pack
+        return keep(self, sizes, Struct(self.template % sizes).pack, MOST_SHAPES)
 
 
 def is_reserved(name: str) -> bool:
@@ -171,10 +229,9 @@ def head_reader(layout: Layout, wanted: Sequence[str], heads: Heads) -> Cut:
         sizes = sizes_of(values)
         kind_sizes, rest_sizes = sizes[: len(kind.gaps)], sizes[len(kind.gaps) :]
         if max(kind_sizes) <= LARGEST_USUAL_SIZE:
-            if len(heads) >= MOST_SHAPES:
-                heads.clear()
             end = least + sum(kind_sizes)
-            heads[meta[:end]] = Struct(template % (end, *rest_sizes)).unpack_from, *rest_sizes[1:], *kind_of(values)
+            cut_rest = Struct(template % (end, *rest_sizes)).unpack_from
+            keep(heads, meta[:end], (cut_rest, *rest_sizes[1:], *kind_of(values)), MOST_SHAPES)
 
     return read
 
@@ -225,9 +282,7 @@ def _cutter(template: str, names: list[str], measure: Callable[[bytes], Sizes], 
                 return values
         cut_new = Struct(template % measure(meta)).unpack_from
         values = cut_new(meta)
-        if len(shapes) >= MOST_SHAPES:
-            shapes.clear()
-        shapes[key] = sizes_of(values), cut_new
+        keep(shapes, key, (sizes_of(values), cut_new), MOST_SHAPES)
         return values
 
     return cut

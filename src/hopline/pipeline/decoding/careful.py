@@ -18,10 +18,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from hopline.capture.events import Event
 from hopline.capture.records import shown
 from hopline.message import Message, Version
 from hopline.pipeline.decoding import values
-from hopline.pipeline.schemas import KIND, MESSAGES, RECORDS, REJECTS, ROUTER
+from hopline.pipeline.keys import Keyring
+from hopline.pipeline.schemas import KIND, RECORDS, ROUTER
+from hopline.pipeline.tables.security import with_replays
 from hopline.wire import RemoteError, decode
 
 MISSING_FRAME = "missing_frame"
@@ -52,37 +55,51 @@ _SAID = StructType(
         StructField("domain", _TEXT),
         StructField("signature", BinaryType()),
         StructField("bodies", ArrayType(BinaryType())),
+        StructField("_verdict", _TEXT),
         StructField("code", _TEXT),
         StructField("frame_index", _INT),
         StructField("detail", _TEXT),
     ]
 )
+_FROM_OUTSIDE = (None, Event.RECEIVED.value)
 _KINDS = pa.list_(pa.struct([(name, pa.string()) for name in KIND.names]))
 _ROUTERS = pa.list_(pa.struct([(name, pa.string()) for name in ROUTER.names]))
 _ARROW_TYPES = {_TEXT: pa.string(), _LONG: pa.int64(), _INT: pa.int32(), BinaryType(): pa.binary()}
 
 
-def careful(odd: DataFrame) -> DataFrame:
+def careful(odd: DataFrame, keyring: Keyring | None = None) -> DataFrame:
     """Read records with Python: the columns of `messages` and of `rejects`, and `bodies`.
 
     Takes the record's columns (`RECORD_COLUMNS`) of `decoded`. A message has no `code`, and what is none has nothing
     else of `messages` but the record.
     """
     records = odd.select(*RECORD_COLUMNS)
-    read = records.mapInArrow(_read_batches, StructType([*records.schema.fields, *_SAID.fields]))
+    ring = keyring or Keyring()
+
+    def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _read_batches(batches, ring)
+
+    read = records.mapInArrow(read_batches, StructType([*records.schema.fields, *_SAID.fields]))
     columns = {
         "ttl_us": values.ttl_us(sf.col("_ttl_ticks")),
         "frame_count": sf.size("frames"),
         "bytes": values.size_of(sf.col("frames")),
         **values.derived(),
     }
-    return read.withColumns(columns).drop("_ttl_ticks")
+    judged = read.withColumns(columns).withColumn("verdict", sf.col("_verdict")).drop("_ttl_ticks", "_verdict")
+    return with_replays(judged) if keyring else judged
 
 
-def _read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_batches(batches: Iterator[pa.RecordBatch], keyring: Keyring) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        said = [_read(frames) for frames in batch.column("frames").to_pylist()]
-        columns = [pa.array(column, _arrow_type(field)) for column, field in zip(zip(*said, strict=True), _SAID, strict=True)]
+        events, records = batch.column("event").to_pylist(), batch.column("frames").to_pylist()
+        said = [
+            _read(frames, keyring if event in _FROM_OUTSIDE else None)
+            for event, frames in zip(events, records, strict=True)
+        ]
+        columns = [
+            pa.array(column, _arrow_type(field)) for column, field in zip(zip(*said, strict=True), _SAID, strict=True)
+        ]
         if said:
             yield pa.RecordBatch.from_arrays([*batch.columns, *columns], [*batch.schema.names, *_SAID.names])
 
@@ -98,7 +115,7 @@ def _arrow_type(field: StructField) -> pa.DataType:
     return _ARROW_TYPES[field.dataType]
 
 
-def _read(frames: Sequence[bytes | None] | None) -> tuple[Any, ...]:
+def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None = None) -> tuple[Any, ...]:
     """Say everything of one record, in the order of `_SAID`."""
     if frames is None:
         return _refusal(MISSING_FRAME, None, "expected frames, found null")
@@ -111,14 +128,14 @@ def _read(frames: Sequence[bytes | None] | None) -> tuple[Any, ...]:
     except RemoteError as error:
         index = None if error.position is None else len(whole) - error.position
         return _refusal(str(error.reason), index, str(error))
-    return _message(message)
+    return _message(message, None if keyring is None else keyring.verdict(message))
 
 
 def _refusal(code: str, frame_index: int | None, detail: str) -> tuple[Any, ...]:
     return (*[None] * (len(_SAID) - 3), code, frame_index, detail)
 
 
-def _message(message: Message) -> tuple[Any, ...]:
+def _message(message: Message, verdict: str | None) -> tuple[Any, ...]:
     return (
         message.wire_format.name if message.wire_format else None,
         shown(message.identity),
@@ -131,7 +148,11 @@ def _message(message: Message) -> tuple[Any, ...]:
         shown(message.callback_receiver_node_identity),
         message.callback_key,
         [
-            {"identity": shown(kind.identity), "version": version_text(kind.version), "partition": shown(kind.partition)}
+            {
+                "identity": shown(kind.identity),
+                "version": version_text(kind.version),
+                "partition": shown(kind.partition),
+            }
             for kind in message.callback_point
         ],
         [{"uri": router.uri, "identity": shown(router.identity)} for router in message.routing],
@@ -142,6 +163,7 @@ def _message(message: Message) -> tuple[Any, ...]:
         message.domain,
         message.signature,
         list(message.bodies),
+        verdict,
         None,
         None,
         None,

@@ -113,4 +113,3 @@ def version_of_text(raw: Column) -> Column:
     return sf.when(raw == sf.lit(b"1.0"), sf.lit("1")).when(
         text(raw).rlike(_CONVENTIONAL_VERSION), sf.substring_index(text(raw), ".", 1)
     )
-

@@ -60,7 +60,9 @@ def found(frames: Column, count: Column, last: Column, shape: Column) -> Column:
     )
 
 
-def _struct(texts: dict[str, Column], halves: list[Column], fits: Column, starts: dict[str, Column] | None = None) -> Column:
+def _struct(
+    texts: dict[str, Column], halves: list[Column], fits: Column, starts: dict[str, Column] | None = None
+) -> Column:
     none = sf.lit(None).cast(STARTS)
     return sf.struct(
         *(texts.get(name, sf.lit(b"")).alias(name) for name in TEXTS),

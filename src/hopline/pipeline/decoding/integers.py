@@ -97,4 +97,6 @@ def long(low: Column, high: Column) -> Column:
 def part(raw: Column, at: Column | int, size: Column | int) -> Column:
     """Cut out bytes from an index counted from 0."""
     start = at + 1
-    return sf.substring(raw, sf.lit(start) if isinstance(start, int) else start, sf.lit(size) if isinstance(size, int) else size)
+    return sf.substring(
+        raw, sf.lit(start) if isinstance(start, int) else start, sf.lit(size) if isinstance(size, int) else size
+    )

@@ -15,20 +15,21 @@ _BLOCK_BITS = 14
 _CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
 _WENT_OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
 _AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
-_COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies")
+_COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies", "balance")
 
 
 def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
     """Count what each node recorded by hour, what is missing, and whether what came in went out."""
-    counted = _by_hour(messages, rejects)
-    balance = _sum((*_CAME_IN, "copies")) - _sum(_WENT_OUT)
+    is_full = _sum(_AT_LEVEL_FULL) > 0
     return (
-        counted.unionByName(_copies(messages), allowMissingColumns=True)
+        _by_hour(messages, rejects)
+        .unionByName(_books(messages), allowMissingColumns=True)
         .groupBy("node", "hour")
         .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
         .withColumn("date", day(sf.col("hour")))
-        .withColumn("balance", balance)
-        .withColumn("balanced", sf.when(_sum(_AT_LEVEL_FULL) > 0, sf.col("balance") == 0))
+        .withColumn("copies", sf.when(is_full, sf.col("copies")).otherwise(0))
+        .withColumn("balance", sf.when(is_full, sf.col("balance")))
+        .withColumn("balanced", sf.col("balance") == 0)
         .to(AUDIT)
     )
 
@@ -54,6 +55,8 @@ def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
             sf.min(sf.when(sf.col("previous").isNull(), sf.col("seq"))).alias("first"),
             sf.sum(sf.when(sf.col("previous").isNull(), sf.col("dropped"))).alias("first_dropped"),
             sf.count(sf.when(sf.col("is_reject"), True)).alias("rejects"),
+            # Nothing tells which of them are the same message: they are balanced hour by hour.
+            sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
             *(sf.count(sf.when(sf.col("event") == event, True)).alias(event) for event in Event),
         )
     )
@@ -66,8 +69,14 @@ def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
         "dropped",
         (sf.col("inside") + _unexplained(sf.col("first"), sf.col("before"), sf.col("first_dropped"))).alias("missing"),
         "rejects",
+        "balance",
         *Event,
     )
+
+
+def _side() -> Column:
+    event = sf.col("event")
+    return sf.when(event.isin(*_CAME_IN), 1).when(event.isin(*_WENT_OUT), -1).otherwise(0)
 
 
 def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
@@ -75,17 +84,28 @@ def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
     return sf.greatest(sf.coalesce(seq - previous - 1 - dropped, sf.lit(0)), sf.lit(0))
 
 
-def _copies(messages: DataFrame) -> DataFrame:
-    """Count by hour what became of broadcasts beyond one outcome for each time that they came in."""
-    outcomes = sf.count(sf.when(sf.col("event").isin(*_WENT_OUT), True))
-    arrivals = sf.count(sf.when(sf.col("event").isin(*_CAME_IN), True))
+def _books(messages: DataFrame) -> DataFrame:
+    """Count the outcomes that are too few or too many, and the copies of broadcasts, in the hour of the last record.
+
+    By message: what is under way when an hour ends is balanced all the same.
+    """
+    came_in, went_out = _count_of(_CAME_IN), _count_of(_WENT_OUT)
+    copies = sf.when(sf.max("distribution") == 1, sf.greatest(went_out - came_in, sf.lit(0))).otherwise(0)
     return (
-        messages.filter(sf.col("distribution") == 1)
-        .groupBy("node", window_start(sf.col("ts"), _HOUR_S).alias("hour"), "message_id")
-        .agg(sf.greatest(outcomes - arrivals, sf.lit(0)).alias("copies"))
+        messages.filter(sf.col("event").isin(*_CAME_IN, *_WENT_OUT))
+        .groupBy("node", "message_id")
+        .agg(
+            sf.max(window_start(sf.col("ts"), _HOUR_S)).alias("hour"),
+            copies.alias("copies"),
+            (came_in - went_out).alias("difference"),
+        )
         .groupBy("node", "hour")
-        .agg(sf.sum("copies").alias("copies"))
+        .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
     )
+
+
+def _count_of(events: tuple[Event, ...]) -> Column:
+    return sf.count(sf.when(sf.col("event").isin(*events), True))
 
 
 def _sum(names: tuple[str, ...]) -> Column:

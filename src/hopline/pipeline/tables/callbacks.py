@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from hopline.capture.records import Event
 from hopline.pipeline.schemas import CALLBACKS
 from hopline.pipeline.tables.stitching import (
     EXCEPTION,
@@ -13,8 +14,8 @@ from hopline.pipeline.tables.stitching import (
     comes_home,
     has_callback,
     is_from_waiting,
+    is_home,
     is_offence,
-    is_reply,
     may_begin,
     text,
     trail,
@@ -35,27 +36,29 @@ def callbacks(messages: DataFrame) -> DataFrame:
 
 def _asked(messages: DataFrame) -> DataFrame:
     """Find the request and, where it was awaited, the first answer."""
-    relevant = messages.where(sf.col("flow_id").isNotNull() & has_callback() & ~is_offence()).select(
+    # Few records say anything of requests and answers: most others are known by a look at few columns.
+    is_addressed = text("receiver") == sf.col("callback_receiver")
+    relevant = messages.where(sf.col("flow_id").isNotNull() & (text("callback_receiver") != "") & ~is_offence()).where(
+        _may_be_request() | is_addressed | (sf.col("event") == Event.EXPIRED)
+    )
+    said = relevant.where(has_callback()).select(
         "flow_id",
         text("callback_receiver_node").alias("home"),
         sf.col("callback_receiver").alias("asked_receiver"),
-        sf.coalesce(sf.col("callback_key"), sf.lit(0)).alias("callback_key"),
+        sf.coalesce("callback_key", sf.lit(0)).alias("callback_key"),
         "node",
-        _request_rank().alias("rank"),
         _request().alias("request"),
-        (is_reply() & comes_home() & (sf.col("identity") != RECEIPT)).alias("is_answer"),
-        (is_reply() & comes_home() & (sf.col("identity") == RECEIPT)).alias("is_receipt"),
-        _answer().alias("answer"),
-        (sf.col("event") == "expired").alias("is_expired"),
+        sf.when(comes_home(), _answer()).alias("answer"),
+        (sf.col("identity") == RECEIPT).alias("is_receipt"),
+        (sf.col("event") == Event.EXPIRED).alias("is_expired"),
     )
-    relevant = relevant.where("rank is not null or is_answer or is_receipt or is_expired")
     # Where the format does not say which node waits, only the request does: hence first by node, then all of them.
     by_node = (
-        relevant.repartition(sf.col("flow_id"))
+        said.repartition(sf.col("flow_id"))
         .groupBy(*_KEY, "node")
         .agg(
-            sf.min(sf.when(sf.col("rank").isNotNull(), sf.col("request"))).alias("request"),
-            sf.min(sf.when(sf.col("is_answer"), sf.col("answer"))).alias("answer"),
+            sf.min(sf.when(sf.col("request.rank").isNotNull(), sf.col("request"))).alias("request"),
+            sf.min(sf.when(~sf.col("is_receipt"), sf.col("answer"))).alias("answer"),
             sf.min(sf.when(sf.col("is_receipt"), sf.col("answer"))).alias("receipt"),
             sf.max("is_expired").alias("is_expired"),
         )
@@ -80,15 +83,16 @@ def _asked(messages: DataFrame) -> DataFrame:
 
 def _request_rank() -> Column:
     """Rank the records that may be the request's own: as the one who waits submitted it, as it left, as it came."""
-    home, event = text("callback_receiver_node"), sf.col("event")
-    is_home = (home == "") | (sf.col("node") == home)
-    is_first_hop = trail() <= 1
-    return sf.when(
-        may_begin(),
-        sf.when((event == "submitted") & is_home & (sf.col("cause").isNull() | is_from_waiting()), 0)
-        .when((event == "sent") & is_home & is_first_hop, 1)
-        .when((event == "received") & is_first_hop, 2),
-    )
+    event = sf.col("event")
+    is_begun = sf.col("cause").isNull() | is_from_waiting()
+    is_first = sf.when(event == Event.SUBMITTED, is_begun).otherwise(trail() <= 1)
+    rank = sf.when(event == Event.SUBMITTED, 0).when(event == Event.SENT, 1).otherwise(2)
+    return sf.when(_may_be_request() & is_first & may_begin(), rank)
+
+
+def _may_be_request() -> Column:
+    event = sf.col("event")
+    return (event.isin(Event.SUBMITTED, Event.SENT) & is_home()) | (event == Event.RECEIVED)
 
 
 def _request() -> Column:
@@ -100,7 +104,7 @@ def _request() -> Column:
         "ts",
         "node",
         "seq",
-        sf.when(sf.col("event") == "received", sf.col("peer")).otherwise(sf.col("node")).alias("sender"),
+        sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer")).otherwise(sf.col("node")).alias("sender"),
         *_KIND,
         sf.col("callbacks").alias("asked_for"),
         sf.coalesce(sf.col("ttl_us"), sf.lit(0)).alias("ttl_us"),
@@ -114,7 +118,7 @@ def _answer() -> Column:
         "ts",
         "seq",
         *_KIND,
-        sf.coalesce(sf.when(sf.col("event") == "received", sf.col("peer")), last_router, sf.col("node")).alias(
+        sf.coalesce(sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer")), last_router, sf.col("node")).alias(
             "sender"
         ),
     )

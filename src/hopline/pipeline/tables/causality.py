@@ -11,12 +11,20 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hopline.capture.records import ENDINGS, Event
+
 Longs: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 NONE = -1
-# What an event is to the critical path. All endings are one.
-OTHER, SUBMITTED, SENT, RECEIVED, DELIVERED, HANDLED, RESOLVED, ENDED, REJECTED = range(9)
+# Events by their place in `Event`, from 1; 0 is none. From the first ending on, all are endings.
+SUBMITTED, SENT, RECEIVED, DELIVERED, HANDLED, RESOLVED, ENDED, REJECTED = (
+    tuple(Event).index(event) + 1
+    for event in (
+        *(Event.SUBMITTED, Event.SENT, Event.RECEIVED, Event.DELIVERED, Event.HANDLED, Event.RESOLVED),
+        *(ENDINGS[0], Event.REJECTED),
+    )
+)
 # What becomes of the time between a record and the one that it follows.
 STAGES = ("send", "transit", "wait", "run", "unseen")
 SEND, TRANSIT, WAIT, RUN, UNSEEN = range(5)
@@ -78,6 +86,15 @@ def latest_before(groups: tuple[Longs, ...], seq: Longs, wanted: Flags) -> Longs
     return found
 
 
+def beside(groups: tuple[Longs, ...], wanted: Flags) -> Flags:
+    """Mark the records whose group has a wanted one."""
+    order = np.lexsort(groups)
+    group = np.cumsum(starts_of(*(key[order] for key in groups))) - 1
+    found = np.zeros(len(order), np.bool_)
+    found[order] = (np.bincount(group, wanted[order]) > 0)[group]
+    return found
+
+
 def causes(records: Records) -> Longs:
     """Give the record of the same flow and node that a record names as its cause, or none."""
     asking = np.flatnonzero(records.has_cause)
@@ -126,20 +143,23 @@ def link(records: Records) -> tuple[Links, Flags]:
     taken = latest_before(here, seq, event == DELIVERED)
     taken_by = latest_before((*here, records.receiver), seq, event == DELIVERED)
     # Without causes, what came to the node last is the best guess.
-    came = latest_before((records.flow, records.node), seq, (event == RECEIVED) | (event == DELIVERED))
+    on_node = (records.flow, records.node)
+    came = latest_before(on_node, seq, (event == RECEIVED) | (event == DELIVERED))
+    happened = latest_before(on_node, seq, np.isin(event, [SUBMITTED, RECEIVED, DELIVERED]) | (event >= ENDED))
+    sent_before = latest_before(here, seq, event == SENT)
     cause = causes(records)
 
     def either(one: Longs, other: Longs) -> Longs:
         return np.where(one != NONE, one, other)
 
     submitted, sent = event == SUBMITTED, event == SENT
-    # A receipt, or a report, is the router's: no handler is its cause, but something that came is.
+    # A receipt, or a report, is the router's: no handler is its cause, but what happened just before is.
     is_routers = submitted & ~records.has_cause & ~records.may_begin
     parent = np.select(
         [submitted, sent, event == RECEIVED, event == DELIVERED, event == HANDLED, event == RESOLVED, event >= ENDED],
         [
-            np.where(is_routers, came, cause),
-            either(arrival, came),
+            np.where(is_routers, happened, cause),
+            either(either(arrival, came), sent_before),
             crossings(records),
             arrival,
             either(taken_by, arrival),
@@ -150,7 +170,7 @@ def link(records: Records) -> tuple[Links, Flags]:
     )
     stage = np.select(
         [submitted, sent, event == RECEIVED, event == HANDLED],
-        [RUN, np.where(arrival != NONE, SEND, RUN), TRANSIT, RUN],
+        [RUN, np.where((arrival == NONE) & (came != NONE), RUN, SEND), TRANSIT, RUN],
         WAIT,
     )
     begins = records.may_begin & np.where(

@@ -22,8 +22,8 @@ from hopline.pipeline.tables.causality import (
     Links,
     Longs,
     Records,
+    beside,
     depths,
-    latest_before,
     link,
     starts_of,
 )
@@ -144,9 +144,8 @@ def _left_out(rows: pa.Table, records: Records) -> Flags:
     offence: Flags = _long(rows, "flags") & OFFENCE != 0
     if not offence.any():
         return offence
-    same_bytes = (records.flow, records.node, records.fingerprint)
-    follows = latest_before(same_bytes, records.seq, offence) != NONE
-    left_out: Flags = offence | ((records.event == REJECTED) & follows)
+    same_bytes = (records.flow, records.message, records.node, records.fingerprint)
+    left_out: Flags = offence | ((records.event == REJECTED) & beside(same_bytes, offence))
     return left_out
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopline.capture.records import ENDINGS, Event
 from hopline.pipeline.schemas import FLOWS
-from hopline.pipeline.tables import causality, critical_path
+from hopline.pipeline.tables import critical_path
 from hopline.pipeline.tables.critical_path import FLOW_DETAIL_LIMIT
 from hopline.pipeline.tables.stitching import (
     RECEIPT,
@@ -17,22 +17,11 @@ from hopline.pipeline.tables.stitching import (
     has_callback,
     is_from_waiting,
     is_offence,
-    is_reply,
     may_begin,
     trail,
 )
 from hopline.pipeline.windows import day
 
-_PLACES = {
-    Event.SUBMITTED: causality.SUBMITTED,
-    Event.SENT: causality.SENT,
-    Event.RECEIVED: causality.RECEIVED,
-    Event.DELIVERED: causality.DELIVERED,
-    Event.HANDLED: causality.HANDLED,
-    Event.RESOLVED: causality.RESOLVED,
-    **dict.fromkeys(ENDINGS, causality.ENDED),
-    Event.REJECTED: causality.REJECTED,
-}
 _FAILURES = tuple(ending for ending in ENDINGS if ending != Event.EXPIRED)
 _MAX_BYTES_BITS = 40
 
@@ -137,17 +126,7 @@ def _totals(stitched: DataFrame) -> DataFrame:
 
 def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
     """Hand the records to the walk, sorted by flow and by the order inside it: what it needs of them and no more."""
-    code = sf.lit(causality.OTHER)
-    for event, number in _PLACES.items():
-        code = sf.when(sf.col("event") == event, number).otherwise(code)
-    flags = {
-        critical_path.MAY_BEGIN: may_begin(),
-        critical_path.FROM_WAITING: is_from_waiting(),
-        critical_path.ANSWER: is_reply() & comes_home(),
-        critical_path.IS_RECEIPT: sf.col("identity") == RECEIPT,
-        critical_path.RECEIPT_ENOUGH: asks_for_receipt_only(),
-        critical_path.OFFENCE: is_offence(),
-    }
+    number = sf.array_position(sf.array(*(sf.lit(event) for event in Event)), sf.col("event"))
     ask = sf.xxhash64("callback_receiver_node", "callback_receiver", "callback_key")
     bounds = skew.select("date", "node_a", "node_b", "bound_us")
     came = sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer"))
@@ -162,7 +141,7 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
             sf.xxhash64("peer").alias("peer_key"),
             sf.least("node", came).alias("node_a"),
             sf.greatest("node", came).alias("node_b"),
-            code.alias("event"),
+            sf.coalesce(number, sf.lit(0)).alias("event"),
             sf.xxhash64("local_receiver").alias("receiver_key"),
             "cause",
             "message_id",
@@ -170,7 +149,7 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
             trail().alias("trail"),
             sf.when(has_callback(), ask).otherwise(0).alias("ask"),
             "identity",
-            _bits(flags).alias("flags"),
+            _flags().alias("flags"),
         )
         .join(sf.broadcast(bounds), ["date", "node_a", "node_b"], "left")
         .drop("date", "node_a", "node_b")
@@ -182,6 +161,22 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
 
 def _if(flag: Column) -> Column:
     return sf.when(flag, sf.lit(1)).otherwise(0)
+
+
+def _flags() -> Column:
+    """Tell what an event may mean to its flow; other events mean nothing."""
+    event = sf.col("event")
+    of_beginnings = {
+        critical_path.MAY_BEGIN: may_begin(),
+        critical_path.FROM_WAITING: is_from_waiting(),
+        critical_path.RECEIPT_ENOUGH: asks_for_receipt_only(),
+    }
+    of_answers = {critical_path.ANSWER: comes_home(), critical_path.IS_RECEIPT: sf.col("identity") == RECEIPT}
+    return (
+        sf.when(is_offence(), critical_path.OFFENCE)
+        .when(event.isin(Event.SUBMITTED, Event.SENT), _bits(of_beginnings))
+        .otherwise(_bits(of_answers))
+    )
 
 
 def _bits(flags: dict[int, Column]) -> Column:

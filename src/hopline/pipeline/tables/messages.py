@@ -6,16 +6,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.pipeline.decoding import careful, decoded
+from hopline.pipeline.keys import Keyring
 from hopline.pipeline.schemas import MESSAGES
 
 
-def messages(records: DataFrame) -> DataFrame:
+def messages(records: DataFrame, keyring: Keyring | None = None) -> DataFrame:
     """Read records (as `decoding.records` gives them); what cannot be read is in `rejects`.
 
-    Both ways in one: the records are scanned twice, once for what is plain and once for what is odd. The job writes `decoded` once instead.
+    Both ways in one: the records are scanned twice, once for what is plain and once for what is odd. The job writes
+    `decoded` once instead.
     """
-    read = decoded(records)
-    return plain_messages(read).unionByName(careful_messages(careful(read.where("odd"))))
+    read = decoded(records, keyring)
+    return plain_messages(read).unionByName(careful_messages(careful(read.where("odd"), keyring)))
 
 
 def plain_messages(read: DataFrame) -> DataFrame:

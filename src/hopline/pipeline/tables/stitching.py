@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from hopline.capture.records import Event
+
 # A message with such a verdict carries somebody's correlation id, but is not part of that flow.
 OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 EXCEPTION, RECEIPT = "KINO.EXCEPTION", "KINO.RCPTCONFIRM"
@@ -32,30 +34,36 @@ def has_callback() -> Column:
 
 def is_reply() -> Column:
     """Tell messages that are what somebody waits for: the protocol then makes the one who waits their receiver."""
-    kind = sf.struct("identity", "version", "partition")
+    # Nearly all messages have no receiver: that is asked first, and the list of kinds last.
     return (
-        has_callback()
+        (text("receiver") != "")
         & (text("receiver") == text("callback_receiver"))
         & (text("receiver_node") == text("callback_receiver_node"))
-        & sf.array_contains("callbacks", kind)
+        & sf.array_contains("callbacks", sf.struct("identity", "version", "partition"))
     )
 
 
-def comes_home() -> Column:
-    """Tell the records by which a reply is known to have reached the node of the one who waits."""
+def is_home() -> Column:
+    """Tell records of the node where somebody waits; of any node where the format does not say which."""
     home = text("callback_receiver_node")
-    return sf.col("event").isin("received", "delivered", "resolved") & ((home == "") | (sf.col("node") == home))
+    return (home == "") | (sf.col("node") == home)
+
+
+def comes_home() -> Column:
+    """Tell the records by which a reply is known to have reached the one who waits."""
+    return sf.col("event").isin(Event.RECEIVED, Event.DELIVERED, Event.RESOLVED) & is_home() & is_reply()
 
 
 def asks_for_receipt_only() -> Column:
     """Tell requests that are answered by their receipt."""
-    wanted = sf.filter("callbacks", lambda point: ~point["identity"].isin(RECEIPT, EXCEPTION))
-    return sf.array_contains(sf.col("callbacks.identity"), RECEIPT) & (sf.size(wanted) == 0)
+    wanted = sf.col("callbacks.identity")
+    others = sf.array_except(wanted, sf.array(sf.lit(RECEIPT), sf.lit(EXCEPTION)))
+    return sf.array_contains(wanted, RECEIPT) & (sf.size(others) == 0)
 
 
 def may_begin() -> Column:
     """Tell messages that are nobody's answer: routers make receipts and exceptions, and no handler is their cause."""
-    return ~sf.col("identity").isin(EXCEPTION, RECEIPT) & ((sf.col("event") == "submitted") | ~is_reply())
+    return ~sf.col("identity").isin(EXCEPTION, RECEIPT) & ((sf.col("event") == Event.SUBMITTED) | ~is_reply())
 
 
 def is_from_waiting() -> Column:

@@ -17,7 +17,21 @@ from hopline.message import (
 )
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
-from hopline.wire.shapes import LARGEST_USUAL_SIZE, Heads, Packers, cutter, head_reader, sections
+from hopline.wire.shapes import (
+    LARGEST_STENCIL,
+    LARGEST_USUAL_SIZE,
+    MOST_SHAPES,
+    MOST_STENCILS,
+    Cut,
+    Heads,
+    Packers,
+    Stencils,
+    Values,
+    cutter,
+    head_reader,
+    keep,
+    sections,
+)
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
@@ -37,6 +51,10 @@ _read_head = head_reader(
     _heads,
 )
 _cut = cutter(V6, {})
+_stencils = Stencils(V6)
+_cuts: dict[int, Cut] = {}
+_known: dict[Values, Values] = {}
+_written: dict[Values, Values] = {}
 _pack_head = Packers(sections(V6).head)
 _pack_tail = Packers(sections(V6).tail)
 _unpack_u32 = Struct("<I").unpack_from
@@ -138,10 +156,8 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
     return tuple(routing), tuple(callback_point)
 
 
-def encode(message: Message, limits: Limits) -> list[bytes]:
-    """Write a message of the usual shape as V6."""
-    (body,) = message.bodies
-    socket_identity = message.socket_identity
+def _learn_to_write(message: Message, same: Values) -> Values:
+    """Give how to pack a frame, how many entries it has, and all of it but what is new."""
     routing = message.routing
     callback_point = message.callback_point
     routing_count = len(routing)
@@ -166,6 +182,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     callback_receiver_identity_size = len(callback_receiver_identity)
     correlation_id = message.correlation_id
     correlation_id_size = len(correlation_id)
+    section = _routing_bytes(routing) + _callback_point_bytes(callback_point)
     meta = b"".join(
         (
             _pack_head[
@@ -199,8 +216,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
                 routing_count,
                 message.hops,
             ),
-            _routing_bytes(routing),
-            _callback_point_bytes(callback_point),
+            section,
             _pack_tail[callback_receiver_identity_size, correlation_id_size](
                 callback_receiver_identity_size,
                 callback_receiver_identity,
@@ -212,9 +228,53 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
             ),
         )
     )
+    stencil = _stencils[
+        partition_size,
+        identity_size,
+        receiver_identity_size,
+        receiver_node_identity_size,
+        callback_receiver_node_identity_size,
+        domain_size,
+        signature_size,
+        len(section),
+        callback_receiver_identity_size,
+        correlation_id_size,
+    ]
+    (part_1, _, part_2, _, part_3, _, _, part_4) = stencil.unpack(meta)
+    written = (stencil.pack, routing_count + callback_point_count, part_1, part_2, part_3, part_4)
+    if len(meta) <= LARGEST_STENCIL:
+        keep(_written, same, written, MOST_STENCILS)
+    return written
+
+
+def encode(message: Message, limits: Limits) -> list[bytes]:
+    """Write a message of the usual shape as V6."""
+    (body,) = message.bodies
+    socket_identity = message.socket_identity
+    signature = message.signature
+    correlation_id = message.correlation_id
+    same = (
+        message.identity,
+        message.version,
+        message.partition,
+        message.distribution,
+        message.trace_options,
+        message.hops,
+        message.receiver_identity,
+        message.receiver_node_identity,
+        message.callback_point,
+        message.callback_receiver_identity,
+        message.callback_receiver_node_identity,
+        message.domain,
+        message.routing,
+        len(signature),
+        len(correlation_id),
+    )
+    pack, entries, part_1, part_2, part_3, part_4 = _written.get(same) or _learn_to_write(message, same)
+    meta = pack(part_1, message.callback_key, part_2, signature, part_3, correlation_id, message.ttl_ticks, part_4)
     if (
         len(meta) + len(body) + len(socket_identity) > limits.usual_size
-        or routing_count + callback_point_count + 4 > limits.usual_frames
+        or entries + 4 > limits.usual_frames
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
     ):
@@ -222,50 +282,111 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     return [socket_identity, b"", body, meta]
 
 
-def decode(frames: Sequence[bytes], limits: Limits) -> Message:
-    """Read a message of the usual V6 shape."""
-    total = len(frames)
+def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
+    """Give how to cut up a frame, and what all of it says but what is new."""
     (
         version_wire_format,
-        _,
+        partition_size,
         partition,
         version,
-        _,
+        identity_size,
         identity,
-        _,
+        receiver_identity_size,
         receiver_identity,
-        _,
+        receiver_node_identity_size,
         receiver_node_identity,
         trace_options,
         distribution,
         _,
         _,
-        _,
+        callback_receiver_node_identity_size,
         callback_receiver_node_identity,
-        callback_key,
         _,
+        domain_size,
         raw_domain,
+        signature_size,
         _,
-        signature,
         routing_count,
         hops,
         _,
         _,
         section,
-        _,
+        callback_receiver_identity_size,
         callback_receiver_identity,
+        correlation_id_size,
         _,
-        correlation_id,
-        ttl_ticks,
+        _,
         body_offset,
         body_count,
         _,
         _,
-    ) = _cut(frames[-1])
+    ) = _cut(meta)
     if version_wire_format != 6 or body_count != 1 or not body_offset:
         raise Unusual
-    body = frames[-body_offset]
     routing, callback_point = _entries(section, routing_count)
+    cut = _stencils[
+        partition_size,
+        identity_size,
+        receiver_identity_size,
+        receiver_node_identity_size,
+        callback_receiver_node_identity_size,
+        domain_size,
+        signature_size,
+        len(section),
+        callback_receiver_identity_size,
+        correlation_id_size,
+    ].unpack_from
+    known = (
+        identity,
+        version,
+        partition,
+        distribution,
+        trace_options,
+        hops,
+        receiver_identity,
+        receiver_node_identity,
+        callback_point,
+        callback_receiver_identity,
+        callback_receiver_node_identity,
+        raw_domain.decode("utf-8", "replace"),
+        routing,
+        body_offset,
+    )
+    if len(meta) <= LARGEST_STENCIL:
+        (part_1, _, part_2, _, part_3, _, _, part_4) = cut(meta)
+        keep(_cuts, len(meta) << 8 | meta[8 + meta[2]], cut, MOST_SHAPES)
+        keep(_known, (cut, part_1, part_2, part_3, part_4), known, MOST_STENCILS)
+    return cut, known
+
+
+def decode(frames: Sequence[bytes], limits: Limits) -> Message:
+    """Read a message of the usual V6 shape."""
+    meta = frames[-1]
+    try:
+        cut = _cuts[len(meta) << 8 | meta[8 + meta[2]]]
+        (part_1, callback_key, part_2, signature, part_3, correlation_id, ttl_ticks, part_4) = cut(meta)
+        known = _known[cut, part_1, part_2, part_3, part_4]
+    except KeyError:
+        cut, known = _learn_to_read(meta)
+        (part_1, callback_key, part_2, signature, part_3, correlation_id, ttl_ticks, part_4) = cut(meta)
+    (
+        identity,
+        version,
+        partition,
+        distribution,
+        trace_options,
+        hops,
+        receiver_identity,
+        receiver_node_identity,
+        callback_point,
+        callback_receiver_identity,
+        callback_receiver_node_identity,
+        domain,
+        routing,
+        body_offset,
+    ) = known
+    total = len(frames)
+    body = frames[-body_offset]
     if (
         total > limits.frames
         or body.__class__ is not bytes
@@ -292,7 +413,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         callback_receiver_node_identity,
         frames[0] if total > body_offset else b"",
         signature,
-        raw_domain.decode("utf-8", "replace"),
+        domain,
         routing,
         _FORMAT,
     )

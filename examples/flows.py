@@ -1,0 +1,123 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Three questions to the traffic of a network
+#
+# A notebook for data engineers: open it in Jupyter (with jupytext) or VS Code, or run it as a program. It makes a
+# capture of a small trading house with planted faults, lets the pipeline write its tables, and asks:
+#
+# 1. Which flows never came home, and why?
+# 2. Where does the time go, and which road takes it?
+# 3. Who forges, and are the clocks right?
+#
+# With captures of your own, leave the first cell out and set `captures` and `tables`.
+
+# %%
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from pyspark.sql import functions as sf
+
+from hopline.generator import Options, generate
+from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline.session import spark_session
+
+home = Path(tempfile.mkdtemp(prefix="hopline-flows-"))
+generate(home / "made", Options(messages=40_000, seed=11))
+captures, keys, tables = home / "made/captures", home / "made/keys/hopline.toml", home / "tables"
+
+# %% [markdown]
+# A session of our own; in a notebook that has one already, that one is used. The captures can be read as they are, with
+# the data source `hopline`, and the tables are plain Parquet.
+
+# %%
+opened = spark_session("local[2]", memory="1g", config={"spark.sql.shuffle.partitions": "4"})
+spark = opened.__enter__()
+
+recorded = spark.read.format("hopline").load(str(captures))
+recorded.groupBy("event").count().orderBy(sf.desc("count")).show()
+
+# %%
+report = run(PipelineOptions(captures=(str(captures),), out=tables, keys=keys), spark)
+print(f"{report.records:,} records = {report.messages:,} messages + {report.rejects:,} rejects")
+for name in report.rows:
+    spark.read.parquet(str(tables / name)).createOrReplaceTempView(name)
+
+# %% [markdown]
+# ## 1. Which flows never came home, and why?
+
+# %%
+outcomes = spark.sql("select outcome, count(*) as flows from flows group by outcome order by flows desc").toPandas()
+print(outcomes.to_string(index=False))
+
+why = spark.sql("""
+    select f.outcome, m.identity, m.event, count(distinct f.flow_id) as flows
+    from flows f join messages m using (flow_id)
+    where f.outcome in ('failed', 'expired')
+      and (m.event in ('expired', 'unroutable', 'overflow', 'hop_limit', 'failed')
+           or (m.event = 'handled' and m.reason is not null))
+    group by all order by flows desc
+""").toPandas()
+print(why.to_string(index=False))
+
+# %% [markdown]
+# ## 2. Where does the time go?
+#
+# `critical_path` says for each flow how long each stage took; its parts sum to the duration, so that they can be added
+# up over all flows without counting anything twice.
+
+# %%
+stages = spark.sql("""
+    select identity, stage.stage, sum(stage.us) / 1e6 as seconds
+    from (select explode(critical_path) as stage from flows where outcome = 'complete')
+    lateral view inline(array(struct(stage.identity as identity))) i
+    group by all order by seconds desc
+""").toPandas()
+shares = stages.pivot_table(index="identity", columns="stage", values="seconds", fill_value=0.0)
+shares = shares.loc[shares.sum(axis=1).sort_values().index].tail(10)
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), constrained_layout=True)
+shares.plot.barh(stacked=True, ax=left, title="Time on critical paths, by kind and stage", xlabel="seconds", ylabel="")
+latencies = spark.sql("select latency_us / 1000.0 as ms from callbacks where outcome = 'answered'").toPandas()
+right.hist(latencies["ms"], bins=60)
+right.set(title="How long callers wait", xlabel="milliseconds", ylabel="requests", yscale="log")
+figure.savefig(home / "time.png")
+
+# %% [markdown]
+# ## 3. Who forges, and are the clocks right?
+
+# %%
+offences = spark.sql("""
+    select peer, node, offence, count(*) as messages from incidents group by all order by messages desc limit 10
+""").toPandas()
+print(offences.to_string(index=False))
+
+skew = spark.sql("""
+    select node_a, node_b, offset_us / 1000.0 as ms, bound_us / 1000.0 as give_or_take from skew
+    where abs(offset_us) > bound_us order by abs(offset_us) desc
+""").toPandas()
+print(f"{len(skew)} pairs of clocks surely differ")
+
+figure, axes = plt.subplots(figsize=(9, 4), constrained_layout=True)
+worst = skew.head(12)
+names = [f"{a} / {b}" for a, b in zip(worst["node_a"], worst["node_b"], strict=True)]
+axes.errorbar(worst["ms"].astype(float), names, xerr=worst["give_or_take"].astype(float), fmt="o")
+axes.set(title="Clocks that differ", xlabel="milliseconds, with the bound of the estimate")
+figure.savefig(home / "clocks.png")
+
+# %% [markdown]
+# Everything is in `home`: the pictures, the captures and the tables.
+
+# %%
+print(f"pictures, captures and tables are in {home}")
+opened.__exit__(None, None, None)

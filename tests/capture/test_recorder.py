@@ -1,0 +1,150 @@
+"""Records on the event loop: numbered, bounded, handed over, and never lost without being counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopline import Message, WireFormat
+from hopline.capture.columns import Columns
+from hopline.capture.recorder import BATCH_BYTES, OVERHEAD, Batch, Recorder
+
+FRAMES = [b"socket", b"", b"body", b"meta"]
+MESSAGE = Message(b"Ask", bodies=(b"body",))
+
+
+class SlowSink:
+    """Keeps batches until it is told that they were dealt with."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.batches: list[Batch] = []
+        self._open = 0
+
+    def take(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        self._open += batch.size
+
+    def catch_up(self) -> None:
+        self.done += self._open
+        self._open = 0
+
+
+class Turns:
+    """A loop that turns when it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+
+    def turn(self) -> None:
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+def rows_of(batches: list[Batch]) -> list[tuple[int, int, str]]:
+    columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
+    chunks = [chunk for batch in batches for chunk in columns.chunks(batch)]
+    return [(row["seq"], row["dropped"], row["event"]) for chunk in chunks for row in chunk.columns.to_pylist()]
+
+
+def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    for _ in range(BATCH_BYTES // OVERHEAD + 5):
+        recorder.sent(b"peer", FRAMES, MESSAGE)
+    assert not sink.batches
+    turns.turn()
+    assert [len(batch.records) for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
+    recorder.hand_over()
+    assert len(sink.batches) == 1
+
+
+def test_a_large_body_is_not_kept_for_company() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    recorder.received(None, FRAMES, Message(b"Ask", bodies=(bytes(BATCH_BYTES),)))
+    turns.turn()
+    assert len(sink.batches) == 1
+
+
+def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=3 * OVERHEAD)
+    for _ in range(3):
+        recorder.add("delivered", MESSAGE)
+        recorder.hand_over()
+    for _ in range(2):
+        recorder.sent(b"peer", FRAMES, MESSAGE)
+    place = recorder.reserve()
+    recorder.fill(place, "submitted", 1, MESSAGE, None)
+    sink.catch_up()
+    assert recorder.add("handled", MESSAGE) == 7
+    recorder.hand_over()
+    assert recorder.dropped == 3
+    assert rows_of(sink.batches)[-2:] == [(3, 0, "delivered"), (7, 3, "handled")]
+
+
+def test_a_message_that_was_not_taken_leaves_no_number_behind() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=1 << 20)
+    recorder.release(recorder.reserve())
+    place = recorder.reserve()
+    assert recorder.next_seq == 2
+    recorder.add("delivered", MESSAGE)
+    recorder.fill(place, "submitted", 1, MESSAGE, None)
+    recorder.hand_over()
+    assert rows_of(sink.batches) == [(1, 0, "submitted"), (2, 0, "delivered")]
+
+
+ACTIONS = st.lists(
+    st.sampled_from(["sent", "received", "add", "fill", "release", "nested", "turn", "flush", "catch up"]), max_size=60
+)
+
+
+@given(ACTIONS, st.integers(1, 12))
+def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room: int) -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=room * OVERHEAD, next_seq=100)
+    promised: dict[int, str] = {}  # the numbers that were given out, and what for
+    for action in actions:
+        if action == "sent":
+            recorder.sent(b"peer", FRAMES, MESSAGE)
+        elif action == "received":
+            recorder.received(b"peer", FRAMES, MESSAGE)
+        elif action == "add":
+            promised[recorder.add("delivered", MESSAGE)] = "delivered"
+        elif action in ("fill", "release", "nested"):
+            place = recorder.reserve()
+            seq = recorder.next_seq - 1
+            if action != "release":
+                promised[seq] = "submitted"
+            if action == "nested":
+                promised[recorder.add("delivered", MESSAGE)] = "delivered"
+            if action == "release":
+                recorder.release(place)
+            else:
+                recorder.fill(place, "submitted", 1, MESSAGE, None)
+        elif action == "turn":
+            turns.turn()
+        elif action == "flush":
+            recorder.hand_over()
+        else:
+            sink.catch_up()
+    sink.catch_up()
+    last = recorder.add("handled", MESSAGE)
+    recorder.hand_over()
+    rows = rows_of(sink.batches)
+    expected = 100
+    for seq, dropped, event in rows:
+        expected += dropped
+        assert seq == expected
+        assert promised.get(seq, event) == event
+        expected += 1
+    assert rows[-1][0] == last
+    assert sum(dropped for _, dropped, _ in rows) == recorder.dropped

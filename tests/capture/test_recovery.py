@@ -1,0 +1,120 @@
+"""What a crash leaves: everything that was wholly written becomes a segment, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopline import WireFormat
+from hopline.capture.columns import Columns
+from hopline.capture.journal import Journal, convert
+from hopline.capture.naming import journals_in, name_of, segments_in
+from hopline.capture.recorder import Batch
+from hopline.capture.recovery import Fate, recover
+
+from .reading import rows_of
+from .test_writer import NOON, record
+
+BATCHES = 3
+ROWS = 4
+
+
+def crashed(directory: Path) -> tuple[Path, list[int]]:
+    """Write a journal of some batches, and leave it; give it with its size after each of them."""
+    columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
+    journal = Journal(directory, name_of("node", NOON, 1))
+    sizes = [journal.size]
+    for number in range(BATCHES):
+        (chunk,) = columns.chunks(Batch(1 + number * ROWS, [record()] * ROWS, 0, is_plain=True))
+        journal.write(chunk.columns)
+        sizes.append(journal.size)
+    journal.abandon()
+    return journal.path, sizes
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_whole_batches_are_saved_and_what_is_torn_is_told(missing: int, tmp_path: Path) -> None:
+    path, sizes = crashed(tmp_path)
+    path.write_bytes(path.read_bytes()[: sizes[-1] - missing])
+    (found,) = recover(tmp_path)
+    saved = BATCHES - missing
+    assert (found.fate, found.records) == (Fate.RECOVERED, saved * ROWS)
+    assert found.lost_bytes == (0 if not missing else sizes[-1] - sizes[-2] - missing)
+    assert segments_in(tmp_path) == [found.segment]
+    assert [row["seq"] for row in rows_of(tmp_path)] == list(range(1, 1 + saved * ROWS))
+    assert not journals_in(tmp_path)
+    assert not list(recover(tmp_path))
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_wherever_it_was_cut_nothing_whole_is_lost(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        directory = Path(folder)
+        path, sizes = crashed(directory)
+        cut = data.draw(st.integers(0, sizes[-1]))
+        tail = data.draw(st.sampled_from([b"", bytes(64)]))  # after a power cut a file may end in zeros
+        path.write_bytes(path.read_bytes()[:cut] + (tail if cut >= sizes[0] else b""))
+        (found,) = recover(directory)
+        whole = sum(size <= cut for size in sizes[1:])
+        assert found.records == whole * ROWS
+        assert found.fate is (Fate.RECOVERED if whole else Fate.EMPTY)
+        assert len(rows_of(directory)) == whole * ROWS
+        assert not journals_in(directory)
+
+
+def test_the_segment_of_a_node_that_runs_is_left_alone(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, name_of("node", NOON, 1))
+    assert [one.fate for one in recover(tmp_path)] == [Fate.IN_USE]
+    assert journal.path.exists()
+    journal.abandon()
+    assert [one.fate for one in recover(tmp_path)] == [Fate.EMPTY]
+
+
+def test_a_crash_after_the_segment_appeared_doubles_nothing(tmp_path: Path) -> None:
+    path, _ = crashed(tmp_path)
+    convert(path, tmp_path)
+    (found,) = recover(tmp_path)
+    assert found.fate is Fate.SAVED_BEFORE
+    assert len(rows_of(tmp_path)) == BATCHES * ROWS
+    assert not journals_in(tmp_path)
+
+
+def test_half_a_segment_of_a_crash_is_swept_up(tmp_path: Path) -> None:
+    path, _ = crashed(tmp_path)
+    half = path.with_name(f"{path.name.removesuffix('.open')}.parquet.tmp")
+    half.write_bytes(b"PAR1")
+    assert [one.fate for one in recover(tmp_path)] == [Fate.RECOVERED]
+    assert not half.exists()
+    half.write_bytes(b"PAR1")
+    assert not list(recover(tmp_path))
+    assert not half.exists()
+
+
+def other_schema() -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("a", pa.int64())])) as writer:
+        writer.write_batch(pa.record_batch([pa.array([1])], names=["a"]))
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("content", [lambda: b"nonsense" * 1_000, other_schema])
+def test_what_is_no_segment_stays_as_it_is(content: Callable[[], bytes], tmp_path: Path) -> None:
+    path = name_of("node", NOON, 1).journal(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content())
+    assert [one.fate for one in recover(tmp_path)] == [Fate.UNREADABLE]
+    assert path.read_bytes() == content()
+
+
+def test_a_journal_never_overwrites_another(tmp_path: Path) -> None:
+    crashed(tmp_path)
+    with pytest.raises(FileExistsError):
+        Journal(tmp_path, name_of("node", NOON, 1))
+    assert [one.records for one in recover(tmp_path)] == [BATCHES * ROWS]

@@ -1,0 +1,323 @@
+"""Segments: when they are closed, how they appear, how long they stay, and what happens when the disk refuses."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopline import LocalError, Message, WireFormat
+from hopline.capture import journal as journal_module
+from hopline.capture.columns import DAY, Columns
+from hopline.capture.naming import journals_in, name_of, read_name, segments_in
+from hopline.capture.numbering import next_number
+from hopline.capture.recorder import Batch, Record
+from hopline.capture.retention import expendable
+from hopline.capture.settings import CaptureSettings
+from hopline.capture.writer import Writer
+
+from .reading import rows_of
+
+NOON = 1_800_000_000 * 1_000_000_000 // DAY * DAY + DAY // 2
+SECOND = 1_000_000_000
+
+
+def record(time: int = NOON, body: bytes = b"body") -> Record:
+    return "sent", time, [b"socket", b"", body, b"meta"], b"peer"
+
+
+def batch(first: int, *records: Record | int) -> Batch:
+    return Batch(first, list(records), 1_000 * len(records), is_plain=False)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.002)
+
+
+class Writers:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.started: list[Writer] = []
+
+    def __call__(self, **settings: Any) -> Writer:
+        settings = {"directory": str(self.directory), "retry_time": 0.001, **settings}
+        columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
+        self.started.append(Writer(CaptureSettings(**settings), "node", columns))
+        return self.started[-1]
+
+
+@pytest.fixture
+def writers(tmp_path: Path) -> Iterator[Writers]:
+    made = Writers(tmp_path / "captures")
+    yield made
+    for writer in made.started:
+        assert writer.end()
+
+
+def test_a_segment_is_named_after_its_node_its_start_and_its_first_number(writers: Writers) -> None:
+    writer = writers()
+    writer.take(batch(7, record(NOON + 1_500)))
+    assert writer.end()
+    (path,) = segments_in(writers.directory)
+    assert path.relative_to(writers.directory).as_posix() == "date=2027-01-15/node-20270115T120000.000001Z-7.parquet"
+    assert [path.name for path in path.parent.iterdir()] == [path.name]
+    (row,) = rows_of(writers.directory)
+    assert row["frames"] == [b"", b"body", b"meta"]
+    assert (row["seq"], row["node"], row["node_uri"], row["peer"]) == (7, "node", "tcp://127.0.0.1:1", "peer")
+    assert row["ts"].timestamp() == pytest.approx((NOON + 1_000) / SECOND)
+
+
+@pytest.mark.parametrize(
+    "node", ["node", "a-b-1", "../../etc/passwd", "0xFF00", "_hidden", "", "naïve node", "n" * 255]
+)
+def test_a_node_s_name_is_no_way_out_of_the_directory(node: str, tmp_path: Path) -> None:
+    name = name_of(node, NOON, 3)
+    path = name.segment(tmp_path)
+    assert path.parent.parent == tmp_path
+    assert read_name(path) == read_name(name.journal(tmp_path)) == name
+    assert len(path.name) < 255
+    assert path.name[0] not in "._"  # which Spark and others leave alone
+
+
+def test_a_segment_is_closed_when_it_is_large_enough(writers: Writers) -> None:
+    writer = writers(segment_bytes=20_000)
+    for first in range(1, 101, 10):
+        writer.take(batch(first, *[record(body=bytes(400))] * 10))
+    until(lambda: writer.segments >= 2)
+    assert writer.end()
+    assert len(segments_in(writers.directory)) == writer.segments > 2
+    assert [row["seq"] for row in rows_of(writers.directory)] == list(range(1, 101))
+    assert writer.records == 100
+
+
+def test_a_segment_is_closed_when_it_is_old_enough(writers: Writers) -> None:
+    writer = writers(segment_time=0.05)
+    writer.take(batch(1, record()))
+    until(lambda: writer.segments == 1)
+    writer.take(batch(2, record()))
+    until(lambda: writer.segments == 2)
+
+
+def test_a_segment_has_the_records_of_one_day(writers: Writers) -> None:
+    writer = writers()
+    midnight = NOON // DAY * DAY + DAY
+    writer.take(batch(1, record(midnight - 1), 4, record(midnight), record(midnight + 1)))
+    writer.take(batch(8, record(midnight + 2)))
+    assert writer.end()
+    assert [path.parent.name for path in segments_in(writers.directory)] == ["date=2027-01-15", "date=2027-01-16"]
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (6, 4), (7, 0), (8, 0)]
+
+
+def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) -> None:
+    writer = writers()
+    writer.take(batch(1, record()))
+    until(lambda: writer.records == 1)
+    (path,) = journals_in(writers.directory)
+    assert path.name.startswith(".")
+    assert not segments_in(writers.directory)
+    assert sum(one.num_rows for one in journal_module.batches_of(path)) == 1
+    writer.close_segment()
+    until(lambda: segments_in(writers.directory))
+    until(lambda: not journals_in(writers.directory))
+
+
+def test_numbers_go_on_where_a_node_of_the_same_name_left_off(writers: Writers, tmp_path: Path) -> None:
+    assert next_number(writers.directory, "node") == 1
+    first = writers()
+    first.take(batch(1, *[record()] * 9))
+    until(lambda: first.records == 9)
+    assert next_number(writers.directory, "node") == 10  # from the open one
+    assert first.end()
+    assert next_number(writers.directory, "node") == 10
+    assert next_number(writers.directory, "another") == 1
+    (path,) = segments_in(writers.directory)
+    path.write_bytes(b"nonsense")
+    assert next_number(writers.directory, "node") == 2
+
+
+# -- the disk refuses --------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_is_room(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers()
+    writer.take(batch(1, record()))
+    until(lambda: writer.records == 1)
+    is_full = True
+    write = os.write
+
+    def refuse(file: int, data: memoryview) -> int:
+        if is_full and len(data) > 100:
+            write(file, data[:100])  # some of it still fits
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", refuse)
+    for first in range(2, 12):
+        writer.take(batch(first, record()))
+    until(lambda: writer.dropped == 10)
+    assert "No space left" in writer.problem
+    is_full = False
+    until(lambda: time.monotonic() > writer._retry_at)
+    writer.take(batch(12, record(), record()))
+    until(lambda: not writer.problem)
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (12, 10), (13, 0)]
+    assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_a_directory_that_cannot_be_made_stops_nothing_but_the_capture(
+    writers: Writers, caplog: pytest.LogCaptureFixture
+) -> None:
+    writers.directory.write_text("a file is in the way")
+    writer = writers()
+    for first in range(1, 4):
+        writer.take(batch(first, record()))
+    until(lambda: writer.dropped == 3)
+    assert writer.problem
+    writers.directory.unlink()
+    until(lambda: time.monotonic() > writer._retry_at)
+    writer.take(batch(4, record()))
+    until(lambda: writer.records == 1)
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(4, 3)]
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
+
+
+def test_a_directory_that_is_removed_is_noticed_and_what_was_in_it_counted(
+    writers: Writers, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers()
+    writer.take(batch(1, record(), record()))
+    until(lambda: writer.records == 2)
+    shutil.rmtree(writers.directory)
+    writer.take(batch(3, record()))
+    until(lambda: writer.dropped == 2)
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(3, 2)]
+    assert [one.levelname for one in caplog.records] == ["ERROR"]
+
+
+def test_a_segment_that_cannot_be_closed_is_tried_again(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers()
+    writer.take(batch(1, record()))
+    until(lambda: writer.records == 1)
+    convert, tries = journal_module.convert, 0
+
+    def refuse(*args: Any) -> Path:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return convert(*args)
+
+    monkeypatch.setattr(journal_module, "convert", refuse)
+    writer.close_segment()
+    until(lambda: tries == 1)
+    for first in range(2, 5):
+        until(lambda: time.monotonic() > writer._retry_at)
+        writer.take(batch(first, record()))
+        until(lambda: writer.records == first)  # noqa: B023
+    assert writer.end()
+    assert [row["seq"] for row in rows_of(writers.directory)] == [1, 2, 3, 4]
+    assert not journals_in(writers.directory)
+    assert caplog.records
+
+
+def test_a_record_that_cannot_be_made_a_row_is_counted_and_the_next_ones_are_written(
+    writers: Writers, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers()
+    strange: Any = ("sent", NOON, [b"socket", 5], b"peer")
+    writer.take(batch(1, strange))
+    writer.take(batch(2, record()))
+    assert writer.end()
+    assert writer.dropped == 1
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(2, 1)]
+    assert len(caplog.records) == 1
+
+
+def test_a_message_that_no_format_has_words_for_is_recorded_without_frames(writers: Writers) -> None:
+    writer = writers()
+    unheard_of = Message(b"Ask", hops=1 << 40)
+    writer.take(batch(1, ("failed", NOON, unheard_of, None, None, None, None, "too much")))
+    assert writer.end()
+    (row,) = rows_of(writers.directory)
+    assert (row["frames"], row["reason"]) == ([], "too much")
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+
+def test_old_segments_go_when_all_of_them_take_too_much_room(writers: Writers) -> None:
+    first = writers()
+    for number in range(1, 4):
+        first.take(batch(number, record(NOON + number * SECOND)))
+        first.close_segment()
+    until(lambda: first.segments == 3)
+    sizes = [path.stat().st_size for path in segments_in(writers.directory)]
+    second = writers(keep_bytes=sum(sizes[1:]) + 10)
+    second.take(batch(4, record(NOON + 4 * SECOND)))
+    until(lambda: second.records == 1)
+    second.close_segment()
+    until(lambda: [name.seq for path in segments_in(writers.directory) if (name := read_name(path))] == [3, 4])
+
+
+def test_old_segments_go_when_their_time_is_over_but_never_the_open_one(writers: Writers) -> None:
+    first = writers()
+    first.take(batch(1, record()))
+    assert first.end()
+    (old,) = segments_in(writers.directory)
+    os.utime(old, (1, 1))
+    foreign = old.with_name("notes.parquet")
+    foreign.write_text("not ours")
+    os.utime(foreign, (1, 1))
+    second = writers(keep_time=3_600.0)
+    second.take(batch(2, record()))
+    until(lambda: not old.exists())
+    assert journals_in(writers.directory)
+    assert foreign.exists()
+
+
+SEGMENTS = st.lists(st.tuples(st.floats(0, 100), st.integers(0, 50)), max_size=12)
+
+
+@given(SEGMENTS, st.integers(0, 120), st.integers(0, 300))
+def test_what_is_kept_is_the_newest_and_within_the_limits(
+    segments: list[tuple[float, int]], keep_time: int, keep_bytes: int
+) -> None:
+    seen = [(Path(str(number)), closed_at, size) for number, (closed_at, size) in enumerate(sorted(segments))]
+    gone = set(expendable(seen, 110.0, keep_time=keep_time, keep_bytes=keep_bytes))
+    kept = [one for one in seen if one[0] not in gone]
+    assert kept == seen[len(gone) :]
+    assert not keep_bytes or sum(size for _, _, size in kept) <= keep_bytes
+    assert not keep_time or all(closed_at >= 110.0 - keep_time for _, closed_at, _ in kept)
+    if not keep_bytes:
+        assert all(keep_time and closed_at < 110.0 - keep_time for path, closed_at, _ in seen if path in gone)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("directory", ""), ("segment_bytes", 0), ("segment_time", -1.0), ("keep_bytes", -1), ("flush_time", 0.0)],
+        ("buffer_bytes", 1 << 31),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(LocalError, match=name):
+        CaptureSettings(**{"directory": "captures", name: value})

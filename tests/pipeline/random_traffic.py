@@ -1,0 +1,94 @@
+"""Flows at random, and captures of them that are not what they should be."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hopline.capture.records import Event, Level
+from tests.pipeline.rows import Row
+from tests.pipeline.traffic import EXCEPTION, RECEIPT, Job, Sent, Traffic
+
+NODES = ("a", "b", "c")
+KINDS = ("PRICED", "RESERVED", "CHARGED")
+
+
+def captures(seed: int, flows: int) -> list[Row]:
+    """Record that many flows."""
+    random = Random(seed)
+    rows = []
+    for number in range(flows):
+        traffic = _flow(random, f"flow-{number}", start=1_000 * number)
+        rows += _damaged(random, traffic.rows)
+    random.shuffle(rows)
+    return rows
+
+
+def _flow(random: Random, name: str, start: int) -> Traffic:
+    t = Traffic(
+        name,
+        level={node: random.choice([Level.FULL, Level.FULL, Level.WIRE]) for node in NODES},
+        skew=dict.fromkeys(NODES, 0) | {"b": random.choice([0, 300, -300])},
+        wire_format=random.choice(["V5", "V6", "FIRST"]),
+        traced=random.random() < 0.8,
+    )
+    now = [start]
+    node = random.choice(NODES)
+    ttl = random.choice([0, 0, 100, 10_000])
+    asks = random.random() < 0.8
+    wanted = random.choice([["DONE"], ["DONE"], [RECEIPT], [RECEIPT, "DONE"]])
+    first = t.ask(node, "ORDER", start, wanted, ttl_us=ttl) if asks else t.tell(node, "NOTE", start, ttl_us=ttl)
+    _live(random, t, now, first, node, home=node, steps=random.randint(0, 5))
+    return t
+
+
+def _later(random: Random, now: list[int]) -> int:
+    now[0] += random.randint(3, 40)  # never at the same time: a record's number is its time
+    return now[0]
+
+
+def _live(random: Random, t: Traffic, now: list[int], what: Sent, node: str, home: str, steps: int) -> None:
+    """Let a message go somewhere, be handled there, and have results."""
+    is_answer = bool(what.header.get("receiver"))
+    target = home if is_answer else random.choice(NODES)
+    if target != node:
+        what = t.send(what, node, target, _later(random, now))
+        if random.random() < 0.1:
+            return
+        for _ in range(random.choice([1, 1, 1, 2])):
+            t.receive(what, target, node, _later(random, now))
+    if is_answer:
+        t.home(what, target, _later(random, now))
+        now[0] += 2
+        return
+    if random.random() < 0.1:
+        t.end(random.choice([Event.EXPIRED, Event.UNROUTABLE, Event.FAILED]), what, target, _later(random, now))
+        if random.random() < 0.5:
+            report = t.result(Job(what, target, "router", 0), EXCEPTION, _later(random, now), caused=False)
+            _live(random, t, now, report, target, home, 0)
+        return
+    if random.random() < 0.2 and RECEIPT in str(what.header.get("callbacks")):
+        receipt = t.result(Job(what, target, "router", 0), RECEIPT, _later(random, now), caused=False)
+        _live(random, t, now, receipt, target, home, 0)
+    for actor in random.choice([["x"], ["x"], ["x", "y"]]):
+        job = t.deliver(what, target, actor, _later(random, now))
+        results = (
+            [random.choice(KINDS) for _ in range(random.choice([0, 1, 1, 2]))]
+            if steps
+            else [random.choice(["DONE", "DONE", EXCEPTION])]
+        )
+        made = [t.result(job, identity, _later(random, now)) for identity in results]
+        if random.random() < 0.9:
+            t.handled(job, _later(random, now))
+        for one in made:
+            if steps or one.header.get("receiver"):
+                _live(random, t, now, one, target, home, max(0, steps - 2))
+
+
+def _damaged(random: Random, rows: list[Row]) -> list[Row]:
+    """Lose some records, and add what attackers would."""
+    loss = random.choice([0, 0, 0.1, 0.4])
+    kept = [row for row in rows if random.random() >= loss]
+    for row in [row for row in kept if row["event"] == "received" and random.random() < 0.05]:
+        again = row | {"seq": row["seq"] + 500_000_000, "verdict": "replayed"}
+        kept += [again, again | {"event": "rejected", "seq": again["seq"] + 1, "verdict": None}]
+    return kept

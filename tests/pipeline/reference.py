@@ -1,0 +1,308 @@
+"""Callbacks and flows once more, in plain Python and one record at a time, as docs/pipeline.md words them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import timedelta
+
+from hopline.capture.records import ENDINGS
+from tests.pipeline.rows import START, Row
+from tests.pipeline.traffic import EXCEPTION, RECEIPT
+
+OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
+COMES_HOME = ("received", "delivered", "resolved")
+
+
+def us(row: Row) -> int:
+    since: timedelta = row["ts"] - START
+    return since // timedelta(microseconds=1)
+
+
+def trail(row: Row) -> int:
+    return max(int(row["hops"]), len(row["routing"]))
+
+
+def order(row: Row) -> tuple[int, int, str, int]:
+    return trail(row), us(row), row["node"], row["seq"]
+
+
+def kind(row: Row) -> Row:
+    return {name: row[name] for name in ("identity", "version", "partition")}
+
+
+def is_reply(row: Row) -> bool:
+    return (
+        kind(row) in row["callbacks"]
+        and row["receiver"] == row["callback_receiver"] != ""
+        and row["receiver_node"] == row["callback_receiver_node"]
+    )
+
+
+def may_begin(row: Row) -> bool:
+    return row["identity"] not in (EXCEPTION, RECEIPT) and (row["event"] == "submitted" or not is_reply(row))
+
+
+def is_from_waiting(row: Row) -> bool:
+    return bool(row["callbacks"]) and row["local_receiver"] == row["callback_receiver"]
+
+
+def waits_for_receipt(row: Row) -> bool:
+    wanted = {point["identity"] for point in row["callbacks"]}
+    return RECEIPT in wanted and wanted <= {RECEIPT, EXCEPTION}
+
+
+def by_flow(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Give the records of each flow, without what others forged or replayed."""
+    flows: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["flow_id"] is not None:
+            flows[row["flow_id"]].append(row)
+    for flow, records in flows.items():
+        refused = {(row["node"], row["fingerprint"]) for row in records if row["verdict"] in OFFENCES}
+        flows[flow] = [
+            row
+            for row in sorted(records, key=order)
+            if row["verdict"] not in OFFENCES
+            and not (row["event"] == "rejected" and (row["node"], row["fingerprint"]) in refused)
+        ]
+    return {flow: records for flow, records in flows.items() if records}
+
+
+# -- callbacks ---------------------------------------------------------------------------------------------------------
+
+
+def callbacks(rows: list[Row]) -> list[Row]:
+    ends: dict[str, int] = {}
+    for row in rows:
+        ends[row["node"]] = max(ends.get(row["node"], 0), us(row))
+    found = []
+    for flow, records in by_flow(rows).items():
+        keys: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        for row in records:
+            if row["callbacks"] and row["callback_receiver"]:
+                keys[row["callback_receiver_node"], row["callback_receiver"], row["callback_key"]].append(row)
+        for (home, receiver, key), group in keys.items():
+            one = callback(group, home, ends)
+            if one:
+                found.append(one | {"flow_id": flow, "asked_receiver": receiver, "callback_key": key})
+    return found
+
+
+def callback(group: list[Row], home: str, ends: dict[str, int]) -> Row | None:
+    def is_home(row: Row) -> bool:
+        return home in ("", row["node"])
+
+    def rank(row: Row) -> int | None:
+        if not may_begin(row):
+            return None
+        if row["event"] == "submitted" and is_home(row) and (row["cause"] is None or is_from_waiting(row)):
+            return 0
+        if trail(row) <= 1 and row["event"] == "sent" and is_home(row):
+            return 1
+        return 2 if trail(row) <= 1 and row["event"] == "received" else None
+
+    ranked = [(rank(row), order(row), number) for number, row in enumerate(group)]
+    requests = [(first, by, number) for first, by, number in ranked if first is not None]
+    if not requests:
+        return None
+    request = group[min(requests)[2]]
+    asked_node = home or (request["peer"] if request["event"] == "received" else request["node"])
+    answers = [
+        row
+        for row in group
+        if is_reply(row)
+        and row["node"] == asked_node
+        and row["event"] in COMES_HOME
+        and (row["identity"] != RECEIPT or waits_for_receipt(request))
+    ]
+    answer = min(answers, key=lambda row: (us(row), row["seq"])) if answers else None
+    is_from_home = request["node"] == asked_node
+    ttl = request["ttl_us"]
+    latency = us(answer) - us(request) if answer and is_from_home else None
+    if latency is not None and 0 < ttl < latency:
+        outcome = "late"
+    elif answer:
+        outcome = "exception" if answer["identity"] == EXCEPTION else "answered"
+    elif any(row["event"] == "expired" for row in group):
+        outcome = "expired"
+    else:
+        is_over = is_from_home and 0 < ttl < ends[asked_node] - us(request)
+        outcome = "expired" if is_over else "unanswered"
+    return {
+        "asked_node": asked_node,
+        "identity": request["identity"],
+        "asked_ts": request["ts"] if is_from_home else None,
+        "ttl_us": ttl,
+        "answer_identity": answer and answer["identity"],
+        "answered_ts": answer and answer["ts"],
+        "latency_us": latency,
+        "outcome": outcome,
+    }
+
+
+# -- flows -------------------------------------------------------------------------------------------------------------
+
+
+def flows(rows: list[Row], asked: list[Row], lost: set[str]) -> list[Row]:
+    outcomes: dict[str, set[str]] = defaultdict(set)
+    for one in asked:
+        outcomes[one["flow_id"]].add(one["outcome"])
+    return [
+        flow_row(records, outcomes[flow], is_lost=flow in lost) | {"flow_id": flow}
+        for flow, records in by_flow(rows).items()
+    ]
+
+
+def flow_row(records: list[Row], outcomes: set[str], *, is_lost: bool) -> Row:
+    parents = [parent(records, row) for row in records]
+    root = next((number for number, row in enumerate(records) if begins(records, row)), None)
+    start = 0 if root is None else root
+    last = last_event(records, parents, root)
+    path: list[Row] = []
+    now = last
+    while now != start:
+        before, stage = parents[now]
+        if before is None:
+            before, stage = start, "unseen"
+        row, moved = records[now], records[before if stage == "run" else now]
+        path.insert(
+            0,
+            {"stage": stage, "node": row["node"], "identity": moved["identity"], "us": us(row) - us(records[before])},
+        )
+        now = before if stage != "unseen" else start
+    return {
+        "start_ts": records[start]["ts"],
+        "end_ts": records[last]["ts"],
+        "duration_us": us(records[last]) - us(records[start]),
+        "origin": None if root is None else records[root]["node"],
+        "identity": records[start]["identity"],
+        **totals(records),
+        "depth": max(depth(records, parents, number) for number in range(len(records))),
+        "outcome": outcome_of(records, outcomes, is_lost=is_lost, is_orphan=root is None),
+        "critical_path": path,
+    }
+
+
+def before(records: list[Row], row: Row, *events: str, **same: object) -> int | None:
+    """Find the last record on the same node before this one that is such an event, and has the same of the named."""
+    found = [
+        (one["seq"], number)
+        for number, one in enumerate(records)
+        if one["node"] == row["node"]
+        and one["seq"] < row["seq"]
+        and one["event"] in events
+        and all(one[name] == row[name] for name in same)
+    ]
+    return max(found)[1] if found else None
+
+
+def parent(records: list[Row], row: Row) -> tuple[int | None, str]:
+    arrival = before(records, row, "submitted", "received", message_id=True)
+    taken = before(records, row, "delivered", message_id=True)
+    came = before(records, row, "received", "delivered")
+    match row["event"]:
+        case "submitted" if row["cause"] is None:
+            is_routers = row["identity"] in (EXCEPTION, RECEIPT)
+            return (before(records, row, "submitted", "received", "delivered", *ENDINGS) if is_routers else None), "run"
+        case "submitted":
+            causes = [n for n, one in enumerate(records) if (one["node"], one["seq"]) == (row["node"], row["cause"])]
+            return (causes[0] if causes else None), "run"
+        case "sent":
+            if arrival is None and came is not None:
+                return came, "run"
+            return (before(records, row, "sent", message_id=True) if arrival is None else arrival), "send"
+        case "received":
+            return sending(records, row), "transit"
+        case "delivered":
+            return arrival, "wait"
+        case "handled":
+            by_it = before(records, row, "delivered", message_id=True, local_receiver=True)
+            return (by_it if by_it is not None else arrival), "run"
+    return (taken if taken is not None else arrival), "wait"
+
+
+def sending(records: list[Row], row: Row) -> int | None:
+    def ends(event: str, node: str, peer: str) -> list[tuple[int, int, int]]:
+        return sorted(
+            (us(one), one["seq"], number)
+            for number, one in enumerate(records)
+            if (one["event"], one["node"], one["peer"]) == (event, node, peer)
+            and (one["message_id"], one["fingerprint"]) == (row["message_id"], row["fingerprint"])
+        )
+
+    sent = ends("sent", row["peer"], row["node"])
+    nth = [records[number] is row for *_, number in ends("received", row["node"], row["peer"])].index(True)
+    return sent[min(nth, len(sent) - 1)][2] if sent else None
+
+
+def begins(records: list[Row], row: Row) -> bool:
+    if not may_begin(row):
+        return False
+    if row["event"] == "submitted":
+        return row["cause"] is None or (is_from_waiting(row) and parent(records, row)[0] is None)
+    return row["event"] == "sent" and trail(row) <= 1 and parent(records, row)[0] is None
+
+
+def last_event(records: list[Row], parents: list[tuple[int | None, str]], root: int | None) -> int:
+    if root is not None and records[root]["callbacks"]:
+        asked = records[root]
+        names = ("callback_receiver_node", "callback_receiver", "callback_key")
+        answers = [
+            (us(row), row["seq"], number)
+            for number, row in enumerate(records)
+            if is_reply(row)
+            and row["event"] in COMES_HOME
+            and row["node"] == asked["node"]
+            and row["callback_receiver_node"] in ("", row["node"])
+            and all(row[name] == asked[name] for name in names)
+            and (row["identity"] != RECEIPT or waits_for_receipt(asked))
+        ]
+        if answers:
+            return min(answers)[2]
+    followed = {number for number, _ in parents}
+    return max((us(row), number) for number, row in enumerate(records) if number not in followed)[1]
+
+
+def depth(records: list[Row], parents: list[tuple[int | None, str]], number: int) -> int:
+    count, now = 1, number
+    while (before := parents[now][0]) is not None:
+        count += records[before]["message_id"] != records[now]["message_id"]
+        now = before
+    return count
+
+
+def totals(records: list[Row]) -> Row:
+    by_message: dict[int, list[Row]] = defaultdict(list)
+    for row in records:
+        by_message[row["message_id"]].append(row)
+    count = size = hops = 0
+    for rows in by_message.values():
+        sent = Counter((row["node"], row["peer"], row["hops"]) for row in rows if row["event"] == "sent")
+        received = Counter((row["peer"], row["node"], row["hops"]) for row in rows if row["event"] == "received")
+        submitted = sum(row["event"] == "submitted" for row in rows)
+        copies = submitted or max(sent.values(), default=1)
+        count += copies
+        size += copies * min((trail(row), row["bytes"]) for row in rows)[1]
+        hops += sum(sent.values()) + sum(number for link, number in received.items() if link not in sent)
+    return {
+        "messages": count,
+        "records": len(records),
+        "hops": hops,
+        "nodes": len({row["node"] for row in records}),
+        "bytes": size,
+    }
+
+
+def outcome_of(records: list[Row], outcomes: set[str], *, is_lost: bool, is_orphan: bool) -> str:
+    events = {row["event"] for row in records}
+    failures = events & (set(ENDINGS) - {"expired"})
+    if is_orphan:
+        return "orphan"
+    if "exception" in outcomes or (failures and not outcomes & {"answered", "exception", "late"}):
+        return "failed"
+    if not outcomes and is_lost:
+        return "failed"
+    if outcomes & {"expired", "late"} or (not outcomes and "expired" in events):
+        return "expired"
+    return "unanswered" if "unanswered" in outcomes else "complete"

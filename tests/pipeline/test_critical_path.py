@@ -1,0 +1,90 @@
+"""The walk through flows in Arrow batches: however they are cut, and however large a flow is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hopline.pipeline.tables.causality import DELIVERED, HANDLED, RESOLVED, SUBMITTED, beside, latest_before
+from hopline.pipeline.tables.critical_path import ANSWER, FLOW_DETAIL_LIMIT, MAY_BEGIN, PATHS, paths
+
+NUMBERS = (
+    *("ts_us", "seq", "node_key", "peer_key", "event", "receiver_key", "cause", "message_id", "fingerprint"),
+    *("trail", "ask", "flags", "bound_us"),
+)
+COLUMNS = pa.schema(
+    [*((name, pa.string()) for name in ("flow_id", "node", "identity")), *((name, pa.int64()) for name in NUMBERS)]
+)
+
+
+def record(flow: str, event: int, at: int, message: int, node: int = 1, **columns: object) -> dict[str, object]:
+    row: dict[str, object] = dict.fromkeys(COLUMNS.names, 0) | {"cause": None, "bound_us": None}
+    names = {"flow_id": flow, "node": f"n{node}", "node_key": node, "identity": f"M{min(message, 3)}"}
+    return row | names | {"event": event, "ts_us": at, "seq": at, "message_id": message} | columns
+
+
+def large_flow(flow: str, parts: int) -> list[dict[str, object]]:
+    """Ask, and get as many parts, each handled on one of two nodes, before the answer comes."""
+    rows = [
+        record(flow, SUBMITTED, 0, 1, flags=MAY_BEGIN, ask=5),
+        record(flow, DELIVERED, 10, 1),
+        *(
+            record(flow, event, 100 + 3 * part + nth, 10 + part, cause=10 if event == SUBMITTED else None)
+            for part in range(parts)
+            for nth, event in enumerate((SUBMITTED, DELIVERED, HANDLED))
+        ),
+        record(flow, HANDLED, 9_000_000, 7, node=2),
+    ]
+    rows.append(record(flow, DELIVERED, 8_000_000, 3, flags=ANSWER, ask=5))
+    rows.append(record(flow, RESOLVED, 8_000_001, 3, flags=ANSWER, ask=5))
+    return sorted(rows, key=lambda row: (str(row["ts_us"]).zfill(9), str(row["node"])))
+
+
+def walked(rows: list[dict[str, object]], size: int) -> list[dict[str, object]]:
+    table = pa.Table.from_pylist(rows, COLUMNS).combine_chunks()
+    found: list[dict[str, object]] = pa.Table.from_batches(paths(iter(table.to_batches(size))), PATHS).to_pylist()
+    return found
+
+
+@pytest.fixture(scope="module")
+def flows() -> list[dict[str, object]]:
+    sizes = {"a": 1, "b": 800, "c": 0, "d": FLOW_DETAIL_LIMIT // 3 - 2, "e": FLOW_DETAIL_LIMIT // 3 + 1, "f": 1}
+    return [row for flow, parts in sizes.items() for row in large_flow(flow, parts)]
+
+
+@pytest.mark.parametrize("size", [50, 333, 1_000, 5_000])
+def test_batches_may_be_cut_anywhere(flows: list[dict[str, object]], size: int) -> None:
+    assert walked(flows, size) == walked(flows, 1 << 20)
+
+
+def test_a_large_flow_still_ends_with_its_first_answer_and_knows_all_its_nodes(flows: list[dict[str, object]]) -> None:
+    for row in walked(flows, 1_000):
+        assert (row["start_us"], row["end_us"], row["nodes"]) == (0, 8_000_000, 2)
+
+
+def test_no_batches_and_empty_ones_give_no_rows() -> None:
+    empty = pa.RecordBatch.from_pylist([], COLUMNS)
+    assert list(paths(iter([]))) == []
+    assert list(paths(iter([empty, empty]))) == []
+
+
+def test_records_that_follow_each_other_in_a_circle_end_somewhere() -> None:
+    rows = [record("f", SUBMITTED, at, at, cause=3 - at) for at in (1, 2)]
+    (row,) = walked(rows, 10)
+    stages = row["critical_path"]
+    assert isinstance(stages, list)
+    assert sum(stage["us"] for stage in stages) == row["end_us"] - row["start_us"]  # type: ignore[operator]
+
+
+def test_the_latest_before_is_of_the_same_group_and_never_the_record_itself() -> None:
+    group = np.array([1, 1, 2, 1, 2])
+    seq = np.array([5, 1, 2, 9, 7])
+    wanted = np.array([True, True, False, True, True])
+    assert latest_before((group,), seq, wanted).tolist() == [1, -1, -1, 0, -1]
+    assert latest_before((group[:0],), seq[:0], wanted[:0]).tolist() == []
+
+
+def test_beside_marks_the_whole_group() -> None:
+    group = np.array([3, 1, 3, 2])
+    assert beside((group,), np.array([False, False, True, False])).tolist() == [True, False, True, False]
