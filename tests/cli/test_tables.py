@@ -129,7 +129,7 @@ def test_a_folder_without_tables_says_how_they_are_made(tmp_path: Path) -> None:
 
 def test_nothing_of_spark_is_imported_to_look_at_a_table(out: Path) -> None:
     code = "import sys; from hopline.cli import app; app(sys.argv[1:], standalone_mode=False)\n"
-    command = [sys.executable, "-c", f"{code}print('pyspark' in sys.modules)", "tables", out, "flows"]
+    command = [sys.executable, "-c", f"{code}print('pyspark' in sys.modules)", "tables", str(out), "flows"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert told.stdout.splitlines()[-1] == "False"
 

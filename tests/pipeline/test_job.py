@@ -184,8 +184,8 @@ def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark
 def test_records_that_get_lost_are_noticed_and_nothing_is_published(
     captures: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoded = making.decoded
-    monkeypatch.setattr(making, "decoded", lambda *given: decoded(*given).limit(19))
+    packed = making.with_frames_packed
+    monkeypatch.setattr(making, "with_frames_packed", lambda found: packed(found).limit(19))
     with pytest.raises(UnbalancedError, match="23 records were read, but"):
         run(options(captures, tmp_path), spark)
     assert [path.name for path in tmp_path.iterdir()] == ["_lock"]

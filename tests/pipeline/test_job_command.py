@@ -6,7 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result

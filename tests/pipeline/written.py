@@ -23,7 +23,7 @@ def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]], day: da
     columns = StructType([field for field in TABLES[name] if field.name != "date"])
     schema = to_arrow_schema(columns, timezone="UTC")
     said = {"org.apache.spark.sql.parquet.row.metadata": columns.json()}
-    table = pa.Table.from_pylist([dict.fromkeys(schema.names) | row for row in rows], schema.with_metadata(said))
+    table = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema.with_metadata(said))
     folder = out / name / f"date={day}"
     folder.mkdir(parents=True)
     pq.write_table(table, folder / "part-0.parquet")

@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from hopline.pipeline.decoding import RECORD_COLUMNS, careful, decoded, records
 from hopline.pipeline.failures import UnbalancedError
-from hopline.pipeline.folders import data_files, day_of, partitions, row_count
+from hopline.pipeline.folders import day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.options import PipelineOptions
@@ -60,13 +60,11 @@ class TablesInTheMaking:
             self._schemas |= {"odd": MESSAGES, "careful": _union(MESSAGES, REJECTS)}
             if partitions(place("odd")):
                 read_again = careful(with_frames_unpacked(self["odd"]), keyring)
-                write_as_it_falls(read_again.drop("bodies"), place("careful"), "date")
-                taken = self["careful"].filter(sf.col("code").isNull()).select(*MESSAGES.names)
-                write_by_day(taken, place("taken"))
+                write_as_it_falls(read_again.drop("bodies"), place("careful"))
+                is_taken = sf.col("code").isNull()
+                write_by_day(self["careful"].filter(is_taken), place("taken"), MESSAGES)
+                write_by_day(self["careful"].filter(~is_taken), place("rejects"), REJECTS)
                 add_rows(place("taken"), place("messages"))
-                write_by_day(
-                    self["careful"].filter(sf.col("code").isNotNull()).select(*REJECTS.names), place("rejects")
-                )
             place("rejects").mkdir(exist_ok=True)
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages
@@ -79,18 +77,20 @@ class TablesInTheMaking:
         with self._step(name) as step:
             table = RECIPES[name].make(self)
             if name in TABLES:
-                table = documented(table, TABLES[name])
-            self._schemas[name] = table.schema
-            write_by_day(table, self._place.place(name))
+                write_by_day(table, self._place.place(name), TABLES[name])
+            else:
+                write_as_it_falls(table, self._place.place(name))
+            self._schemas[name] = TABLES.get(name, table.schema)
             step.rows = row_count(self._place.place(name))
 
     def publish(self) -> dict[str, int]:
         """Put the tables that were asked for in their places; give the numbers of their rows."""
-        for name in self._options.tables:
-            if not data_files(self._place.place(name)):
+        tables = self._options.tables
+        for name in tables:
+            if not any(day_of(folder) in self._options.days for folder in partitions(self._place.place(name))):
                 write_empty(TABLES[name], self._place.place(name), self._some_day())
-        rows = {name: row_count(self._place.place(name), self._options.days) for name in self._options.tables}
-        for name in self._options.tables:
+        rows = {name: row_count(self._place.place(name), self._options.days) for name in tables}
+        for name in tables:
             self._place.publish(name, self._options.days)
         return rows
 
@@ -113,7 +113,8 @@ def with_frames_packed(found: DataFrame) -> DataFrame:
     """
     packed = sf.transform("frames", lambda frame: sf.struct(sf.hex(frame), sf.lit(None)))
     routing = sf.when(sf.col("odd"), packed.cast(MESSAGES["routing"].dataType)).otherwise(sf.col("routing"))
-    return documented(found.withColumn("routing", routing), StructType([*MESSAGES, StructField("odd", BooleanType())]))
+    schema = StructType([*MESSAGES, StructField("odd", BooleanType())])
+    return documented(found.withColumn("routing", routing), schema, "messages")
 
 
 def with_frames_unpacked(odd: DataFrame) -> DataFrame:

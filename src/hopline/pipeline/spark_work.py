@@ -72,14 +72,20 @@ def _wait_until_idle(spark: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def documented(table: DataFrame, schema: StructType) -> DataFrame:
-    """Give a table exactly the columns of its schema, with their types and their comments."""
-    return table.select(*(sf.col(one.name).cast(one.dataType).alias(one.name, metadata=one.metadata) for one in schema))
+def documented(table: DataFrame, schema: StructType, name: str) -> DataFrame:
+    """Give a table exactly the columns of its schema, with their types and comments, which go into the files."""
+    # Where a comment is there already, Spark takes ours for a repetition, and then may lose both: the name tells them apart.
+    return table.select(
+        *(
+            sf.col(one.name).cast(one.dataType).alias(one.name, metadata=one.metadata | {"table": name})
+            for one in schema
+        )
+    )
 
 
-def write_by_day(table: DataFrame, place: Path) -> None:
+def write_by_day(table: DataFrame, place: Path, schema: StructType) -> None:
     """Write a table with a folder for each day, and one file in each, or several of a good size."""
-    _write(table.hint("rebalance", "date"), place, "date")
+    _write(documented(table.hint("rebalance", "date"), schema, place.name), place, "date")
 
 
 def write_as_it_falls(table: DataFrame, place: Path, *by: str) -> None:
