@@ -52,7 +52,7 @@ def usual_messages() -> list[Message]:
 
 
 def usual_frames(layout: Layout) -> list[Frames]:
-    """Write the usual messages in a layout, with envelopes and, where there may be, several bodies and unknown frames."""
+    """Write the usual messages in a layout, with envelopes and, where possible, several bodies and unknown frames."""
     written = [encode(message, layout) for message in usual_messages()]
     written += [[b"some", b"envelope", *frames] for frames in written[:2]] + [frames[2:] for frames in written[:2]]
     if layout.several_bodies:
