@@ -40,6 +40,7 @@ def record(time: int = NOON, body: bytes = b"body") -> Record:
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
     events, times, contents, peers = (list(column) for column in zip(*records, strict=True))
+    extras: dict[int, tuple[bytes | None, int | None, float | None, str | None]]
     extras = {0: (None, None, None, reason)} if reason else {}
     return Batch(first, events, times, contents, peers, extras, gaps or {}, has_holes=False, size=1_000)
 

@@ -96,7 +96,13 @@ def all_frames() -> list[Frames | list[bytes | None] | None]:
     usual = [frames for layout in layouts.LAYOUTS.values() for frames in usual_frames(layout)]
     damaged = [mutate(frames, rng) for frames in usual for _ in range(MUTATIONS_PER_MESSAGE)]
     damaged += [mutate(frames, rng) for frames in good]
-    nothing = [None, [None], [*usual[0][:3], None, *usual[0][3:]], [None, *usual[0]], []]
+    nothing: list[list[bytes | None] | None] = [
+        None,
+        [None],
+        [*usual[0][:3], None, *usual[0][3:]],
+        [None, *usual[0]],
+        [],
+    ]
     return [*good, *damaged, *drawn(GARBAGE, 300), *nothing]
 
 
