@@ -118,8 +118,8 @@ def recorded(console: Console, wire_format: str, directory: Path) -> None:
             size = sum(path.stat().st_size for path in (directory / level).rglob("*.parquet"))
             raw = pc.sum(pc.binary_length(pa.chunked_array(pc.list_flatten(table["frames"])))).as_py()
             console.print(
-                f"{wire_format}, {level}: {table.num_rows:,} records, {dropped:,} dropped, {raw / table.num_rows:.0f} B "
-                f"of frames a record, {size / table.num_rows:.0f} B on the disk"
+                f"{wire_format}, {level}: {table.num_rows:,} records, {dropped:,} dropped, "
+                f"{raw / table.num_rows:.0f} B of frames a record, {size / table.num_rows:.0f} B on the disk"
             )
 
 

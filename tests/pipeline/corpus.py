@@ -64,9 +64,7 @@ def drawn(strategy: st.SearchStrategy[Frames], count: int) -> list[Frames]:
     """Draw some examples, the same ones every time."""
     found: list[Frames] = []
 
-    @settings(
-        max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(strategy)
     def collect(frames: Frames) -> None:
         found.append(frames)

@@ -99,9 +99,7 @@ def expected_of(frames: list[Any] | None) -> dict[str, Any]:
         "callback_receiver": name(message.callback_receiver_identity),
         "callback_receiver_node": name(message.callback_receiver_node_identity),
         "callback_key": message.callback_key,
-        "callbacks": [
-            (name(kind.identity), version(kind.version), name(kind.partition)) for kind in message.callback_point
-        ],
+        "callbacks": [(name(kind.identity), version(kind.version), name(kind.partition)) for kind in message.callback_point],
         "routing": [(router.uri, name(router.identity)) for router in message.routing],
         "hops": message.hops,
         "distribution": message.distribution,
