@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -128,7 +127,6 @@ def main(
     rounds: int = typer.Option(7, min=3, help="How often everything is timed."),
     seconds: float = typer.Option(3.0, min=0.5, help="How long each of them is timed."),
     quick: bool = typer.Option(False, "--quick", help="Time less, in 3 rounds: for a glance, not for the record."),
-    directory: Annotated[Path | None, typer.Option(help="Where to record. Default: where temporary files go.")] = None,
 ) -> None:
     """Time what capture costs."""
     console = Console(highlight=False, width=None if Console().is_terminal else 200)
@@ -138,7 +136,7 @@ def main(
         "medians (middle half in brackets)"
     )
     measured: dict[str, dict[CaptureLevel, Measured]] = {}
-    with TemporaryDirectory(dir=directory) as place:
+    with TemporaryDirectory() as place:
         for wire_format in FORMATS:
             measured[wire_format] = measure(wire_format, Path(place) / wire_format, rounds, seconds, console)
             recorded(console, wire_format, Path(place) / wire_format)

@@ -20,7 +20,7 @@ from hopline.capture import journal as journal_module
 from hopline.capture.columns import DAY, Columns
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import Batch
+from hopline.capture.recorder import Batch, Extra
 from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
@@ -40,8 +40,7 @@ def record(time: int = NOON, body: bytes = b"body") -> Record:
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
     events, times, contents, peers = (list(column) for column in zip(*records, strict=True))
-    extras: dict[int, tuple[bytes | None, int | None, float | None, str | None]]
-    extras = {0: (None, None, None, reason)} if reason else {}
+    extras: dict[int, Extra] = {0: (None, None, None, reason)} if reason else {}
     return Batch(first, events, times, contents, peers, extras, gaps or {}, has_holes=False, size=1_000)
 
 
