@@ -36,6 +36,8 @@ QUERY_SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # What is longer Java never compiles, but interprets for ever: Spark has to cut it up instead.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
