@@ -1,7 +1,7 @@
 """Time what capture costs: request and answer between processes, with capture off, `wire` and `full`, in one run.
 
-It is the network benchmark's own measure, 1,000 requests in flight. Both nodes record; their segments are small, so that
-closing them is in the time that is measured. Every round takes each level of a format right after the other, and a
+It is the network benchmark's own measure, 1,000 requests in flight. Both nodes record; their segments are small, so
+that closing them is in the time that is measured. Every round takes each level of a format right after the other, and a
 ratio is taken within its round; the tables show medians over the rounds, with the middle half.
 """
 
@@ -118,8 +118,8 @@ def recorded(console: Console, wire_format: str, directory: Path) -> None:
             size = sum(path.stat().st_size for path in (directory / level).rglob("*.parquet"))
             raw = pc.sum(pc.binary_length(pa.chunked_array(pc.list_flatten(table["frames"])))).as_py()
             console.print(
-                f"{wire_format}, {level}: {table.num_rows:,} records, {dropped:,} dropped, {raw / table.num_rows:.0f} B of "
-                f"frames a record, {size / table.num_rows:.0f} B on the disk"
+                f"{wire_format}, {level}: {table.num_rows:,} records, {dropped:,} dropped, "
+                f"{raw / table.num_rows:.0f} B of frames a record, {size / table.num_rows:.0f} B on the disk"
             )
 
 
@@ -127,17 +127,16 @@ def main(
     rounds: int = typer.Option(7, min=3, help="How often everything is timed."),
     seconds: float = typer.Option(3.0, min=0.5, help="How long each of them is timed."),
     quick: bool = typer.Option(False, "--quick", help="Time less, in 3 rounds: for a glance, not for the record."),
-    directory: Path | None = typer.Option(None, help="Where to record. Default: the system's place for such files."),
 ) -> None:
     """Time what capture costs."""
     console = Console(highlight=False, width=None if Console().is_terminal else 200)
     rounds, seconds = (3, 1.0) if quick else (rounds, seconds)
     console.print(
-        f"Python {platform.python_version()}, pyarrow {pa.__version__}, {rounds} rounds of {seconds:g} s a level; medians "
-        "(middle half in brackets)"
+        f"Python {platform.python_version()}, pyarrow {pa.__version__}, {rounds} rounds of {seconds:g} s a level; "
+        "medians (middle half in brackets)"
     )
     measured: dict[str, dict[CaptureLevel, Measured]] = {}
-    with TemporaryDirectory(dir=directory) as place:
+    with TemporaryDirectory() as place:
         for wire_format in FORMATS:
             measured[wire_format] = measure(wire_format, Path(place) / wire_format, rounds, seconds, console)
             recorded(console, wire_format, Path(place) / wire_format)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from hopline.pipeline.decoding import decoded, records
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.pipeline.memory import PeakMemory
@@ -23,6 +22,7 @@ from benchmarks.pipeline.peers import duckdb_scan_and_decode, map_in_arrow, pick
 from hopline.generator import Options, generate
 from hopline.generator.judgement import Score, judge
 from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline.decoding import decoded, records
 from hopline.pipeline.schemas import RECORDS
 from hopline.pipeline.session import spark_session
 

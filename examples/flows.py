@@ -1,11 +1,4 @@
-# ---
-# jupyter:
-#   jupytext:
-#     formats: py:percent
-#   kernelspec:
-#     display_name: Python 3
-#     name: python3
-# ---
+"""Three questions to the traffic of a network: a notebook in jupytext's percent format, and a program."""
 
 # %% [markdown]
 # # Three questions to the traffic of a network
@@ -24,6 +17,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 from pyspark.sql import functions as sf
@@ -53,21 +47,27 @@ print(f"{report.records:,} records = {report.messages:,} messages + {report.reje
 for name in report.rows:
     spark.read.parquet(str(tables / name)).createOrReplaceTempView(name)
 
+
+def ask(question: str) -> Any:
+    """Ask in SQL, and give the answer as a pandas DataFrame."""
+    return spark.sql(question).toPandas()
+
+
 # %% [markdown]
 # ## 1. Which flows never came home, and why?
 
 # %%
-outcomes = spark.sql("select outcome, count(*) as flows from flows group by outcome order by flows desc").toPandas()
+outcomes = ask("select outcome, count(*) as flows from flows group by outcome order by flows desc")
 print(outcomes.to_string(index=False))
 
-why = spark.sql("""
+why = ask("""
     select f.outcome, m.identity, m.event, count(distinct f.flow_id) as flows
     from flows f join messages m using (flow_id)
     where f.outcome in ('failed', 'expired')
       and (m.event in ('expired', 'unroutable', 'overflow', 'hop_limit', 'failed')
            or (m.event = 'handled' and m.reason is not null))
     group by all order by flows desc
-""").toPandas()
+""")
 print(why.to_string(index=False))
 
 # %% [markdown]
@@ -77,18 +77,18 @@ print(why.to_string(index=False))
 # up over all flows without counting anything twice.
 
 # %%
-stages = spark.sql("""
+stages = ask("""
     select identity, stage.stage, sum(stage.us) / 1e6 as seconds
     from (select explode(critical_path) as stage from flows where outcome = 'complete')
     lateral view inline(array(struct(stage.identity as identity))) i
     group by all order by seconds desc
-""").toPandas()
+""")
 shares = stages.pivot_table(index="identity", columns="stage", values="seconds", fill_value=0.0)
 shares = shares.loc[shares.sum(axis=1).sort_values().index].tail(10)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), constrained_layout=True)
 shares.plot.barh(stacked=True, ax=left, title="Time on critical paths, by kind and stage", xlabel="seconds", ylabel="")
-latencies = spark.sql("select latency_us / 1000.0 as ms from callbacks where outcome = 'answered'").toPandas()
+latencies = ask("select latency_us / 1000.0 as ms from callbacks where outcome = 'answered'")
 right.hist(latencies["ms"], bins=60)
 right.set(title="How long callers wait", xlabel="milliseconds", ylabel="requests", yscale="log")
 figure.savefig(home / "time.png")
@@ -97,15 +97,15 @@ figure.savefig(home / "time.png")
 # ## 3. Who forges, and are the clocks right?
 
 # %%
-offences = spark.sql("""
+offences = ask("""
     select peer, node, offence, count(*) as messages from incidents group by all order by messages desc limit 10
-""").toPandas()
+""")
 print(offences.to_string(index=False))
 
-skew = spark.sql("""
+skew = ask("""
     select node_a, node_b, offset_us / 1000.0 as ms, bound_us / 1000.0 as give_or_take from skew
     where abs(offset_us) > bound_us order by abs(offset_us) desc
-""").toPandas()
+""")
 print(f"{len(skew)} pairs of clocks surely differ")
 
 figure, axes = plt.subplots(figsize=(9, 4), constrained_layout=True)

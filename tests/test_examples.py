@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,21 @@ SHOWN = {
         "every message accounted for: True",
     ],
 }
+
+
+@pytest.mark.timeout(900)
+def test_the_notebook_answers_its_questions_and_draws(tmp_path: Path) -> None:
+    environment = os.environ | {"MPLBACKEND": "Agg", "TMPDIR": str(tmp_path), "MPLCONFIGDIR": str(tmp_path / "config")}
+    command = [sys.executable, "examples/flows.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "messages +" in done.stdout
+    assert "complete" in done.stdout
+    assert "bad_signature" in done.stdout
+    (home,) = tmp_path.glob("hopline-flows-*")
+    for picture in ("time.png", "clocks.png"):
+        assert (home / picture).read_bytes().startswith(b"\x89PNG")
+        assert (home / picture).stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("example", SHOWN)

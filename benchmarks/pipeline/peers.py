@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopline.pipeline.decoding import RECORD_COLUMNS, careful
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from hopline.pipeline.decoding import RECORD_COLUMNS, careful
 from hopline.wire import RemoteError, decode
 
 _FIELDS = "identity binary, version string, correlation_id binary, hops int, ttl long, domain string, callbacks int"

@@ -60,7 +60,7 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
         recorder.sent(b"peer", FRAMES, MESSAGE)
     assert not sink.batches
     turns.turn()
-    assert [len(batch.records) for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
+    assert [len(batch.events) for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
     recorder.hand_over()
     assert len(sink.batches) == 1
 

@@ -15,11 +15,10 @@ from hopline import WireFormat
 from hopline.capture.columns import Columns
 from hopline.capture.journal import Journal, convert
 from hopline.capture.naming import journals_in, name_of, segments_in
-from hopline.capture.recorder import Batch
 from hopline.capture.recovery import Fate, recover
 
 from .reading import rows_of
-from .test_writer import NOON, record
+from .test_writer import NOON, batch, record
 
 BATCHES = 3
 ROWS = 4
@@ -31,7 +30,7 @@ def crashed(directory: Path) -> tuple[Path, list[int]]:
     journal = Journal(directory, name_of("node", NOON, 1))
     sizes = [journal.size]
     for number in range(BATCHES):
-        (chunk,) = columns.chunks(Batch(1 + number * ROWS, [record()] * ROWS, 0, is_plain=True))
+        (chunk,) = columns.chunks(batch(1 + number * ROWS, *[record()] * ROWS))
         journal.write(chunk.columns)
         sizes.append(journal.size)
     journal.abandon()

@@ -20,7 +20,7 @@ from hopline.capture import journal as journal_module
 from hopline.capture.columns import DAY, Columns
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import Batch, Record
+from hopline.capture.recorder import Batch, Extra
 from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
@@ -31,12 +31,17 @@ NOON = 1_800_000_000 * 1_000_000_000 // DAY * DAY + DAY // 2
 SECOND = 1_000_000_000
 
 
+Record = tuple[Any, ...]  # event, time, frames, peer
+
+
 def record(time: int = NOON, body: bytes = b"body") -> Record:
     return "sent", time, [b"socket", b"", body, b"meta"], b"peer"
 
 
-def batch(first: int, *records: Record | int) -> Batch:
-    return Batch(first, list(records), 1_000 * len(records), is_plain=False)
+def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
+    events, times, contents, peers = (list(column) for column in zip(*records, strict=True))
+    extras: dict[int, Extra] = {0: (None, None, None, reason)} if reason else {}
+    return Batch(first, events, times, contents, peers, extras, gaps or {}, has_holes=False, size=1_000)
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -113,7 +118,7 @@ def test_a_segment_is_closed_when_it_is_old_enough(writers: Writers) -> None:
 def test_a_segment_has_the_records_of_one_day(writers: Writers) -> None:
     writer = writers()
     midnight = NOON // DAY * DAY + DAY
-    writer.take(batch(1, record(midnight - 1), 4, record(midnight), record(midnight + 1)))
+    writer.take(batch(1, record(midnight - 1), record(midnight), record(midnight + 1), gaps={1: 4}))
     writer.take(batch(8, record(midnight + 2)))
     assert writer.end()
     assert [path.parent.name for path in segments_in(writers.directory)] == ["date=2027-01-15", "date=2027-01-16"]
@@ -255,7 +260,7 @@ def test_a_record_that_cannot_be_made_a_row_is_counted_and_the_next_ones_are_wri
 def test_a_message_that_no_format_has_words_for_is_recorded_without_frames(writers: Writers) -> None:
     writer = writers()
     unheard_of = Message(b"Ask", hops=1 << 40)
-    writer.take(batch(1, ("failed", NOON, unheard_of, None, None, None, None, "too much")))
+    writer.take(batch(1, ("failed", NOON, unheard_of, None), reason="too much"))
     assert writer.end()
     (row,) = rows_of(writers.directory)
     assert (row["frames"], row["reason"]) == ([], "too much")

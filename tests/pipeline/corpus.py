@@ -52,7 +52,7 @@ def usual_messages() -> list[Message]:
 
 
 def usual_frames(layout: Layout) -> list[Frames]:
-    """Write the usual messages in a layout, with envelopes and, where there may be, several bodies and unknown frames."""
+    """Write the usual messages in a layout, with envelopes and, where possible, several bodies and unknown frames."""
     written = [encode(message, layout) for message in usual_messages()]
     written += [[b"some", b"envelope", *frames] for frames in written[:2]] + [frames[2:] for frames in written[:2]]
     if layout.several_bodies:
@@ -96,7 +96,13 @@ def all_frames() -> list[Frames | list[bytes | None] | None]:
     usual = [frames for layout in layouts.LAYOUTS.values() for frames in usual_frames(layout)]
     damaged = [mutate(frames, rng) for frames in usual for _ in range(MUTATIONS_PER_MESSAGE)]
     damaged += [mutate(frames, rng) for frames in good]
-    nothing = [None, [None], [*usual[0][:3], None, *usual[0][3:]], [None, *usual[0]], []]
+    nothing: list[list[bytes | None] | None] = [
+        None,
+        [None],
+        [*usual[0][:3], None, *usual[0][3:]],
+        [None, *usual[0]],
+        [],
+    ]
     return [*good, *damaged, *drawn(GARBAGE, 300), *nothing]
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import Row, SparkSession
 
 from hopline import RemoteError, decode
 from hopline.message import NO_FLOW
 from hopline.pipeline.decoding import MISSING_FRAME, careful, decoded
-from hopline.pipeline.schemas import MESSAGES, REJECTS
-from hopline.pipeline.tables.messages import careful_messages, plain_messages
-from hopline.pipeline.tables.rejects import careful_rejects
+from hopline.pipeline.schemas import MESSAGES
 from hopline.wire import layouts
+from hopline.wire.layout import Layout
 from tests.pipeline.corpus import all_frames, capture_of, usual_frames
 
 CANONICAL = (layouts.FIRST, layouts.V4, layouts.V5, layouts.V6, layouts.V5_INT32)
@@ -67,7 +65,7 @@ def test_damage_makes_rejects_of_many_kinds_and_some_of_it_does_not_matter(both:
 
 
 @pytest.mark.parametrize("layout", CANONICAL, ids=lambda layout: layout.name)
-def test_usual_messages_take_the_fast_way(both: Both, layout: layouts.Layout) -> None:
+def test_usual_messages_take_the_fast_way(both: Both, layout: Layout) -> None:
     usual = usual_frames(layout)
     assert len(usual) >= 11
     for frames in usual:

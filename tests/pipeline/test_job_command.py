@@ -33,7 +33,7 @@ def captures(tmp_path: Path) -> Path:
 def test_a_run_says_what_it_does_and_finds_and_how_to_dig_further(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = hopline(
-        "pipeline", "run", captures, "--out", out, "--tables", "messages,skew,hops,callbacks", "--window", 30
+        "pipeline", "run", captures, "--out", out, "--tables", "messages,skew,hops,callbacks", "--window", "30"
     )
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.capture.recorder import Batch, Record
+from hopline.capture.recorder import HOLE, Batch, Content, Extra
 from hopline.capture.records import SCHEMA, shown
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
@@ -22,7 +22,7 @@ _NANOSECONDS = pa.scalar(1_000)  # a microsecond
 _MICROSECONDS = 1_000_000  # a second
 DAY = 86_400 * 1_000_000_000  # nanoseconds
 _behind_identity: Callable[[Sequence[bytes]], Sequence[bytes]] = itemgetter(slice(1, None))
-_WIRE = 4  # fields of a record of the wire
+_NO_EXTRA: Extra = None, None, None, None
 _MOST_NAMES = 10_000
 # A message that its node's format has no words for is written in the one that says most.
 _LAST_RESORT = WireFormat.V6
@@ -59,43 +59,38 @@ class Columns:
 
     def chunks(self, batch: Batch) -> list[Chunk]:
         """Make the columns of a batch, cut at midnight: a segment has the records of one day."""
-        numbered, self.lost = _numbered(batch, self.lost)
-        records = numbered.records
-        if not records:
+        rows, self.lost = _rows(batch, self.lost)
+        times = rows.times
+        if not times:
             return []
-        midnight = records[-1][1] // DAY * DAY
-        if records[0][1] >= midnight:
-            return [self._chunk(numbered)]
-        at = next(index for index, record in enumerate(records) if record[1] >= midnight)
-        seqs, dropped = numbered.seqs.to_pylist(), numbered.dropped.to_pylist()
-        parts = slice(at), slice(at, None)
-        return [self._chunk(_as_numbered(records[part], seqs[part], dropped[part])) for part in parts]
+        midnight = times[-1] // DAY * DAY
+        if times[0] >= midnight:
+            return [self._chunk(rows)]
+        at = next(place for place, time in enumerate(times) if time >= midnight)
+        return [self._chunk(_part(rows, part)) for part in (range(at), range(at, len(times)))]
 
-    def _chunk(self, numbered: _Numbered) -> Chunk:
-        records, seqs, dropped, lost = numbered
-        count = len(records)
-        columns = (*zip(*records, strict=True), *[(None,) * count] * 4)  # a record of the wire has no more
-        events, times, contents, peers, receivers, causes, durations, reasons, *_ = columns
+    def _chunk(self, rows: Rows) -> Chunk:
+        count, name, extras = len(rows.times), self._names.__getitem__, rows.extras
         made = pa.RecordBatch.from_arrays(
             [
-                pc.divide(pa.array(times, pa.int64()), _NANOSECONDS).view(_TIME),
-                seqs,
+                pc.divide(pa.array(rows.times, pa.int64()), _NANOSECONDS).view(_TIME),
+                pa.array(rows.seqs, pa.int64()),
                 _always(self._node, count),
                 _always(self._uri, count),
-                pa.array(events, pa.string()),
-                _column(peers, pa.string(), self._names.__getitem__),
-                _column(receivers, pa.string(), self._names.__getitem__),
-                _column(causes, pa.int64(), int),
-                _column(durations, pa.int64(), _microseconds),
-                _column(reasons, pa.string(), str),
-                dropped,
-                self._frames(contents),
+                pa.array(rows.events, pa.string()),
+                _column(rows.peers, pa.string(), name, count),
+                _column([extra[0] for extra in extras], pa.string(), name, count),
+                _column([extra[1] for extra in extras], pa.int64(), int, count),
+                _column([extra[2] for extra in extras], pa.int64(), _microseconds, count),
+                _column([extra[3] for extra in extras], pa.string(), str, count),
+                pa.array(rows.dropped, pa.int32()) if any(rows.dropped) else _always(0, count),
+                self._frames(rows.contents),
             ],
             schema=SCHEMA,
         )
-        return Chunk(times[0], made, count + lost)
+        return Chunk(rows.times[0], made, count + sum(rows.dropped))
 
-    def _frames(self, contents: Sequence[Sequence[bytes] | Message]) -> pa.ListArray:
+    def _frames(self, contents: Sequence[Content]) -> pa.ListArray:
         """Put the frames of all messages into one flat array: far cheaper than a list of lists."""
         if Message in set(map(type, contents)):
             written: dict[int, Sequence[bytes]] = {}  # one message is often submitted, delivered and handled in a batch
@@ -118,44 +113,59 @@ class Columns:
         return []
 
 
-class _Numbered(NamedTuple):
-    """Records, their numbers, and how many were lost before each."""
+class Rows(NamedTuple):
+    """Records with everything that a row has, column by column."""
 
-    records: Sequence[Record]
-    seqs: pa.Array
-    dropped: pa.Array
-    lost: int  # the sum of these
+    events: Sequence[str]
+    times: Sequence[int]
+    contents: Sequence[Content]
+    peers: Sequence[bytes | None]
+    extras: Sequence[Extra]  # or none at all
+    seqs: Sequence[int]
+    dropped: Sequence[int]
 
 
-def _numbered(batch: Batch, lost: int) -> tuple[_Numbered, int]:
-    """Give numbers to the records, all of one length, and tell how many were lost since the last of them."""
-    seq, count = batch.first_seq, len(batch.records)
-    if batch.is_plain and not lost:
-        records = cast("list[Record]", batch.records)
-        return _Numbered(records, pc.add(_counting(count), pa.scalar(seq)), _always(0, count), 0), 0
-    seqs: list[int] = []
-    dropped: list[int] = []
-    kept: list[Record] = []
-    for entry in batch.records:
-        if isinstance(entry, int):
-            seq += entry
-            lost += entry
+def _rows(batch: Batch, lost: int) -> tuple[Rows, int]:
+    """Give numbers to the records, and tell how many were lost since the last of them."""
+    first, count = batch.first_seq, len(batch.events)
+    extras = [batch.extras.get(place, _NO_EXTRA) for place in range(count)] if batch.extras else []
+    seqs: Sequence[int] = range(first, first + count)
+    dropped: Sequence[int] = (0,) * count
+    rows = Rows(batch.events, batch.times, batch.contents, batch.peers, extras, seqs, dropped)
+    if not (lost or batch.gaps or (batch.has_holes and HOLE in batch.events)):
+        return rows, 0
+    numbers: dict[int, tuple[int, int]] = {}  # by place: the number of the record, and what was lost before it
+    seq = first
+    for place, event in enumerate(batch.events):
+        gap = batch.gaps.get(place, 0)
+        seq += gap
+        lost += gap
+        if event == HOLE:
+            lost += 1
         else:
-            seqs.append(seq)
-            dropped.append(lost)
-            kept.append((*entry, None, None, None, None) if len(entry) == _WIRE else entry)
-            seq += 1
+            numbers[place] = seq, lost
             lost = 0
-    return _as_numbered(kept, seqs, dropped), lost
+        seq += 1
+    kept = _part(rows, numbers)
+    return kept._replace(seqs=[seq for seq, _ in numbers.values()], dropped=[gap for _, gap in numbers.values()]), lost
 
 
-def _as_numbered(records: Sequence[Record], seqs: Sequence[int], dropped: Sequence[int]) -> _Numbered:
-    return _Numbered(records, pa.array(seqs, pa.int64()), pa.array(dropped, pa.int32()), sum(dropped))
+def _part(rows: Rows, places: Collection[int]) -> Rows:
+    """Give some of the rows."""
+    return Rows(
+        [rows.events[place] for place in places],
+        [rows.times[place] for place in places],
+        [rows.contents[place] for place in places],
+        [rows.peers[place] for place in places],
+        [rows.extras[place] for place in places] if rows.extras else [],
+        [rows.seqs[place] for place in places],
+        [rows.dropped[place] for place in places],
+    )
 
 
 def span(batch: Batch) -> int:
     """Count the numbers of a batch, whether their records are there or not."""
-    return sum(entry if isinstance(entry, int) else 1 for entry in batch.records)
+    return len(batch.events) + sum(batch.gaps.values())
 
 
 def after_loss(columns: pa.RecordBatch, lost: int) -> pa.RecordBatch:
@@ -165,9 +175,8 @@ def after_loss(columns: pa.RecordBatch, lost: int) -> pa.RecordBatch:
     return columns.set_column(SCHEMA.get_field_index("dropped"), SCHEMA.field("dropped"), pa.array(dropped, pa.int32()))
 
 
-def _column(values: Sequence[Any], kind: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
-    count = len(values)
-    if values.count(None) == count:
+def _column(values: Sequence[Any], kind: pa.DataType, convert: Callable[[Any], Any], count: int) -> pa.Array:
+    if values.count(None) == len(values):
         return _nothing(count, kind)
     return pa.array([None if value is None else convert(value) for value in values], kind)
 
@@ -183,11 +192,6 @@ def _nothing(count: int, kind: pa.DataType) -> pa.Array:
 @lru_cache(maxsize=32)
 def _always(value: str | int, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.int32() if isinstance(value, int) else pa.string()), count)
-
-
-@lru_cache(maxsize=8)
-def _counting(count: int) -> pa.Array:
-    return pa.array(range(count), pa.int64())
 
 
 def _microseconds(seconds: float) -> int:

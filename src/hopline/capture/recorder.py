@@ -15,28 +15,32 @@ from hopline.message import Message
 
 # What a record takes in memory beside its body: most messages are small, and made of many small objects.
 OVERHEAD = 2_048
-BATCH_BYTES = 512 * OVERHEAD  # what is handed over at once; so little that it is still in the processor's cache
+BATCH_BYTES = 256 * OVERHEAD  # handed over at once: still in the processor's cache, and too few to wake the collector
 
 _SENT, _RECEIVED = Event.SENT.value, Event.RECEIVED.value
 
 Content: TypeAlias = "Sequence[bytes] | Message"  # frames, the first of them a socket's identity; or what to encode
-# Plain tuples: making them is most of what recording costs. What went over the wire has an event, the time in
-# nanoseconds since 1970, frames and a peer; other records also have a receiver, a cause, how many seconds it took, and
-# a reason.
-WireRecord: TypeAlias = tuple[str, int, Content, "bytes | None"]
-FullRecord: TypeAlias = tuple[
-    str, int, Content, "bytes | None", "bytes | None", "int | None", "float | None", "str | None"
-]
-Record: TypeAlias = WireRecord | FullRecord
+# What only records of the inside have: a receiver, a cause, how many seconds it took, and a reason.
+Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | None"]
+HOLE = ""  # instead of an event: a number without a record
 
 
 class Batch(NamedTuple):
-    """Records as they are handed over. A number stands for so many that are not there."""
+    """Records as they are handed over, column by column, each with its place in all of them.
 
-    first_seq: int  # of the first of them, there or not
-    records: list[Record | int]
+    Lists and no tuple for each record: a thousand more small objects that are kept wake the garbage collector, which
+    then looks at everything else too.
+    """
+
+    first_seq: int  # of the first record, or of what was lost before it
+    events: list[str]
+    times: list[int]  # nanoseconds since 1970
+    contents: list[Content]
+    peers: list[bytes | None]
+    extras: dict[int, Extra]  # by the place of the record
+    gaps: dict[int, int]  # how many numbers were lost before the record at a place
+    has_holes: bool  # or may have
     size: int
-    is_plain: bool  # nothing but what went over the wire, and no gaps
 
 
 class Sink(Protocol):
@@ -62,21 +66,29 @@ class Recorder:
         self._sink = sink
         self._call_soon = soon
         self._capacity = capacity
-        self._records: list[Record | int] = []
         self._first_seq = next_seq
-        self._skipped = 0  # numbers since then that have no place in the list
+        self._skipped = 0  # numbers since then that have no place in the lists
         self._lost = 0  # since the last record that was kept
         self._handed_over = sink.done  # bytes that were ever
-        self._size = 0  # of the records in the list
-        self._limit = BATCH_BYTES  # at which the list is handed over
-        self._is_asked = False  # to hand over in the loop's next turn
         self._has_room = True
-        self._is_plain = True
+        self._is_asked = False  # to hand over in the loop's next turn
+        self._begin()
+
+    def _begin(self) -> None:
+        self._events: list[str] = []
+        self._times: list[int] = []
+        self._contents: list[Content] = []
+        self._peers: list[bytes | None] = []
+        self._extras: dict[int, Extra] = {}
+        self._gaps: dict[int, int] = {}
+        self._has_holes = False
+        self._size = 0
+        self._limit = BATCH_BYTES  # at which the records are handed over
 
     @property
     def next_seq(self) -> int:
         """The number of the next record."""
-        return self._first_seq + len(self._records) + self._skipped
+        return self._first_seq + len(self._events) + self._skipped
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 
@@ -86,7 +98,10 @@ class Recorder:
             return
         bodies = message.bodies
         self._size += OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
-        self._records.append((_SENT, time_ns(), frames, peer))
+        self._events.append(_SENT)
+        self._times.append(time_ns())
+        self._contents.append(frames)
+        self._peers.append(peer)
         if self._size >= self._limit:
             self._hand_over_soon()
 
@@ -96,7 +111,10 @@ class Recorder:
             return
         bodies = message.bodies
         self._size += OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
-        self._records.append((_RECEIVED, time_ns(), frames, peer))
+        self._events.append(_RECEIVED)
+        self._times.append(time_ns())
+        self._contents.append(frames)
+        self._peers.append(peer)
         if self._size >= self._limit:
             self._hand_over_soon()
 
@@ -117,43 +135,53 @@ class Recorder:
         seq = self.next_seq
         if self._has_room or not self._is_dropped():
             self._size += _size(content)
-            self._is_plain = False
-            self._records.append((event, time_ns(), content, peer, receiver, cause, duration, reason))
+            self._extras[len(self._events)] = receiver, cause, duration, reason
+            self._append(event, time_ns(), content, peer)
             if self._size >= self._limit:
                 self._hand_over_soon()
         return seq
 
     def reserve(self) -> int:
         """Reserve the next number for a record that may follow, and give its place: fill or release it in this turn."""
-        records = self._records
+        place = len(self._events)
         if self._lost:
-            self._put_lost()
-        records.append(1)
-        return len(records) - 1
+            self._note_lost()
+        self._append(HOLE, 0, (), None)
+        self._has_holes = True
+        return place
 
     def fill(self, place: int, event: str, time: int, message: Message, cause: int | None) -> None:
         """Put a record where room was reserved."""
         if not self._has_room and not self._finds_room():
             self.dropped += 1
-            if place == len(self._records) - 1:  # else it stays, as a number without a record
-                self._records.pop()
-                self._skipped += 1
+            if place == len(self._events) - 1:  # else the hole stays
+                self._remove_last()
                 self._lost += 1
-                self._take_lost()
+                self._skipped += 1
             return
         self._size += _size(message)
-        self._is_plain = False
-        self._records[place] = (event, time, message, None, None, cause, None, None)
+        self._events[place] = event
+        self._times[place] = time
+        self._contents[place] = message
+        self._extras[place] = None, cause, None, None
         if self._size >= self._limit:
             self._hand_over_soon()
 
     def release(self, place: int) -> None:
         """Take back what was reserved, and its number too, if nothing was recorded since."""
-        if place == len(self._records) - 1:
-            self._records.pop()
-            self._take_lost()
-        else:
-            self._is_plain = False
+        if place == len(self._events) - 1:
+            self._remove_last()
+
+    def _append(self, event: str, time: int, content: Content, peer: bytes | None) -> None:
+        self._events.append(event)
+        self._times.append(time)
+        self._contents.append(content)
+        self._peers.append(peer)
+
+    def _remove_last(self) -> None:
+        for column in (self._events, self._times, self._contents, self._peers):
+            column.pop()
+        self._lost += self._gaps.pop(len(self._events), 0)
 
     # -- losing and handing over ---------------------------------------------------------------------------------------
 
@@ -169,23 +197,14 @@ class Recorder:
     def _finds_room(self) -> bool:
         self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
         if self._has_room and self._lost:
-            self._put_lost()
+            self._note_lost()
         return self._has_room
 
-    def _put_lost(self) -> None:
-        """Let a number in the list stand for what was lost."""
-        self._records.append(self._lost)
-        self._skipped -= 1
+    def _note_lost(self) -> None:
+        """Let the next record say what was lost before it."""
+        place = len(self._events)
+        self._gaps[place] = self._gaps.get(place, 0) + self._lost
         self._lost = 0
-        self._is_plain = False
-
-    def _take_lost(self) -> None:
-        """Count together what was lost, so that the list does not grow while there is no room."""
-        records = self._records
-        if not self._has_room and records and isinstance(lost := records[-1], int):
-            records.pop()
-            self._skipped += 1
-            self._lost += lost
 
     def _hand_over_soon(self) -> None:
         if not self._is_asked:
@@ -196,19 +215,18 @@ class Recorder:
 
     def hand_over(self) -> None:
         """Give what there is to the writer."""
-        records, size = self._records, self._size
         self._is_asked = False
-        if records:
-            batch = Batch(self._first_seq, records, size, self._is_plain)
-            self._first_seq = self.next_seq - self._lost
-            self._skipped = self._lost
-            self._records = []
-            self._handed_over += size
-            self._size = 0
-            self._is_plain = True
-            self._limit = BATCH_BYTES
-            self._has_room = self._handed_over - self._sink.done <= self._capacity
-            self._sink.take(batch)
+        if not self._events:
+            return
+        size, next_seq = self._size, self.next_seq
+        columns = self._events, self._times, self._contents, self._peers
+        batch = Batch(self._first_seq, *columns, self._extras, self._gaps, self._has_holes, size)
+        self._begin()
+        self._first_seq = next_seq - self._lost
+        self._skipped = self._lost
+        self._handed_over += size
+        self._has_room = self._handed_over - self._sink.done <= self._capacity
+        self._sink.take(batch)
 
 
 def _size(content: Content) -> int:

@@ -17,7 +17,7 @@ from hopline.capture.columns import DAY, Chunk, Columns, after_loss, span
 from hopline.capture.journal import Journal
 from hopline.capture.naming import name_of
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import Batch
+from hopline.capture.recorder import HOLE, Batch
 from hopline.capture.records import shown
 from hopline.capture.retention import Retention
 from hopline.capture.settings import CaptureSettings
@@ -76,7 +76,7 @@ class Writer:
             log.exception("records cannot be written")
             chunks = []
             self._columns.lost = lost + span(batch)
-            self.dropped += sum(entry.__class__ is not int for entry in batch.records)
+            self.dropped += sum(event != HOLE for event in batch.events)
         for chunk in chunks:
             self._queue.put(chunk)
         self._queue.put(batch.size)

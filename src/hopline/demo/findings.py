@@ -136,7 +136,8 @@ def _hops(tables: Path) -> Finding:
 
 def _forgers(tables: Path) -> Finding:
     offences = Counter(
-        (row["peer"] or "somebody who is no node", row["offence"]) for row in rows_of(tables, "incidents", ("peer", "offence"))
+        (row["peer"] or "somebody who is no node", row["offence"])
+        for row in rows_of(tables, "incidents", ("peer", "offence"))
     )
     garbage = Counter(row["code"] for row in rows_of(tables, "rejects", ("code",)))
     lines = [

@@ -74,7 +74,7 @@ def _wait_until_idle(spark: SparkSession) -> None:
 
 def documented(table: DataFrame, schema: StructType, name: str) -> DataFrame:
     """Give a table exactly the columns of its schema, with their types and comments, which go into the files."""
-    # Where a comment is there already, Spark takes ours for a repetition, and then may lose both: the name tells them apart.
+    # Where a comment is there already, Spark takes ours for a repetition, and may lose both: the name tells them apart.
     return table.select(
         *(
             sf.col(one.name).cast(one.dataType).alias(one.name, metadata=one.metadata | {"table": name})

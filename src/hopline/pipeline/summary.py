@@ -261,7 +261,7 @@ _LOOKS: dict[str, tuple[Callable[[_Seen], Finding], ...]] = {
 
 
 def _short(name: str | None) -> str:
-    """Write enough of a name to tell it from others: the beginning, where it is a GUID. Actors have a byte before it."""
+    """Write enough of a name to tell it from others: the beginning, where it is a GUID. Actors have a byte before."""
     text = (name or "").lstrip("\0\1")
     return text[:8] if _GUID.fullmatch(text) else text
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -64,7 +65,12 @@ _SAID = StructType(
 _FROM_OUTSIDE = (None, Event.RECEIVED.value)
 _KINDS = pa.list_(pa.struct([(name, pa.string()) for name in KIND.names]))
 _ROUTERS = pa.list_(pa.struct([(name, pa.string()) for name in ROUTER.names]))
-_ARROW_TYPES = {_TEXT: pa.string(), _LONG: pa.int64(), _INT: pa.int32(), BinaryType(): pa.binary()}
+_ARROW_TYPES: dict[DataType, pa.DataType] = {
+    _TEXT: pa.string(),
+    _LONG: pa.int64(),
+    _INT: pa.int32(),
+    BinaryType(): pa.binary(),
+}
 
 
 def careful(odd: DataFrame, keyring: Keyring | None = None) -> DataFrame:
@@ -120,8 +126,8 @@ def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None = None)
     if frames is None:
         return _refusal(MISSING_FRAME, None, "expected frames, found null")
     if None in frames:
-        index = frames.index(None)
-        return _refusal(MISSING_FRAME, index, f"expected bytes in frame {index} of {len(frames)}, found null")
+        missing = frames.index(None)
+        return _refusal(MISSING_FRAME, missing, f"expected bytes in frame {missing} of {len(frames)}, found null")
     whole = [frame for frame in frames if frame is not None]
     try:
         message = decode(whole)

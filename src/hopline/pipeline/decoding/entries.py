@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
@@ -20,7 +20,8 @@ from hopline.wire.unusual import USUAL_SCHEMES
 _CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above what a number may be
 
 
-class Descriptor(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Descriptor:
     """What a message says of one list: where its last entry ends, how many there are, and of how many frames each."""
 
     offset: Column
@@ -32,7 +33,8 @@ class Descriptor(NamedTuple):
         return sf.when(self.count > 0, self.offset + self.count * self.divisor - 1).otherwise(0)
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place:
     """Where a record's lists are: its frames, how many, their shape, and the last one, which V6 keeps everything in."""
 
     frames: Column

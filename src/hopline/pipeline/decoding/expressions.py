@@ -67,7 +67,6 @@ def _read(raw: DataFrame) -> DataFrame:
     first = place.is_(Shape.FIRST)
     in_callbacks, in_routing = (Descriptor(_low(name), _high(name), _low(name, 1)) for name in ("callbacks", "routers"))
     ttl = long(_half("ttl_ticks"), _half("ttl_ticks", 1))
-    longest = sf.when(first, _LONGEST_FIRST_TTL).otherwise(I64_MAX)
     ticks = sf.when(~first, ttl).when(ttl.between(-_LONGEST_FIRST_TTL, _LONGEST_FIRST_TTL), ttl * _FIRST_TTL_SCALE)
     version = sf.when(first, version_of_text(_raw("version"))).otherwise(_half("version").cast("string"))
     return raw.withColumns(

@@ -1,8 +1,8 @@
 """Little-endian integers off the wire, as column expressions.
 
 Spark has no function that reads bytes as a number but through text: `conv(hex(b), 16, 10)`, most of a decoder's time.
-It has CRC-32, which is linear over the bits: a checksum of one to four bytes is the bytes themselves in another basis, and four
-small tables turn it back. That is exact, and ten times as fast.
+It has CRC-32, which is linear over the bits: a checksum of one to four bytes is the bytes themselves in another basis,
+and four small tables turn it back. That is exact, and ten times as fast.
 """
 
 from __future__ import annotations

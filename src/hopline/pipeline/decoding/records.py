@@ -39,7 +39,8 @@ REQUIRED = ("ts", "frames")
 def records(capture: DataFrame) -> DataFrame:
     """Bring a capture into the form of `RECORDS`: what it lacks is null, what it has beyond that is left out.
 
-    Only `ts` and `frames` must be there. Raises `ForeignCaptureError` for another schema. A `ts` without a time zone is UTC.
+    Only `ts` and `frames` must be there. Raises `ForeignCaptureError` for another schema. A `ts` without a time zone is
+    UTC.
     """
     given = {field.name: field for field in capture.schema.fields}
     return capture.select(*(_column(field, given.get(field.name)).alias(field.name) for field in RECORDS.fields))

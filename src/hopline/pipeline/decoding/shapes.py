@@ -1,4 +1,4 @@
-"""Which of the canonical layouts a record's frames plainly have: `hopline.wire.detection` for the cases without doubt."""
+"""Which of the canonical layouts a record's frames plainly have: `hopline.wire.detection` where there is no doubt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MULTIPART_FRAMES = len(V5.fixed) + 1
 _V4_NUMBERS = (V4.number, V4.number[:2], V5_INT32.number)  # the last differs in its number only
 
 
-def shape(frames: int | Column, last: Column, second_last: Column) -> Column:
+def shape(frames: Column, last: Column, second_last: Column) -> Column:
     """Tell the shape by the number of frames and the last two; null where it takes a closer look."""
     is_meta = part(last, 0, len(V6.number)) == sf.lit(V6.number)
     has_descriptor = (frames >= _MULTIPART_FRAMES) & (sf.octet_length(second_last) >= WORDS.size)

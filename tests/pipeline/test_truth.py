@@ -1,0 +1,76 @@
+"""Every planted fault is found, and nothing else is reported; and it does not matter how the records come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from hopline.generator import Options, generate
+from hopline.generator.judgement import judge
+from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline.schemas import TABLES
+
+RECORDS = 100_000
+
+
+@pytest.mark.timeout(900)
+def test_precision_and_recall_are_1_for_every_kind_of_fault(spark: SparkSession, tmp_path: Path) -> None:
+    made, tables = tmp_path / "made", tmp_path / "tables"
+    generate(made, Options(messages=RECORDS, seed=3))
+    options = PipelineOptions(captures=(str(made / "captures"),), out=tables, keys=made / "keys/hopline.toml")
+    report = run(options, spark)
+    assert report.records == report.messages + report.rejects >= RECORDS
+    scores = list(judge(made / "truth", tables))
+    assert [score for score in scores if not score.is_perfect] == []
+    assert {score.what for score in scores if score.planted} >= {
+        "flows: failed",
+        "flows: expired",
+        "flows: unanswered",
+        "flows: orphan",
+        "flows: truncated",
+        "callbacks: late",
+        "hops: lost",
+        "hops: duplicated",
+        "incidents: bad_signature",
+        "incidents: replayed",
+        "rejects",
+    }
+
+
+@pytest.mark.timeout(900)
+def test_tables_do_not_depend_on_how_the_records_are_divided_and_ordered(spark: SparkSession, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    generate(made, Options(messages=2_000, seed=5))
+    shuffle(made / "captures", tmp_path / "shuffled", files=7)
+    for captures, partitions in (("made/captures", "1"), ("shuffled", "64")):
+        before = spark.conf.get("spark.sql.shuffle.partitions")
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        try:
+            keys = made / "keys/hopline.toml"
+            out = tmp_path / f"tables-{partitions}"
+            run(PipelineOptions(captures=(str(tmp_path / captures),), out=out, keys=keys), spark)
+        finally:
+            spark.conf.set("spark.sql.shuffle.partitions", before or "4")
+    for name in TABLES:
+        assert in_order(tmp_path / "tables-1" / name) == in_order(tmp_path / "tables-64" / name), name
+
+
+def shuffle(captures: Path, out: Path, files: int) -> None:
+    """Write the same records into other files, in another order."""
+    table = ds.dataset(captures, format="parquet").to_table()
+    order = np.random.default_rng(1).permutation(len(table))
+    table = table.take(pa.array(order))
+    out.mkdir()
+    for number in range(files):
+        pq.write_table(table.take(pa.array(np.arange(number, len(table), files))), out / f"{number}.parquet")
+
+
+def in_order(table: Path) -> list[str]:
+    rows = ds.dataset(table, format="parquet", partitioning="hive").to_table()
+    return sorted(map(repr, rows.to_pylist()))
