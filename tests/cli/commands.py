@@ -118,14 +118,14 @@ class Command:
             self._is_over = True
             self._news.notify_all()
 
-    def line(self, text: str) -> str:
+    def line(self, text: str, within: float = LONGEST) -> str:
         """Wait for a line with a text in it."""
 
         def found() -> str | None:
             return next((line for line in self.lines if text in line), None)
 
         with self._news:
-            self._news.wait_for(lambda: found() is not None or self._is_over, LONGEST)
+            self._news.wait_for(lambda: found() is not None or self._is_over, within)
             line = found()
         assert line is not None, "\n".join([f"no line with {text!r} in:", *self.lines])
         return line

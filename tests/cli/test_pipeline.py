@@ -7,12 +7,14 @@ from signal import SIGINT
 from tests.cli.commands import Command, run
 from tests.pipeline.captures import crossing, write_day
 
+STARTED_S = 150.0  # a machine that has much else to do
+
 
 def test_ctrl_c_stops_spark_and_leaves_nothing_behind(tmp_path: Path) -> None:
     write_day(tmp_path / "captures", crossing(1))
     arguments = ("pipeline", "run", "captures", "--out", "out", "--master", "local[1]", "--memory", "512m")
     with Command(tmp_path, *arguments) as command:
-        command.line("Spark ")  # it has started, and decodes now
+        command.line("Spark ", within=STARTED_S)  # it decodes now
         assert list((tmp_path / "out").glob("_building-*"))
         assert command.stop(SIGINT) == 130
         assert not [line for line in command.lines if "Traceback" in line or "Exception" in line], command.lines

@@ -112,10 +112,10 @@ def test_running_again_replaces_and_never_doubles(
 def test_day_by_day_comes_to_the_same_as_all_at_once(
     whole: tuple[RunReport, Heard], captures: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    tables = ("messages", "rejects", "hops", "skew", "audit")
-    for day in (1, 0, 2):
-        date = (NOON + day * DAY).date()
-        report = run(options(captures, tmp_path, first_day=date, last_day=date, tables=tables), spark)
+    tables = ("messages", "rejects", "hops", "skew")
+    for first, last in ((1, 2), (0, 0)):
+        days = {"first_day": (NOON + first * DAY).date(), "last_day": (NOON + last * DAY).date()}
+        report = run(options(captures, tmp_path, tables=tables, **days), spark)
         assert report.records == report.messages + report.rejects
     made, expected = contents(tmp_path), contents(whole[0].options.out)
     for name in tables:

@@ -33,7 +33,7 @@ EPILOG = """
 **Examples**
 
     hopline pipeline run captures --out tables
-    hopline pipeline run 'captures/date=2026-01-*' --out tables --keys keys.txt
+    hopline pipeline run 'captures/date=2026-01-*' --out tables --keys hopline.toml
     hopline pipeline run captures --out tables --from 2026-01-31 --to 2026-01-31     # one day again; the others stay
     hopline pipeline run captures --out tables --master spark://host:7077 --conf spark.executor.memory=4g
     hopline tables tables                                                            # what came of it
@@ -56,7 +56,9 @@ def run_command(
     remote: Annotated[str | None, typer.Option("--remote", help="A Spark Connect server: sc://host:15002.")] = None,
     first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31.")] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, included.")] = None,
-    keys: Annotated[Path | None, typer.Option("--keys", help="Key file: signatures are checked with it.")] = None,
+    keys: Annotated[
+        Path | None, typer.Option("--keys", help="Configuration with [security]: signatures are checked by it.")
+    ] = None,
     window: Annotated[int, typer.Option("--window", help="Seconds of a window in handlers, edges and security.")] = 60,
     tables: Annotated[
         str | None, typer.Option("--tables", help="Only these, with commas between. Default: all of them.")
