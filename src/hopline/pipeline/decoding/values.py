@@ -13,7 +13,8 @@ from hopline.pipeline.schemas import KIND
 from hopline.pipeline.windows import day
 
 NO_FLOWS = ("", "\0" * 16, NO_FLOW.decode())
-SERVICE_PREFIXES = ("KINO.", "HOPLINE.")
+_OWN = ("KINO.", "HOPLINE.")
+SERVICE_PREFIXES = (*_OWN, *(f"0x{prefix.encode().hex().upper()}" for prefix in _OWN))  # where no text follows
 
 
 def text(raw: Column) -> Column:
