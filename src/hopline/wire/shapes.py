@@ -149,9 +149,8 @@ def stencil_names(layout: Layout) -> list[str]:
     rows = sections(layout)
     for row in (*rows.head, None, *rows.tail):
         if row is not None and row.name in NEW:
-            if not row.type.width and names[-1] != SAME:
-                names.append(SAME)  # its size
-            names.append(row.name)
+            is_size_alone = not row.type.width and names[-1] != SAME
+            names += [*[SAME] * is_size_alone, row.name]
         elif names[-1] != SAME:
             names.append(SAME)
     return names
