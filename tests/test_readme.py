@@ -16,7 +16,7 @@ from hopline import NodeSettings
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-COMMANDS = [line for language, block in BLOCKS if language == "sh" for line in block.splitlines()]
+COMMANDS = [block for language, block in BLOCKS if language == "sh"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -58,14 +58,17 @@ def test_the_first_program_is_under_fifteen_lines() -> None:
     assert len([line for line in program.splitlines() if line.strip()]) < 15
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_commands_run(command: str) -> None:
-    if command.startswith("make "):  # these would run this test again, or run in a test of their own
-        command = command.replace("make ", "make --dry-run ")
-    command = command.replace(".venv/bin/hopline", str(Path(sys.executable).with_name("hopline")))
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("commands", COMMANDS, ids=lambda block: block.split()[1])
+def test_the_commands_of_a_block_run_one_after_the_other(commands: str) -> None:
+    commands = commands.replace(
+        "make ", "make --dry-run "
+    )  # these would run this test again, or have tests of their own
+    commands = commands.replace(".venv/bin/hopline", str(Path(sys.executable).with_name("hopline")))
+    for command in commands.splitlines():
+        done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
 
 
 def test_the_tour_of_the_wire_runs_to_its_end() -> None:
