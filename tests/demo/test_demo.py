@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -44,13 +45,8 @@ def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
     assert re.search(r"\d x replayed, from (front|warehouse)", told)
     assert "Which of the 400 orders never came home, and why?" in told
     for command_line in re.findall(r"more: hopline (.*)", told):
-        digging = subprocess.run(
-            f"{sys.executable} -m hopline {command_line}",  # as it would be pasted
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [sys.executable, "-m", "hopline", *shlex.split(command_line)]
+        digging = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert digging.returncode == 0, command_line + digging.stderr
         assert digging.stdout
     assert not processes_that_mention(str(home))
