@@ -30,7 +30,8 @@ class Descriptor:
 
     def top(self) -> Column:
         """Tell how far up the list goes, as `hopline.wire.reader` does."""
-        return sf.when(self.count > 0, self.offset + self.count * self.divisor - 1).otherwise(0)
+        size = self.count.cast("bigint") * self.divisor  # two words may be too much for an int
+        return sf.when(self.count > 0, self.offset + size - 1).otherwise(0)
 
 
 @dataclass(frozen=True, slots=True)
