@@ -34,7 +34,7 @@ def processes_that_mention(text: str) -> list[int]:
 @pytest.mark.timeout(600)
 def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
     home = tmp_path / "evening"
-    command = [*DEMO, "--directory", str(home), "--orders", "400", "--rate", "80"]
+    command = [*DEMO, "--directory", str(home), "--orders", "600", "--rate", "80"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
@@ -43,7 +43,7 @@ def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
     assert re.search(r"12 x bad signature, from somebody who is no node", told)
     assert re.search(r"5 x unknown domain, from somebody who is no node", told)
     assert re.search(r"\d x replayed, from (front|warehouse)", told)
-    assert "Which of the 400 orders never came home, and why?" in told
+    assert "Which of the 600 orders never came home, and why?" in told
     for command_line in re.findall(r"more: hopline (.*)", told):
         words = [sys.executable, "-m", "hopline", *shlex.split(command_line)]
         digging = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -24,6 +24,8 @@ from hopline.wire import encode
 NAME = b"mallory"
 FORGED, FOREIGN, UNSIGNED, REPLAYED, GARBLED = 12, 5, 4, 6, 3
 LINGER = 2.0  # seconds for what was sent to leave
+PATIENCE = 15.0  # seconds to wait for something to listen to
+_LOOK = 0.2
 
 
 def _order(number: int) -> Message:
@@ -38,11 +40,15 @@ def _signed(domain: str, count: int) -> Iterator[Message]:
 
 def _overheard(captures: Path, node: str) -> list[Frames]:
     """Take what the node got before, from its own segments: who listens to the wire has the same."""
-    table = ds.dataset(captures, format="parquet", partitioning="hive").to_table(
-        columns=["frames"],
-        filter=(ds.field("event") == Event.RECEIVED.value) & (ds.field("node") == node),
-    )
-    return [frames for frames in table["frames"].to_pylist() if len(frames) > 1][:REPLAYED]
+    for _ in range(round(PATIENCE / _LOOK)):
+        segments = sorted(captures.glob(f"*/{node}-*.parquet"))
+        if segments:
+            received = (ds.field("event") == Event.RECEIVED.value) & (ds.field("node") == node)
+            table = ds.dataset(segments, format="parquet").to_table(columns=["frames"], filter=received)
+            if len(table) >= REPLAYED:
+                return [frames for frames in table["frames"].to_pylist() if len(frames) > 1][:REPLAYED]
+        time.sleep(_LOOK)
+    return []
 
 
 async def run(address: str, domain: str, captures: Path, node: str) -> None:
@@ -55,7 +61,7 @@ async def run(address: str, domain: str, captures: Path, node: str) -> None:
         "forged": [encode(message, WireFormat.V5) for message in _signed(domain, FORGED)],
         "of a foreign domain": [encode(message, WireFormat.V5) for message in _signed("treasury", FOREIGN)],
         "unsigned": [encode(_order(number).clone(domain=domain), WireFormat.V5) for number in range(UNSIGNED)],
-        "replayed": _overheard(captures, node),
+        "replayed": await asyncio.to_thread(_overheard, captures, node),
         "garbled": [encode(_order(number), WireFormat.V5)[number + 1 :: 2] for number in range(GARBLED)],
     }
     for frames in attacks.values():

@@ -128,7 +128,7 @@ heartbeat_interval = 1.0
 [capture]
 directory = "{self._captures.resolve()}"
 level = "full"
-segment_time = 4.0
+segment_time = 2.0
 
 [security]
 key_file = "keys.txt"
