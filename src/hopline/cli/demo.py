@@ -19,7 +19,7 @@ def demo_command(
     rate: Annotated[float, typer.Option("--rate", min=1.0, max=1_000.0, help="Orders a second.")] = 100.0,
     debug: DebugOption = False,
 ) -> None:
-    """Show everything at once, in about two minutes.
+    """Show everything at once, in a few minutes.
 
     A rendezvous and three nodes in processes of their own run a little shop: orders are priced, reserved, charged and
     shipped. Some fail, some time out, somebody forges messages, one node is killed and comes back. All of it is
