@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from hopline.capture.naming import DAY, JOURNAL, SEGMENT
 from hopline.pipeline.days import Days
+from hopline.pipeline.decoding.files import RowGroup
 from hopline.pipeline.failures import BadCapturesError, BadFile
 
 NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
@@ -29,8 +30,13 @@ class Segment:
     """A file of records that can be read."""
 
     path: str
-    rows: int
+    row_groups: tuple[int, ...]  # how many records each has
     bytes: int
+
+    @property
+    def rows(self) -> int:
+        """Count its records."""
+        return sum(self.row_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,15 @@ class Captures:
     def rows(self) -> int:
         """Count the records."""
         return sum(segment.rows for segment in self.segments)
+
+    @property
+    def row_groups(self) -> list[RowGroup]:
+        """List the parts of all segments."""
+        return [
+            RowGroup(segment.path, number, rows)
+            for segment in self.segments
+            for number, rows in enumerate(segment.row_groups)
+        ]
 
     @property
     def bytes(self) -> int:
@@ -152,7 +167,8 @@ def _look_at(path: Path, days: Days) -> Segment | BadFile | None:
     times = _times(footer)
     if not days.is_all and times is not None and not days.may_hold(*times):
         return None
-    return Segment(str(path.absolute()), footer.num_rows, size)
+    row_groups = tuple(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+    return Segment(str(path.absolute()), row_groups, size)
 
 
 def _foreign(schema: pa.Schema) -> str | None:
