@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-
 GROUP = "group"  # a number for each group: to compare many texts, row by row, is most of the work of a sort
 
 
