@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hopline.pipeline.tables import critical_path
 from hopline.pipeline.tables.causality import DELIVERED, HANDLED, RESOLVED, SUBMITTED, beside, by_group
 from hopline.pipeline.tables.critical_path import ANSWER, FLOW_DETAIL_LIMIT, MAY_BEGIN, PATHS, paths
 
@@ -56,8 +57,13 @@ def flows() -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("size", [50, 333, 1_000, 5_000])
-def test_batches_may_be_cut_anywhere(flows: list[dict[str, object]], size: int) -> None:
-    assert walked(flows, size) == walked(flows, 1 << 20)
+def test_batches_may_be_cut_anywhere(
+    flows: list[dict[str, object]], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = walked(flows, 1 << 20)
+    assert walked(flows, size) == at_once
+    monkeypatch.setattr(critical_path, "ROWS_AT_ONCE", size)
+    assert walked(flows, size) == at_once
 
 
 def test_a_large_flow_still_ends_with_its_first_answer_and_knows_all_its_nodes(flows: list[dict[str, object]]) -> None:

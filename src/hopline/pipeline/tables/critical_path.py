@@ -30,6 +30,7 @@ from hopline.pipeline.tables.causality import (
 from hopline.pipeline.tables.flow_totals import TOTALS, totals
 
 FLOW_DETAIL_LIMIT = 1_000
+ROWS_AT_ONCE = 50_000
 
 # What is small is one number, as each column costs time on its way: a record's event, its flags and its trail.
 EVENT_BITS, TRAIL_SHIFT = 4, 10
@@ -56,17 +57,26 @@ PATHS = pa.schema(
 def paths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give a row for each flow. The records come sorted by flow, and by the order inside it."""
     open_flow: pa.Table | None = None  # whose end may be in the next batch
-    for batch in batches:
-        rows = pa.Table.from_batches([batch])
-        if open_flow is not None:
-            rows = pa.concat_tables([open_flow, rows]).combine_chunks()
-        rows = _capped(rows)
+    for gathered in _gathered(batches):
+        rows = _capped(pa.concat_tables([gathered] if open_flow is None else [open_flow, gathered]).combine_chunks())
         begin = _starts(rows)[-1] if len(rows) else 0
         if begin:
             yield from _paths(rows.slice(0, begin))
         open_flow = rows.slice(begin)
     if open_flow is not None and len(open_flow):
         yield from _paths(open_flow)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put small batches together: there are some hundred steps to take for each."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _starts(rows: pa.Table) -> Longs:
