@@ -6,22 +6,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hopline.pipeline.tables.causality import DELIVERED, HANDLED, RESOLVED, SUBMITTED, beside, latest_before
+from hopline.pipeline.tables import critical_path
+from hopline.pipeline.tables.causality import DELIVERED, HANDLED, RESOLVED, SUBMITTED, beside, by_group
 from hopline.pipeline.tables.critical_path import ANSWER, FLOW_DETAIL_LIMIT, MAY_BEGIN, PATHS, paths
 
 NUMBERS = (
-    *("ts_us", "seq", "node_key", "peer_key", "event", "receiver_key", "cause", "message_id", "fingerprint"),
-    *("trail", "ask", "flags", "bound_us"),
+    *("ts_us", "seq", "receiver_key", "cause", "message_id", "fingerprint", "hops", "bytes", "facts", "ask"),
+    "bound_us",
 )
-COLUMNS = pa.schema(
-    [*((name, pa.string()) for name in ("flow_id", "node", "identity")), *((name, pa.int64()) for name in NUMBERS)]
-)
+TEXTS = ("flow_id", "node", "peer", "identity")
+COLUMNS = pa.schema([*((name, pa.string()) for name in TEXTS), *((name, pa.int64()) for name in NUMBERS)])
 
 
-def record(flow: str, event: int, at: int, message: int, node: int = 1, **columns: object) -> dict[str, object]:
-    row: dict[str, object] = dict.fromkeys(COLUMNS.names, 0) | {"cause": None, "bound_us": None}
-    names = {"flow_id": flow, "node": f"n{node}", "node_key": node, "identity": f"M{min(message, 3)}"}
-    return row | names | {"event": event, "ts_us": at, "seq": at, "message_id": message} | columns
+def record(
+    flow: str, event: int, at: int, message: int, node: int = 1, flags: int = 0, **columns: object
+) -> dict[str, object]:
+    row: dict[str, object] = dict.fromkeys(NUMBERS, 0) | {"peer": None, "cause": None, "bound_us": None}
+    names = {"flow_id": flow, "node": f"n{node}", "identity": f"M{min(message, 3)}"}
+    numbers = {"facts": event + flags, "ts_us": at, "seq": at, "message_id": message, "bytes": 10}
+    return row | names | numbers | columns
 
 
 def large_flow(flow: str, parts: int) -> list[dict[str, object]]:
@@ -54,13 +57,29 @@ def flows() -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("size", [50, 333, 1_000, 5_000])
-def test_batches_may_be_cut_anywhere(flows: list[dict[str, object]], size: int) -> None:
-    assert walked(flows, size) == walked(flows, 1 << 20)
+def test_batches_may_be_cut_anywhere(
+    flows: list[dict[str, object]], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = walked(flows, 1 << 20)
+    assert walked(flows, size) == at_once
+    monkeypatch.setattr(critical_path, "ROWS_AT_ONCE", size)
+    assert walked(flows, size) == at_once
 
 
 def test_a_large_flow_still_ends_with_its_first_answer_and_knows_all_its_nodes(flows: list[dict[str, object]]) -> None:
     for row in walked(flows, 1_000):
         assert (row["start_us"], row["end_us"], row["nodes"]) == (0, 8_000_000, 2)
+
+
+def test_what_is_whole_is_counted_and_what_is_too_large_is_left_to_others(flows: list[dict[str, object]]) -> None:
+    for row in walked(flows, 1_000):
+        records = sum(one["flow_id"] == row["flow_id"] for one in flows)
+        found = [row[name] for name in ("records", "messages", "hops", "bytes", "is_failed", "is_expired")]
+        if records > FLOW_DETAIL_LIMIT:
+            assert found == [None] * 6
+        else:
+            messages = (records - 5) // 3 + 3
+            assert found == [records, messages, 0, 10 * messages, False, False]
 
 
 def test_no_batches_and_empty_ones_give_no_rows() -> None:
@@ -81,8 +100,8 @@ def test_the_latest_before_is_of_the_same_group_and_never_the_record_itself() ->
     group = np.array([1, 1, 2, 1, 2])
     seq = np.array([5, 1, 2, 9, 7])
     wanted = np.array([True, True, False, True, True])
-    assert latest_before((group,), seq, wanted).tolist() == [1, -1, -1, 0, -1]
-    assert latest_before((group[:0],), seq[:0], wanted[:0]).tolist() == []
+    assert by_group((group,), seq).latest_before(wanted).tolist() == [1, -1, -1, 0, -1]
+    assert by_group((group[:0],), seq[:0]).latest_before(wanted[:0]).tolist() == []
 
 
 def test_beside_marks_the_whole_group() -> None:

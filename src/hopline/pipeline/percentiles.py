@@ -10,12 +10,22 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+GROUP = "group"  # a number for each group: to compare many texts, row by row, is most of the work of a sort
 
-def ranked(rows: DataFrame, keys: Sequence[str], value: str) -> DataFrame:
-    """Add what `percentile` needs: the rank of the value in its group, from 1, and how many values the group has."""
-    order = Window.partitionBy(*keys).orderBy(sf.col(value).asc_nulls_last())
-    group = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    return rows.withColumns({_rank(value): sf.row_number().over(order), _values(value): sf.count(value).over(group)})
+
+def ranked(rows: DataFrame, keys: Sequence[str], *values: str) -> DataFrame:
+    """Add what `percentile` needs: the rank of each value in its group, from 1, and how many values the group has.
+
+    Group by `GROUP` and the keys then: the rows of a group are together already.
+    """
+    rows = rows.withColumn(GROUP, sf.xxhash64(*keys))
+    for value in values:
+        order = Window.partitionBy(GROUP).orderBy(sf.col(value).asc_nulls_last())
+        group = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+        rows = rows.withColumns(
+            {_rank(value): sf.row_number().over(order), _values(value): sf.count(value).over(group)}
+        )
+    return rows
 
 
 def percentile(value: str, percent: int) -> Column:

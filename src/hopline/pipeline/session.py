@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -41,6 +42,7 @@ QUERY_SETTINGS = {
 }
 
 _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")  # Java takes one, and refuses to start with two
 _CONNECT_MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 _log = logging.getLogger(__name__)
@@ -98,6 +100,8 @@ def _launch(
     scratch = stack.enter_context(TemporaryDirectory(prefix="hopline-spark-", ignore_cleanup_errors=True))
     environment = find_java().environment()
     options = [f'"-Djava.io.tmpdir={scratch}"', f'"-Dderby.system.home={scratch}"']  # there may be spaces in it
+    if not _COLLECTOR.search(config.get("spark.driver.extraJavaOptions", "")):
+        options.append("-XX:+UseParallelGC")  # rows are dead soon: the default pays on every write for short pauses
     if not verbose:
         options.append(f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}")
     settings = QUERY_SETTINGS | {

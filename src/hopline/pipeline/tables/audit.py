@@ -23,6 +23,7 @@ def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
     is_full = _sum(_AT_LEVEL_FULL) > 0
     return (
         _by_hour(messages, rejects)
+        .unionByName(_gaps(messages, rejects), allowMissingColumns=True)
         .unionByName(_books(messages), allowMissingColumns=True)
         .groupBy("node", "hour")
         .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
@@ -39,38 +40,46 @@ def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
     records = messages.select(*columns, sf.lit(False).alias("is_reject")).unionByName(
         rejects.select(*columns, sf.lit(True).alias("is_reject"))
     )
-    hour = window_start(sf.col("ts"), _HOUR_S)
-    # A record without a number stands in no block, and in any but one and the same.
-    block = sf.coalesce(sf.shiftright("seq", _BLOCK_BITS), -sf.unix_seconds("ts"))
-    in_order = Window.partitionBy("node", "block").orderBy("seq", "ts")
-    blocks = (
-        records.withColumns({"hour": hour, "block": block, "dropped": sf.coalesce("dropped", sf.lit(0))})
-        .withColumn("previous", sf.lag("seq").over(in_order))
-        .groupBy("node", "hour", "block")
-        .agg(
-            sf.count("*").alias("records"),
-            sf.sum("dropped").alias("dropped"),
-            sf.sum(_unexplained(sf.col("seq"), sf.col("previous"), sf.col("dropped"))).alias("inside"),
-            sf.max("seq").alias("last"),
-            sf.min(sf.when(sf.col("previous").isNull(), sf.col("seq"))).alias("first"),
-            sf.sum(sf.when(sf.col("previous").isNull(), sf.col("dropped"))).alias("first_dropped"),
-            sf.count(sf.when(sf.col("is_reject"), True)).alias("rejects"),
-            # Nothing tells which of them are the same message: they are balanced hour by hour.
-            sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
-            *(sf.count(sf.when(sf.col("event") == event, True)).alias(event) for event in Event),
-        )
+    event = sf.col("event")
+    return records.groupBy("node", window_start(sf.col("ts"), _HOUR_S).alias("hour")).agg(
+        sf.count("*").alias("records"),
+        sf.sum("dropped").alias("dropped"),
+        sf.count_if("is_reject").alias("rejects"),
+        # Nothing tells which of them are the same message: they are balanced hour by hour.
+        sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
+        *(sf.count_if(event == name).alias(name) for name in Event),
+    )
+
+
+def _gaps(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Count the numbers that no record has and none says it dropped, in the hour of the record behind the gap."""
+    columns = ("node", "seq", "ts", sf.coalesce("dropped", sf.lit(0)).alias("dropped"))
+    records = messages.select(*columns).unionByName(rejects.select(*columns)).where(sf.col("seq").isNotNull())
+    # A number for each block: all that is compared, and most of what is moved, are numbers.
+    block = sf.shiftright("seq", _BLOCK_BITS)
+    in_order = Window.partitionBy("place").orderBy("seq", "ts")
+    numbered = records.withColumn("place", sf.xxhash64("node", block)).withColumn(
+        "previous", sf.lag("seq").over(in_order)
+    )
+    is_first = sf.col("previous").isNull()
+    blocks = numbered.groupBy("place", "node", window_start(sf.col("ts"), _HOUR_S).alias("hour")).agg(
+        sf.sum(_unexplained(sf.col("seq"), sf.col("previous"), sf.col("dropped"))).alias("inside"),
+        sf.max("seq").alias("last"),
+        sf.min(sf.when(is_first, sf.col("seq"))).alias("first"),
+        sf.sum(sf.when(is_first, sf.col("dropped"))).alias("first_dropped"),
     )
     # One row a block and hour: few enough to look at a node's in one place.
     earlier = Window.partitionBy("node").orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
-    return blocks.withColumn("before", sf.max("last").over(earlier)).select(
-        "node",
-        "hour",
-        "records",
-        "dropped",
-        (sf.col("inside") + _unexplained(sf.col("first"), sf.col("before"), sf.col("first_dropped"))).alias("missing"),
-        "rejects",
-        "balance",
-        *Event,
+    return (
+        blocks.withColumn("block", sf.shiftright("last", _BLOCK_BITS))
+        .withColumn("before", sf.max("last").over(earlier))
+        .select(
+            "node",
+            "hour",
+            (sf.col("inside") + _unexplained(sf.col("first"), sf.col("before"), sf.col("first_dropped"))).alias(
+                "missing"
+            ),
+        )
     )
 
 
@@ -93,7 +102,8 @@ def _books(messages: DataFrame) -> DataFrame:
     copies = sf.when(sf.max("distribution") == 1, sf.greatest(went_out - came_in, sf.lit(0))).otherwise(0)
     return (
         messages.filter(sf.col("event").isin(*_CAME_IN, *_WENT_OUT))
-        .groupBy("node", "message_id")
+        .repartition("message_id")
+        .groupBy("message_id", "node")
         .agg(
             sf.max(window_start(sf.col("ts"), _HOUR_S)).alias("hour"),
             copies.alias("copies"),

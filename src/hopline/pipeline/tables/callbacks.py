@@ -38,10 +38,11 @@ def _asked(messages: DataFrame) -> DataFrame:
     """Find the request and, where it was awaited, the first answer."""
     # Few records say anything of requests and answers: most others are known by a look at few columns.
     is_addressed = text("receiver") == sf.col("callback_receiver")
+    is_expired = sf.col("event") == Event.EXPIRED
     relevant = messages.where(sf.col("flow_id").isNotNull() & (text("callback_receiver") != "") & ~is_offence()).where(
-        _may_be_request() | is_addressed | (sf.col("event") == Event.EXPIRED)
+        _may_be_request() | is_addressed | is_expired
     )
-    said = relevant.where(has_callback()).select(
+    said = relevant.where(has_callback() & (_request_rank().isNotNull() | comes_home() | is_expired)).select(
         "flow_id",
         text("callback_receiver_node").alias("home"),
         sf.col("callback_receiver").alias("asked_receiver"),
@@ -50,7 +51,7 @@ def _asked(messages: DataFrame) -> DataFrame:
         _request().alias("request"),
         sf.when(comes_home(), _answer()).alias("answer"),
         (sf.col("identity") == RECEIPT).alias("is_receipt"),
-        (sf.col("event") == Event.EXPIRED).alias("is_expired"),
+        is_expired.alias("is_expired"),
     )
     # Where the format does not say which node waits, only the request does: hence first by node, then all of them.
     by_node = (

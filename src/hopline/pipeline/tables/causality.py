@@ -37,7 +37,7 @@ class Records:
     flow: Longs  # which flow, counted from 0
     ts: Longs
     seq: Longs
-    node: Longs
+    node: Longs  # nodes are counted too, so that a flow and a node make one number; 0 is none
     peer: Longs
     event: Longs
     receiver: Longs
@@ -55,6 +55,19 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.flow)
+
+    @property
+    def on_node(self) -> Longs:
+        """Give a number to each flow and node."""
+        return self.flow * self._nodes + self.node
+
+    def between(self, source: Longs, target: Longs) -> Longs:
+        """Give a number to each flow and pair of nodes."""
+        return (self.flow * self._nodes + source) * self._nodes + target
+
+    @property
+    def _nodes(self) -> int:
+        return int(max(self.node.max(initial=0), self.peer.max(initial=0))) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +87,29 @@ def starts_of(*keys: Longs) -> Flags:
     return starts
 
 
-def latest_before(groups: tuple[Longs, ...], seq: Longs, wanted: Flags) -> Longs:
-    """Give, for each record, the wanted one with the highest number below its own in its group, or none."""
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Records by group and number: sorted once, and asked many times what came before."""
+
+    order: Longs
+    starts: Longs  # of each one's group
+
+    def latest_before(self, wanted: Flags) -> Longs:
+        """Give, for each record, the wanted one with the highest number below its own in its group, or none."""
+        if not len(self.order):
+            return self.order
+        last = np.maximum.accumulate(np.where(wanted[self.order], np.arange(len(self.order)), NONE))
+        before = np.concatenate(([NONE], last[:-1]))
+        found = np.empty(len(self.order), np.int64)
+        found[self.order] = np.where(before >= self.starts, self.order[before], NONE)
+        return found
+
+
+def by_group(groups: tuple[Longs, ...], seq: Longs) -> Sorted:
+    """Sort by group, and by number inside it."""
     order = np.lexsort((seq, *reversed(groups)))
-    places = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(starts_of(*(key[order] for key in groups)), places, 0))
-    last = np.maximum.accumulate(np.where(wanted[order], places, NONE))
-    before = np.concatenate(([NONE], last[:-1])) if len(order) else last
-    found = np.full(len(order), NONE)
-    found[order] = np.where(before >= first, order[before], NONE)
-    return found
+    starts = starts_of(*(key[order] for key in groups))
+    return Sorted(order, np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0)))
 
 
 def beside(groups: tuple[Longs, ...], wanted: Flags) -> Flags:
@@ -95,34 +121,15 @@ def beside(groups: tuple[Longs, ...], wanted: Flags) -> Flags:
     return found
 
 
-def causes(records: Records) -> Longs:
-    """Give the record of the same flow and node that a record names as its cause, or none."""
-    asking = np.flatnonzero(records.has_cause)
-    count, queries = len(records), len(asking)
-    groups = tuple(np.concatenate((key, key[asking])) for key in (records.flow, records.node))
-    # A question is put just behind the number that it asks for.
-    seq = np.concatenate((records.seq * 2, records.cause[asking] * 2 + 1))
-    is_record = np.arange(count + queries) < count
-    below = latest_before(groups, seq, is_record)[count:]
-    found = np.full(count, NONE)
-    found[asking] = np.where(records.seq[below] == records.cause[asking], below, NONE)
-    found[asking[below == NONE]] = NONE
-    return found
-
-
 def crossings(records: Records) -> Longs:
     """Give, for each received, the sent of the same bytes: the first of the first, and so on; or none."""
     ends = np.flatnonzero((records.event == SENT) | (records.event == RECEIVED))
     is_received = records.event[ends] == RECEIVED
-    node, peer = records.node[ends], records.peer[ends]
-    keys = (
-        records.flow[ends],
-        records.message[ends],
-        records.fingerprint[ends],
-        np.where(is_received, peer, node),
-        np.where(is_received, node, peer),
-    )
-    order = np.lexsort((records.seq[ends], records.ts[ends], is_received, *reversed(keys)))
+    node, peer = records.node, records.peer
+    way = np.where(records.event == RECEIVED, records.between(peer, node), records.between(node, peer))[ends]
+    keys = (way, records.fingerprint[ends])
+    # The same bytes were sent on equally often: at one node they are in the order of time already.
+    order = np.lexsort((is_received, *keys))
     starts = starts_of(*(key[order] for key in keys))
     group = np.cumsum(starts) - 1
     first = np.flatnonzero(starts)
@@ -135,19 +142,55 @@ def crossings(records: Records) -> Longs:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _OnNode:
+    """What happened to a flow on a node before each record: its cause, what came last, and what happened last."""
+
+    cause: Longs
+    came: Longs
+    happened: Longs
+
+
+def _on_node(records: Records) -> _OnNode:
+    event, count = records.event, len(records)
+    asking = np.flatnonzero(records.has_cause)
+    # A question for a cause is put just behind the number that it asks for.
+    group = np.concatenate((records.on_node, records.on_node[asking]))
+    seq = np.concatenate((records.seq * 2, records.cause[asking] * 2 + 1))
+    ordered = by_group((group,), seq)
+
+    def latest(wanted: Flags) -> Longs:
+        return ordered.latest_before(np.concatenate((wanted, np.zeros(len(asking), np.bool_))))
+
+    below = latest(np.ones(count, np.bool_))[count:]
+    is_found = (below != NONE) & (records.seq[below] == records.cause[asking])
+    cause = np.full(count, NONE)
+    cause[asking] = np.where(is_found, below, NONE)
+    came = (event == RECEIVED) | (event == DELIVERED)
+    return _OnNode(cause, latest(came)[:count], latest(came | (event == SUBMITTED) | (event >= ENDED))[:count])
+
+
+def _taken_by(records: Records) -> Longs:
+    """Give, for each handled, the delivered of the same message to the same receiver before it, or none."""
+    rows = np.flatnonzero((records.event == DELIVERED) | (records.event == HANDLED))
+    groups = (records.on_node[rows], records.message[rows], records.receiver[rows])
+    taken = by_group(groups, records.seq[rows]).latest_before(records.event[rows] == DELIVERED)
+    found = np.full(len(records), NONE)
+    found[rows] = np.where(taken != NONE, rows[taken], NONE) if len(rows) else taken
+    return found
+
+
 def link(records: Records) -> tuple[Links, Flags]:
     """Find what each record follows, and the records that may have begun a flow."""
     event, seq = records.event, records.seq
-    here = (records.flow, records.message, records.node)
-    arrival = latest_before(here, seq, (event == SUBMITTED) | (event == RECEIVED))
-    taken = latest_before(here, seq, event == DELIVERED)
-    taken_by = latest_before((*here, records.receiver), seq, event == DELIVERED)
+    here = by_group((records.message, records.on_node), seq)
+    arrival = here.latest_before((event == SUBMITTED) | (event == RECEIVED))
+    taken = here.latest_before(event == DELIVERED)
+    sent_before = here.latest_before(event == SENT)
+    taken_by = _taken_by(records)
     # Without causes, what came to the node last is the best guess.
-    on_node = (records.flow, records.node)
-    came = latest_before(on_node, seq, (event == RECEIVED) | (event == DELIVERED))
-    happened = latest_before(on_node, seq, np.isin(event, [SUBMITTED, RECEIVED, DELIVERED]) | (event >= ENDED))
-    sent_before = latest_before(here, seq, event == SENT)
-    cause = causes(records)
+    on_node = _on_node(records)
+    cause, came, happened = on_node.cause, on_node.came, on_node.happened
 
     def either(one: Longs, other: Longs) -> Longs:
         return np.where(one != NONE, one, other)

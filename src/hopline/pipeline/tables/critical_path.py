@@ -27,11 +27,14 @@ from hopline.pipeline.tables.causality import (
     link,
     starts_of,
 )
+from hopline.pipeline.tables.flow_totals import TOTALS, totals
 
 FLOW_DETAIL_LIMIT = 1_000
+ROWS_AT_ONCE = 50_000
 
-# The bits of a record's `flags`.
-MAY_BEGIN, FROM_WAITING, ANSWER, IS_RECEIPT, RECEIPT_ENOUGH, OFFENCE = (1 << bit for bit in range(6))
+# What is small is one number, as each column costs time on its way: a record's event, its flags and its trail.
+EVENT_BITS, TRAIL_SHIFT = 4, 10
+MAY_BEGIN, FROM_WAITING, ANSWER, IS_RECEIPT, RECEIPT_ENOUGH, OFFENCE = (1 << bit for bit in range(4, 10))
 
 STAGE = pa.struct([("stage", pa.string()), ("node", pa.string()), ("identity", pa.string()), ("us", pa.int64())])
 PATHS = pa.schema(
@@ -46,6 +49,7 @@ PATHS = pa.schema(
         ("depth", pa.int32()),
         ("skew_bound_us", pa.int64()),
         ("critical_path", pa.list_(STAGE)),
+        *TOTALS,
     ]
 )
 
@@ -53,17 +57,26 @@ PATHS = pa.schema(
 def paths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give a row for each flow. The records come sorted by flow, and by the order inside it."""
     open_flow: pa.Table | None = None  # whose end may be in the next batch
-    for batch in batches:
-        rows = pa.Table.from_batches([batch])
-        if open_flow is not None:
-            rows = pa.concat_tables([open_flow, rows]).combine_chunks()
-        rows = _capped(rows)
+    for gathered in _gathered(batches):
+        rows = _capped(pa.concat_tables([gathered] if open_flow is None else [open_flow, gathered]).combine_chunks())
         begin = _starts(rows)[-1] if len(rows) else 0
         if begin:
             yield from _paths(rows.slice(0, begin))
         open_flow = rows.slice(begin)
     if open_flow is not None and len(open_flow):
         yield from _paths(open_flow)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put small batches together: there are some hundred steps to take for each."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _starts(rows: pa.Table) -> Longs:
@@ -88,12 +101,13 @@ def _capped(rows: pa.Table) -> pa.Table:
         return rows
     flow = np.repeat(np.arange(len(starts)), sizes)
     keep = np.arange(len(rows)) - starts[flow] < FLOW_DETAIL_LIMIT
-    flags, ts = _long(rows, "flags"), _long(rows, "ts_us")
-    others = np.flatnonzero(~keep & (flags & OFFENCE == 0))
-    answers = others[flags[others] & ANSWER != 0]
+    facts, ts = _long(rows, "facts"), _long(rows, "ts_us")
+    others = np.flatnonzero(~keep & (facts & OFFENCE == 0))
+    answers = others[facts[others] & ANSWER != 0]
     asks = _long(rows, "ask")
+    node, _ = _nodes_of(rows)
     for chosen, group, order in (
-        (others, _long(rows, "node_key"), np.zeros(len(others), np.int64)),
+        (others, node, np.zeros(len(others), np.int64)),
         (others, np.zeros(len(rows), np.int64), -ts[others]),
         (answers, asks, ts[answers]),
     ):
@@ -105,43 +119,56 @@ def _capped(rows: pa.Table) -> pa.Table:
 
 def _paths(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     records = _records(rows)
+    is_whole = np.bincount(records.flow) <= FLOW_DETAIL_LIMIT
     kept = ~_left_out(rows, records)
     if not kept.all():
         rows = rows.filter(pa.array(kept)).combine_chunks()
         if not len(rows):
             return
+        is_whole = is_whole[np.unique(records.flow[kept])]
         records = _records(rows)
-    yield _rows_of(rows, records)
+    counted = totals(records, _long(rows, "hops"), _long(rows, "bytes"))
+    yield pa.RecordBatch.from_arrays(
+        [*_columns_of(rows, records), *(pa.array(column, mask=~is_whole) for column in counted)], schema=PATHS
+    )
+
+
+def _nodes_of(rows: pa.Table) -> tuple[Longs, Longs]:
+    """Give nodes and peers numbers, from 1; 0 is none."""
+    both = pa.chunked_array([*rows["node"].chunks, *rows["peer"].chunks], pa.string()).combine_chunks()
+    numbers: Longs = pc.fill_null(both.dictionary_encode().indices, NONE).to_numpy().astype(np.int64) + 1
+    return numbers[: len(rows)], numbers[len(rows) :]
 
 
 def _records(rows: pa.Table) -> Records:
     starts = _starts(rows)
-    flags = _long(rows, "flags")
+    facts = _long(rows, "facts")
+    node, peer = _nodes_of(rows)
     return Records(
         flow=np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows)))),
         ts=_long(rows, "ts_us"),
         seq=_long(rows, "seq"),
-        node=_long(rows, "node_key"),
-        peer=_long(rows, "peer_key"),
-        event=_long(rows, "event"),
+        node=node,
+        peer=peer,
+        event=facts & ((1 << EVENT_BITS) - 1),
         receiver=_long(rows, "receiver_key"),
         cause=_long(rows, "cause"),
         has_cause=pc.is_valid(rows["cause"]).to_numpy(),
         message=_long(rows, "message_id"),
         fingerprint=_long(rows, "fingerprint"),
-        trail=_long(rows, "trail"),
+        trail=facts >> TRAIL_SHIFT,
         ask=_long(rows, "ask"),
-        may_begin=flags & MAY_BEGIN != 0,
-        is_from_waiting=flags & FROM_WAITING != 0,
-        is_answer=flags & ANSWER != 0,
-        is_receipt=flags & IS_RECEIPT != 0,
-        is_receipt_enough=flags & RECEIPT_ENOUGH != 0,
+        may_begin=facts & MAY_BEGIN != 0,
+        is_from_waiting=facts & FROM_WAITING != 0,
+        is_answer=facts & ANSWER != 0,
+        is_receipt=facts & IS_RECEIPT != 0,
+        is_receipt_enough=facts & RECEIPT_ENOUGH != 0,
     )
 
 
 def _left_out(rows: pa.Table, records: Records) -> Flags:
     """Mark what is none of the flow's: what was forged or replayed, and that it was rejected."""
-    offence: Flags = _long(rows, "flags") & OFFENCE != 0
+    offence: Flags = _long(rows, "facts") & OFFENCE != 0
     if not offence.any():
         return offence
     same_bytes = (records.flow, records.message, records.node, records.fingerprint)
@@ -211,7 +238,7 @@ def _walk(records: Records, links: Links, ends: _Ends) -> _Steps:
     return _Steps(*(column[order] for column in columns))
 
 
-def _rows_of(rows: pa.Table, records: Records) -> pa.RecordBatch:
+def _columns_of(rows: pa.Table, records: Records) -> list[pa.Array]:
     links, begins = link(records)
     ends = _ends(records, links, begins)
     steps = _walk(records, links, ends)
@@ -231,30 +258,23 @@ def _rows_of(rows: pa.Table, records: Records) -> pa.RecordBatch:
     )
     depth = np.zeros(count, np.int64)
     np.maximum.at(depth, records.flow, depths(records, links))
-    return pa.RecordBatch.from_arrays(
-        [
-            rows["flow_id"].combine_chunks().take(pa.array(np.flatnonzero(starts_of(records.flow)))),
-            pa.array(ends.has_root),
-            pa.array(records.ts[ends.root]),
-            pa.array(records.ts[ends.last]),
-            node.take(pa.array(ends.root, mask=~ends.has_root)),
-            identity.take(pa.array(ends.root)),
-            pa.array(_nodes(rows, records)),
-            pa.array(depth.astype(np.int32)),
-            _skew_bound(rows, records, ends, steps),
-            pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), stages),
-        ],
-        schema=PATHS,
-    )
+    return [
+        rows["flow_id"].combine_chunks().take(pa.array(np.flatnonzero(starts_of(records.flow)))),
+        pa.array(ends.has_root),
+        pa.array(records.ts[ends.root]),
+        pa.array(records.ts[ends.last]),
+        node.take(pa.array(ends.root, mask=~ends.has_root)),
+        identity.take(pa.array(ends.root)),
+        pa.array(_nodes(records)),
+        pa.array(depth.astype(np.int32)),
+        _skew_bound(rows, records, ends, steps),
+        pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), stages),
+    ]
 
 
-def _nodes(rows: pa.Table, records: Records) -> Longs:
-    known = np.flatnonzero(pc.is_valid(rows["node"]).to_numpy())
-    flow, node = records.flow[known], records.node[known]
-    order = np.lexsort((node, flow))
-    first = starts_of(flow[order], node[order])
-    count = int(records.flow[-1]) + 1
-    return np.bincount(flow[order][first], minlength=count)
+def _nodes(records: Records) -> Longs:
+    known = np.unique(records.on_node[records.node != 0], return_index=True)[1]
+    return np.bincount(records.flow[records.node != 0][known], minlength=int(records.flow[-1]) + 1)
 
 
 def _skew_bound(rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> pa.Array:

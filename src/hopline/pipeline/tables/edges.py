@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.records import Event
-from hopline.pipeline.percentiles import percentile, ranked
+from hopline.pipeline.percentiles import GROUP, percentile, ranked
 from hopline.pipeline.schemas import EDGES
 from hopline.pipeline.windows import WINDOW_S, day, us_between, window_start
 
@@ -23,7 +23,7 @@ def edges(messages: DataFrame, transits: DataFrame, window_s: int = WINDOW_S) ->
     in_windows = both.withColumn("window_start", window_start(sf.col("at"), window_s)).drop("at")
     return (
         ranked(in_windows, _GROUP, "transit_us")
-        .groupBy(*_GROUP)
+        .groupBy(GROUP, *_GROUP)
         .agg(
             *(sf.sum(name).alias(name) for name in _COUNTS),
             *(percentile("transit_us", percent).alias(f"transit_p{percent}_us") for percent in (50, 95, 99)),
@@ -57,13 +57,16 @@ def _logical(messages: DataFrame) -> DataFrame:
     at_target = Window.partitionBy("message_id", "target_node", "target").orderBy("ts", "node", "seq")
     so_far = (Window.unboundedPreceding, Window.currentRow)
     is_submitted, is_delivered = sf.col("event") == Event.SUBMITTED, sf.col("event") == Event.DELIVERED
+    delivered_at = sf.when(is_delivered, sf.col("ts"))
     numbered = (
         _with_source(messages)
         .repartition("message_id")
         .withColumn("submissions", sf.count(sf.when(is_submitted, True)).over(of_message.rowsBetween(*so_far)))
-        .withColumn("nth", sf.count(sf.when(is_submitted | is_delivered, True)).over(at_target.rowsBetween(*so_far)))
-        .withColumn(
-            "at", sf.last(sf.when(is_delivered, sf.col("ts")), ignorenulls=True).over(at_target.rowsBetween(*so_far))
+        .withColumns(
+            {
+                "nth": sf.count(sf.when(is_submitted | is_delivered, True)).over(at_target.rowsBetween(*so_far)),
+                "at": sf.last(delivered_at, ignorenulls=True).over(at_target.rowsBetween(*so_far)),
+            }
         )
         # What was delivered more often than submitted is the same message again.
         .filter(is_submitted | (sf.col("submissions") == 0) | (sf.col("nth") <= sf.col("submissions")))
@@ -99,14 +102,14 @@ def _with_source(messages: DataFrame) -> DataFrame:
     has_failed = (sf.col("event") == Event.HANDLED) & sf.col("reason").isNotNull()
     # A delivery and all that it caused have one key.
     cause = sf.when(is_submitted, sf.coalesce("cause", "seq")).otherwise(sf.col("seq"))
-    caused = Window.partitionBy("node", "key").orderBy(~is_delivered, "ts", "seq")
+    caused = Window.partitionBy("key").orderBy(~is_delivered, "ts", "seq")
     handling = sf.first(sf.when(is_delivered, sf.col("local_receiver")), ignorenulls=True)
     return (
         messages.filter(sf.col("node").isNotNull() & (is_submitted | is_delivered | has_failed))
         .select(
             "message_id",
             "node",
-            cause.alias("key"),
+            sf.xxhash64("node", cause).alias("key"),
             "event",
             "ts",
             "seq",

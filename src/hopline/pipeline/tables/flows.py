@@ -10,6 +10,7 @@ from hopline.capture.records import ENDINGS, Event
 from hopline.pipeline.schemas import FLOWS
 from hopline.pipeline.tables import critical_path
 from hopline.pipeline.tables.critical_path import FLOW_DETAIL_LIMIT
+from hopline.pipeline.tables.flow_totals import TOTALS
 from hopline.pipeline.tables.stitching import (
     RECEIPT,
     asks_for_receipt_only,
@@ -42,9 +43,12 @@ def flows(messages: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: Data
         ),
     )
     lost = hops.where("lost and flow_id is not null").select("flow_id", "lost").distinct()
+    names = TOTALS.names
+    large = _totals(_large(stitched)).select("flow_id", *(sf.col(name).alias(f"large_{name}") for name in names))
     return (
-        _totals(stitched)
-        .join(_paths(stitched, skew), "flow_id")
+        _paths(stitched, skew)
+        .join(sf.broadcast(large), "flow_id", "left")
+        .withColumns({name: sf.coalesce(f"large_{name}", name) for name in names})
         .join(asked, "flow_id", "left")
         .join(lost, "flow_id", "left")
         .withColumns(
@@ -60,8 +64,14 @@ def flows(messages: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: Data
     )
 
 
+def _large(stitched: DataFrame) -> DataFrame:
+    """Take the records of flows that are too large to be counted in one piece."""
+    counted = stitched.groupBy("flow_id").agg(sf.count("*").alias("records"))
+    return stitched.join(sf.broadcast(counted.where(sf.col("records") > FLOW_DETAIL_LIMIT)), "flow_id", "left_semi")
+
+
 def _totals(stitched: DataFrame) -> DataFrame:
-    """Count what is exact whatever the size of the flow, each message once."""
+    """Count what is exact whatever the size of the flow, each message once: as `flow_totals`, with no limit."""
     event = sf.col("event")
     # Records are first counted where they tell the same: the message crossed between two nodes, or was refused.
     crossed = sf.xxhash64(
@@ -128,6 +138,7 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
     """Hand the records to the walk, sorted by flow and by the order inside it: what it needs of them and no more."""
     number = sf.array_position(sf.array(*(sf.lit(event) for event in Event)), sf.col("event"))
     ask = sf.xxhash64("callback_receiver_node", "callback_receiver", "callback_key")
+    facts = sf.coalesce(number, sf.lit(0)) + _flags() + sf.shiftleft(trail().cast("long"), critical_path.TRAIL_SHIFT)
     bounds = skew.select("date", "node_a", "node_b", "bound_us")
     came = sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer"))
     return (
@@ -137,24 +148,23 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
             sf.unix_micros("ts").alias("ts_us"),
             "seq",
             "node",
-            sf.xxhash64("node").alias("node_key"),
-            sf.xxhash64("peer").alias("peer_key"),
+            "peer",
             sf.least("node", came).alias("node_a"),
             sf.greatest("node", came).alias("node_b"),
-            sf.coalesce(number, sf.lit(0)).alias("event"),
             sf.xxhash64("local_receiver").alias("receiver_key"),
             "cause",
             "message_id",
             "fingerprint",
-            trail().alias("trail"),
+            sf.coalesce("hops", sf.lit(0)).alias("hops"),
+            "bytes",
+            facts.alias("facts"),
             sf.when(has_callback(), ask).otherwise(0).alias("ask"),
             "identity",
-            _flags().alias("flags"),
         )
         .join(sf.broadcast(bounds), ["date", "node_a", "node_b"], "left")
         .drop("date", "node_a", "node_b")
         .repartition(sf.col("flow_id"))
-        .sortWithinPartitions("flow_id", "trail", "ts_us", "node", "seq")
+        .sortWithinPartitions("flow_id", sf.shiftright("facts", critical_path.TRAIL_SHIFT), "ts_us", "node", "seq")
         .mapInArrow(critical_path.paths, from_arrow_schema(critical_path.PATHS))
     )
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.records import Event
-from hopline.pipeline.percentiles import percentile, ranked
+from hopline.pipeline.percentiles import GROUP, percentile, ranked
 from hopline.pipeline.schemas import HANDLERS
 from hopline.pipeline.windows import WINDOW_S, day, window_start
 
@@ -18,10 +18,9 @@ def handlers(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
     """Sum up the `handled` records by window, node, actor and kind."""
     runs = _runs(messages).withColumn("window_start", window_start(sf.col("ts"), window_s))
     times = ("wait_us", "run_us")
-    for value in times:
-        runs = ranked(runs, _GROUP, value)
     return (
-        runs.groupBy(*_GROUP)
+        ranked(runs, _GROUP, *times)
+        .groupBy(GROUP, *_GROUP)
         .agg(
             sf.count("*").alias("count"),
             sf.count("reason").alias("errors"),
