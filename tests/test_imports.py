@@ -48,7 +48,7 @@ ALLOWED = {
     "hopline.pipeline": PURE
     | {"atexit", "concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging"}
     | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil"}
-    | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "zipfile", "zlib"}
+    | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "xxhash", "zipfile"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": (PURE - {"datetime"})

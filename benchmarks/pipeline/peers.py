@@ -1,4 +1,4 @@
-"""Other ways to decode the same records: row by row in Python, in Arrow batches, and in DuckDB."""
+"""Other ways to decode the same records: row by row in Python, and in DuckDB."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.decoding import RECORD_COLUMNS, careful
 from hopline.wire import RemoteError, decode
 
 _FIELDS = "identity binary, version string, correlation_id binary, hops int, ttl long, domain string, callbacks int"
@@ -32,11 +31,6 @@ def _row(frames: list[bytes]) -> tuple[object, ...] | None:
 def pickled_udf(records: DataFrame) -> DataFrame:
     """Decode in a Python function that gets one row at a time; seven fields come back."""
     return records.withColumn("message", sf.udf(_row, _FIELDS, useArrow=False)("frames")).drop("frames")
-
-
-def map_in_arrow(records: DataFrame) -> DataFrame:
-    """Decode with the Python decoder in Arrow batches: all columns."""
-    return careful(records.withColumnRenamed("receiver", "local_receiver").select(*RECORD_COLUMNS)).drop("frames")
 
 
 def duckdb_scan_and_decode(captures: Path, cores: int, memory: str) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hopline import Message, MessageIdentifier, RoutingEntry, encode
 from hopline.pipeline.decoding import records
+from hopline.pipeline.decoding.arrow import RECORD_COLUMNS, RECORDS
 from hopline.wire import Layout, layouts
 from tests.wire import vectors
 from tests.wire.mutations import mutate
@@ -22,6 +23,7 @@ EXAMPLES_PER_LAYOUT = 40
 MUTATIONS_PER_MESSAGE = 25
 
 Frames = list[bytes]
+AnyFrames = Sequence[bytes | None] | None
 
 
 def usual_messages() -> list[Message]:
@@ -89,14 +91,14 @@ def good_frames() -> Iterator[Frames]:
         yield from drawn(written(layout), EXAMPLES_PER_LAYOUT)
 
 
-def all_frames() -> list[Frames | list[bytes | None] | None]:
+def all_frames() -> list[AnyFrames]:
     """Good ones, damaged ones and garbage; and what no decoder sees."""
     rng = random.Random(SEED)
     good = list(good_frames())
     usual = [frames for layout in layouts.LAYOUTS.values() for frames in usual_frames(layout)]
     damaged = [mutate(frames, rng) for frames in usual for _ in range(MUTATIONS_PER_MESSAGE)]
     damaged += [mutate(frames, rng) for frames in good]
-    nothing: list[list[bytes | None] | None] = [
+    nothing: list[AnyFrames] = [
         None,
         [None],
         [*usual[0][:3], None, *usual[0][3:]],
@@ -106,13 +108,17 @@ def all_frames() -> list[Frames | list[bytes | None] | None]:
     return [*good, *damaged, *drawn(GARBAGE, 300), *nothing]
 
 
-def capture_of(spark: SparkSession, all_frames: list[Frames | list[bytes | None] | None]) -> DataFrame:
-    """Make a capture of nothing but `seq`, `ts` and frames; `seq` is the place in the list."""
-    table = pa.table(
-        {
-            "seq": pa.array(range(len(all_frames)), pa.int64()),
-            "ts": pa.array([1_700_000_000_000_000] * len(all_frames), pa.timestamp("us", "UTC")),
-            "frames": pa.array(all_frames, pa.list_(pa.binary())),
-        }
-    )
-    return records(spark.createDataFrame(table))
+def records_of(all_frames: list[AnyFrames]) -> pa.RecordBatch:
+    """Make records of nothing but `seq`, `ts` and frames, named as in the tables; `seq` is the place in the list."""
+    count = len(all_frames)
+    columns = {field.name: pa.nulls(count, field.type) for field in RECORDS} | {
+        "seq": pa.array(range(count), pa.int64()),
+        "ts": pa.array([1_700_000_000_000_000] * count, pa.timestamp("us", "UTC")),
+        "frames": pa.array(all_frames, pa.list_(pa.binary())),
+    }
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in RECORDS], [*RECORD_COLUMNS, "frames"])
+
+
+def capture_of(spark: SparkSession, all_frames: list[AnyFrames]) -> DataFrame:
+    """Make a capture of these records."""
+    return records(spark.createDataFrame(pa.table(records_of(all_frames)).select(["seq", "ts", "frames"])))

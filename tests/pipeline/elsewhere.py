@@ -13,12 +13,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from socket import socket
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+from hopline.generator import Options, generate
+from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline.schemas import TABLES
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.shipping import ARCHIVE_NAME
 
@@ -57,10 +62,30 @@ def through_the_source(spark: SparkSession, captures: str) -> DataFrame:
     return spark.read.format("hopline").load(captures).where("event = 'sent'").groupBy("node").count()
 
 
+def all_tables(spark: SparkSession, captures: str) -> DataFrame:
+    """Run the whole job, signatures and all, and give every row of every table."""
+    folder = Path(captures).parent
+    with TemporaryDirectory(dir=folder) as out:
+        run(PipelineOptions(captures=(captures,), out=Path(out), keys=folder / "keys" / "hopline.toml"), spark)
+        found = [
+            (table, json.dumps(row, default=repr, sort_keys=True))
+            for table in TABLES
+            for row in pq.read_table(Path(out) / table).to_pylist()
+        ]
+    return spark.createDataFrame(found, "table string, row string")
+
+
 JOBS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     "decoded": decoded,
     "through_the_source": through_the_source,
+    "all_tables": all_tables,
 }
+
+
+def generated_captures(directory: Path) -> Path:
+    """Write captures of a little of everything, with the keys beside them."""
+    generate(directory, Options(messages=2_000, seed=11))
+    return directory / "captures"
 
 
 def run_here(spark: SparkSession, jobs: Iterable[str], captures: Path) -> dict[str, list[str]]:

@@ -16,8 +16,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
-from tests.pipeline.capture_files import write_capture
-from tests.pipeline.elsewhere import JOBS, QUICK_START, SPARK, bare_python, free_port, run_elsewhere, run_here
+from tests.pipeline.elsewhere import (
+    JOBS,
+    QUICK_START,
+    SPARK,
+    bare_python,
+    free_port,
+    generated_captures,
+    run_elsewhere,
+    run_here,
+)
 
 STARTED_WITHIN_S = 200
 SETTINGS = {
@@ -100,7 +108,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_capture(tmp_path_factory.mktemp("captures"))
+    return generated_captures(tmp_path_factory.mktemp("generated"))
 
 
 def test_jobs_give_the_same_on_a_cluster_that_has_no_hopline(

@@ -13,8 +13,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
-from tests.pipeline.capture_files import write_capture
-from tests.pipeline.elsewhere import JOBS, QUICK_START, SPARK, bare_python, free_port, run_elsewhere, run_here
+from tests.pipeline.elsewhere import (
+    JOBS,
+    QUICK_START,
+    SPARK,
+    bare_python,
+    free_port,
+    generated_captures,
+    run_elsewhere,
+    run_here,
+)
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
@@ -79,6 +87,6 @@ def answers(port: int) -> bool:
 def test_jobs_give_the_same_through_a_server_that_has_no_hopline(
     server: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    captures = write_capture(tmp_path / "captures")
+    captures = generated_captures(tmp_path / "generated")
     there = run_elsewhere(JOBS, captures, tmp_path, {}, remote=server)
     assert there == run_here(spark, JOBS, captures)

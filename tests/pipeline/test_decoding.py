@@ -1,86 +1,148 @@
-"""The expressions and the Python decoder say the same of every message, good or bad."""
+"""Reading many records at once and the Python decoder say the same of every message, good or bad."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from hopline import RemoteError, decode
-from hopline.message import NO_FLOW
-from hopline.pipeline.decoding import MISSING_FRAME, careful, decoded
-from hopline.pipeline.schemas import MESSAGES
+from hopline import RemoteError, decode, encode
+from hopline.message import NO_FLOW, RECEIPT
+from hopline.pipeline.decoding import MISSING_FRAME, batches, decoded
+from hopline.pipeline.decoding.batches import Read, read_batch, read_headers
+from hopline.pipeline.decoding.columns import PlainColumns
+from hopline.pipeline.decoding.frames import FRAMES, Frames
+from hopline.pipeline.decoding.header import Headers
+from hopline.pipeline.keys import Keyring
 from hopline.wire import layouts
 from hopline.wire.layout import Layout
-from tests.pipeline.corpus import all_frames, capture_of, usual_frames
+from tests.pipeline.corpus import AnyFrames, all_frames, capture_of, records_of, usual_frames
 
 CANONICAL = (layouts.FIRST, layouts.V4, layouts.V5, layouts.V6, layouts.V5_INT32)
+SOME = 700
 
 
 class Both(NamedTuple):
     """Everything, by each of the two ways; the place in the list is the `seq` of its row."""
 
-    frames: list[Any]
-    plain: dict[int, Row]
-    careful: dict[int, Row]
+    frames: list[AnyFrames]
+    messages: dict[int, dict[str, Any]]
+    rejects: dict[int, dict[str, Any]]
+    careful: dict[int, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def both(spark: SparkSession) -> Both:
+def both() -> Both:
     frames = all_frames()
-    records = capture_of(spark, frames).repartition(2)
-    plain = {row.seq: row for row in decoded(records).collect()}
-    every = careful(records.withColumnRenamed("receiver", "local_receiver"))
-    return Both(frames, plain, {row.seq: row for row in every.collect()})
+    read = read_batch(records_of(frames), Keyring())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "read_headers", nothing_is_plain)
+        carefully = read_batch(records_of(frames), Keyring())
+    return Both(frames, by_seq(read.messages), by_seq(read.rejects), by_seq(carefully.messages, carefully.rejects))
 
 
-def test_what_the_expressions_read_is_what_python_reads_in_every_column(both: Both) -> None:
-    assert len(both.plain) == len(both.careful) == len(both.frames)
-    for seq, row in both.plain.items():
-        if not row.odd:
-            read = both.careful[seq]
-            assert read.code is None, (both.frames[seq], read.detail)
-            assert {name: row[name] for name in MESSAGES.names} == {name: read[name] for name in MESSAGES.names}, (
-                both.frames[seq]
-            )
+def nothing_is_plain(frames: Frames) -> Headers:
+    headers = read_headers(frames)
+    headers.plain[:] = False
+    return headers
 
 
-def test_the_careful_way_says_what_the_python_decoder_says(both: Both) -> None:
-    for seq, row in both.careful.items():
+def by_seq(*tables: pa.Table) -> dict[int, dict[str, Any]]:
+    return {row["seq"]: row for table in tables for row in table.to_pylist()}
+
+
+def are_plain(all_frames: list[AnyFrames]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    frames = Frames(pa.array(all_frames, FRAMES))
+    headers = read_headers(frames)
+    headers.plain[headers.plain] = ~PlainColumns(frames, headers.of(headers.plain)).odd()
+    return headers.plain
+
+
+def test_every_record_is_a_message_or_a_reject(both: Both) -> None:
+    assert sorted([*both.messages, *both.rejects]) == list(range(len(both.frames))) == sorted(both.careful)
+
+
+def test_both_ways_say_the_same_in_every_column(both: Both) -> None:
+    for seq, row in (both.messages | both.rejects).items():
+        assert row == both.careful[seq], both.frames[seq]
+
+
+def test_what_is_read_is_what_the_python_decoder_reads(both: Both) -> None:
+    for seq, row in (both.messages | both.rejects).items():
         expected = expected_of(both.frames[seq])
-        assert {name: row[name] for name in expected} == expected, both.frames[seq]
-
-
-def test_only_odd_rows_keep_their_frames(both: Both) -> None:
-    for seq, row in both.plain.items():
-        assert row.frames == (both.frames[seq] if row.odd else None)
+        assert {name: row.get(name) for name in expected} == expected, both.frames[seq]
 
 
 def test_damage_makes_rejects_of_many_kinds_and_some_of_it_does_not_matter(both: Both) -> None:
-    codes = {row.code for row in both.careful.values()}
-    assert len(codes) >= 9
-    assert {None, MISSING_FRAME} <= codes
-    assert sum(not row.odd for row in both.plain.values()) > 1_000
+    codes = {row["code"] for row in both.rejects.values()}
+    assert len(codes) >= 8
+    assert MISSING_FRAME in codes
+    assert are_plain(both.frames).sum() > 1_500
 
 
 @pytest.mark.parametrize("layout", CANONICAL, ids=lambda layout: layout.name)
-def test_usual_messages_take_the_fast_way(both: Both, layout: Layout) -> None:
+def test_usual_messages_take_the_fast_way(layout: Layout) -> None:
     usual = usual_frames(layout)
     assert len(usual) >= 11
-    for frames in usual:
-        assert not both.plain[both.frames.index(frames)].odd, frames
+    assert are_plain([*usual]).all()
 
 
-def expected_of(frames: list[Any] | None) -> dict[str, Any]:
+def test_a_message_has_one_id_in_any_format_and_with_a_receipt_or_without(both: Both) -> None:
+    written = [usual_frames(layout)[1] for layout in CANONICAL[1:]]
+    asking = decode(written[0])
+    receipts = [asking.callback_point, (*asking.callback_point, RECEIPT), (RECEIPT, *asking.callback_point)]
+    written += [encode(asking.clone(callback_point=points), layouts.V6) for points in receipts]
+    found = {row["message_id"] for row in by_seq(read_batch(records_of([*written]), Keyring()).messages).values()}
+    assert len(found) == 1
+    turned_round = encode(asking.clone(callback_point=asking.callback_point[::-1]), layouts.V6)
+    others = by_seq(read_batch(records_of([turned_round, usual_frames(layouts.V6)[0]]), Keyring()).messages)
+    assert len(found | {row["message_id"] for row in others.values()}) == 3
+
+
+def test_different_frames_have_different_fingerprints(both: Both) -> None:
+    seen: dict[int, AnyFrames] = {}
+    for seq, row in both.messages.items():
+        frames = both.frames[seq]
+        assert seen.setdefault(row["fingerprint"], frames) == frames
+
+
+def test_slices_of_a_batch_are_read_like_a_batch(both: Both) -> None:
+    records = records_of(both.frames)
+    parts = [read_batch(records.slice(at, SOME), Keyring()) for at in range(0, len(both.frames), SOME)]
+    assert by_seq(*(part.messages for part in parts)) == both.messages
+    assert by_seq(*(part.rejects for part in parts)) == both.rejects
+
+
+def test_no_records_are_no_messages() -> None:
+    assert [table.num_rows for table in read_batch(records_of([]), Keyring())] == [0, 0]
+
+
+@pytest.mark.parametrize("table", Read._fields)
+def test_spark_reads_the_same(both: Both, spark: SparkSession, table: str) -> None:
+    capture = capture_of(spark, both.frames[::10])
+    found = {row.seq: row.asDict(recursive=True) for row in decoded(capture, table).collect()}
+    expected = {seq // 10: row for seq, row in getattr(both, table).items() if seq % 10 == 0}
+    assert {seq: row["date"] for seq, row in found.items()} == {seq: row["date"] for seq, row in expected.items()}
+    different = ("ts", "seq", "frames")
+    for seq, row in found.items():
+        assert {k: v for k, v in row.items() if k not in different} == {
+            k: v for k, v in expected[seq].items() if k not in different
+        }
+
+
+def expected_of(frames: AnyFrames) -> dict[str, Any]:
     """Say what the tables must have, by the Python decoder alone."""
     if frames is None or None in frames:
-        return {"code": MISSING_FRAME, "frame_index": None if frames is None else frames.index(None)}
+        return {"code": MISSING_FRAME, "frame_index": None if frames is None else list(frames).index(None)}
+    whole = [frame for frame in frames if frame is not None]
     try:
-        message = decode(frames)
+        message = decode(whole)
     except RemoteError as error:
-        index = None if error.position is None else len(frames) - error.position
-        return {"code": error.reason.value, "frame_index": index, "detail": str(error), "frames": frames}
+        index = None if error.position is None else len(whole) - error.position
+        return {"code": error.reason.value, "frame_index": index, "detail": str(error), "frames": whole}
     flow = message.correlation_id not in (b"", bytes(16), NO_FLOW)
     ticks = message.ttl_ticks
     return {
@@ -98,9 +160,10 @@ def expected_of(frames: list[Any] | None) -> dict[str, Any]:
         "callback_receiver_node": name(message.callback_receiver_node_identity),
         "callback_key": message.callback_key,
         "callbacks": [
-            (name(kind.identity), version(kind.version), name(kind.partition)) for kind in message.callback_point
+            {"identity": name(kind.identity), "version": version(kind.version), "partition": name(kind.partition)}
+            for kind in message.callback_point
         ],
-        "routing": [(router.uri, name(router.identity)) for router in message.routing],
+        "routing": [{"uri": router.uri, "identity": name(router.identity)} for router in message.routing],
         "hops": message.hops,
         "distribution": message.distribution,
         "trace_options": message.trace_options,
@@ -110,7 +173,7 @@ def expected_of(frames: list[Any] | None) -> dict[str, Any]:
         "body_frames": len(message.bodies),
         "body_bytes": sum(map(len, message.bodies)),
         "frame_count": len(frames),
-        "bytes": sum(map(len, frames)),
+        "bytes": sum(map(len, whole)),
     }
 
 

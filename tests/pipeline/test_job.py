@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from hopline.message import LocalError
 from hopline.pipeline import PipelineOptions, RunReport, making, run, run_pipeline
 from hopline.pipeline.catalogue import written_table, written_tables
+from hopline.pipeline.decoding.files import RowGroup, decode_files
 from hopline.pipeline.failures import BadCapturesError, PipelineError, SparkFailedError, UnbalancedError
 from hopline.pipeline.progress import Silent
 from hopline.pipeline.schemas import TABLES
@@ -184,8 +185,11 @@ def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark
 def test_records_that_get_lost_are_noticed_and_nothing_is_published(
     captures: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packed = making.with_frames_packed
-    monkeypatch.setattr(making, "with_frames_packed", lambda found: packed(found).limit(19))
+
+    def decode_some(spark: SparkSession, row_groups: list[RowGroup], *others: Any) -> None:
+        decode_files(spark, row_groups[1:], *others)
+
+    monkeypatch.setattr(making, "decode_files", decode_some)
     with pytest.raises(UnbalancedError, match="23 records were read, but"):
         run(options(captures, tmp_path), spark)
     assert [path.name for path in tmp_path.iterdir()] == ["_lock"]

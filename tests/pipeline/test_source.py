@@ -204,10 +204,10 @@ def test_a_source_without_a_path_says_how_to_give_one() -> None:
 @pytest.mark.parametrize(
     ("schema", "problem"),
     [
-        (pa.schema([("ts", pa.timestamp("us", "UTC")), ("value", pa.float64())]), "has no frames, but ts, value"),
-        (pa.schema([("ts", pa.string()), ("frames", pa.list_(pa.binary()))]), "its ts is string, expected a timestamp"),
+        (pa.schema([("ts", pa.timestamp("us", "UTC")), ("value", pa.float64())]), "no column frames, but ts, value"),
+        (pa.schema([("ts", pa.string()), ("frames", pa.list_(pa.binary()))]), "its column ts is string, expected a"),
         (pa.schema([SCHEMA.field("ts"), ("frames", pa.list_(pa.string()))]), "expected a list of binary"),
-        (pa.schema([*ONLY_THE_WIRE, ("seq", pa.float64())]), "its seq is double, expected a whole number"),
+        (pa.schema([*ONLY_THE_WIRE, ("seq", pa.float64())]), "its column seq is double, expected a whole number"),
     ],
 )
 def test_a_file_with_a_foreign_schema_is_no_capture(tmp_path: Path, schema: pa.Schema, problem: str) -> None:

@@ -88,13 +88,14 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
         "Spark does not answer: is --remote (or --master) right, and does it run?",
     ),
     (
-        r"FAILED_READ_FILE|is not a Parquet file|ParquetDecodingException|Could not read (?:footer|page)|corrupt",
+        r"FAILED_READ_FILE|is damaged inside|is not a Parquet file|ParquetDecodingException"
+        r"|Could not read (?:footer|page)|corrupt",
         "a segment is damaged inside: leave it out, or restore it",
     ),
     (r"Permission denied|AccessControlException|AccessDenied", "not allowed to write or read there"),
     (r"SparkContext was shut down|SparkContext.*stopped|stopped SparkContext", "Spark was stopped while it worked"),
 )
-_FILE = re.compile(r"(?:file:/+|path: ?)([^\s,;\]\)'\"]+\.parquet)")
+_FILE = re.compile(r"(?:file:/+|path: ?|CaptureError: /)([^\s,;\]\)'\"]+\.parquet)")
 _CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+(\w+(?:Exception|Error)): (.+)")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 
 from hopline.capture.naming import DAY, JOURNAL, SEGMENT
 from hopline.pipeline.days import Days
+from hopline.pipeline.decoding.files import RowGroup
 from hopline.pipeline.failures import BadCapturesError, BadFile
+from hopline.pipeline.segments import first_line, foreign_column
 
-NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
 # Looking at a footer is waiting for the disk, or for a server far away.
 LOOKING_THREADS = 16
 _HIDDEN = (".", "_")
@@ -29,8 +30,13 @@ class Segment:
     """A file of records that can be read."""
 
     path: str
-    rows: int
+    row_groups: tuple[int, ...]  # how many records each has
     bytes: int
+
+    @property
+    def rows(self) -> int:
+        """Count its records."""
+        return sum(self.row_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,15 @@ class Captures:
     def rows(self) -> int:
         """Count the records."""
         return sum(segment.rows for segment in self.segments)
+
+    @property
+    def row_groups(self) -> list[RowGroup]:
+        """List the parts of all segments."""
+        return [
+            RowGroup(segment.path, number, rows)
+            for segment in self.segments
+            for number, rows in enumerate(segment.row_groups)
+        ]
 
     @property
     def bytes(self) -> int:
@@ -144,61 +159,16 @@ def _look_at(path: Path, days: Days) -> Segment | BadFile | None:
         with pq.ParquetFile(path) as file:
             footer, schema = file.metadata, file.schema_arrow
     except pa.ArrowInvalid as problem:
-        return BadFile(str(path), f"is no whole Parquet file (truncated?): {_first_line(problem)}")
+        return BadFile(str(path), f"is no whole Parquet file (truncated?): {first_line(problem)}")
     except (OSError, pa.ArrowException) as problem:
-        return BadFile(str(path), f"cannot be read: {_first_line(problem)}")
-    if (foreign := _foreign(schema)) is not None:
+        return BadFile(str(path), f"cannot be read: {first_line(problem)}")
+    if (foreign := foreign_column(schema)) is not None:
         return BadFile(str(path), f"is no capture: {foreign}")
     times = _times(footer)
     if not days.is_all and times is not None and not days.may_hold(*times):
         return None
-    return Segment(str(path.absolute()), footer.num_rows, size)
-
-
-def _foreign(schema: pa.Schema) -> str | None:
-    """Tell how a file's columns are not those of a capture; what is neither needed nor known is left alone."""
-    for name, (expected, fits) in _COLUMNS.items():
-        at = schema.get_field_index(name)
-        if at < 0:
-            if name in NEEDED:
-                return f"it has no column {name}, but {', '.join(schema.names[:5]) or 'none'}"
-        elif not fits(schema.field(at).type):
-            return f"its column {name} is {schema.field(at).type}, expected {expected}"
-    return None
-
-
-def _is_time(found: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(found)) and found.unit in ("us", "ms")
-
-
-def _is_text(found: pa.DataType) -> bool:
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_dictionary(found))
-
-
-def _is_number(found: pa.DataType) -> bool:
-    return bool(pa.types.is_signed_integer(found))
-
-
-def _is_frames(found: pa.DataType) -> bool:
-    is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-    return is_list and bool(pa.types.is_binary(found.value_type) or pa.types.is_large_binary(found.value_type))
-
-
-_TEXT, _NUMBER = ("text", _is_text), ("a whole number", _is_number)
-_COLUMNS: dict[str, tuple[str, Callable[[pa.DataType], bool]]] = {
-    "ts": ("a timestamp in µs or ms", _is_time),
-    "frames": ("a list of binary", _is_frames),
-    "seq": _NUMBER,
-    "node": _TEXT,
-    "node_uri": _TEXT,
-    "event": _TEXT,
-    "peer": _TEXT,
-    "receiver": _TEXT,
-    "cause": _NUMBER,
-    "duration_us": _NUMBER,
-    "reason": _TEXT,
-    "dropped": ("a whole number of 32 bits", lambda found: _is_number(found) and found.bit_width <= 32),
-}
+    row_groups = tuple(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+    return Segment(str(path.absolute()), row_groups, size)
 
 
 def _times(footer: pq.FileMetaData) -> tuple[datetime, datetime] | None:
@@ -210,7 +180,3 @@ def _times(footer: pq.FileMetaData) -> tuple[datetime, datetime] | None:
         return None
     earliest, latest = min(one.min for one in statistics), max(one.max for one in statistics)
     return tuple(one if one.tzinfo else one.replace(tzinfo=UTC) for one in (earliest, latest))
-
-
-def _first_line(problem: Exception) -> str:
-    return (str(problem).splitlines() or [type(problem).__name__])[0]

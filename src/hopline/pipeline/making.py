@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from hopline.pipeline.decoding import RECORD_COLUMNS, careful, decoded, records
+from hopline.pipeline.decoding.files import decode_files
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
@@ -20,7 +18,8 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
-from hopline.pipeline.spark_work import documented, translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.tables.security import with_replays
 from hopline.pipeline.writing import Building, add_rows
 
 
@@ -48,29 +47,28 @@ class TablesInTheMaking:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
         self.signed_identities = keyring.signed_identities
         days, place = self._options.days, self._place.place
-        read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
         with self._step("decode") as step:
-            self.records = captures.rows if days.is_all else within(read, days.begin, days.end).count()
-            near = records(within(read, days.read_from, days.read_until))
-            write_as_it_falls(with_frames_packed(decoded(near, keyring)), place("decoded"), "odd", "date")
-            _rename(place("decoded") / "odd=false", place("messages"))
-            _rename(place("decoded") / "odd=true", place("odd"))
+            self.records = captures.rows if days.is_all else self._count(captures)
+            decode_files(self._spark, captures.row_groups, keyring, place("decoded"), (days.read_from, days.read_until))
             step.rows = self.records
         with self._step("messages") as step:
-            self._schemas |= {"odd": MESSAGES, "careful": _union(MESSAGES, REJECTS)}
-            if partitions(place("odd")):
-                read_again = careful(with_frames_unpacked(self["odd"]), keyring)
-                write_as_it_falls(read_again.drop("bodies"), place("careful"))
-                is_taken = sf.col("code").isNull()
-                write_by_day(self["careful"].filter(is_taken), place("taken"), MESSAGES)
-                write_by_day(self["careful"].filter(~is_taken), place("rejects"), REJECTS)
-                add_rows(place("taken"), place("messages"))
-            place("rejects").mkdir(exist_ok=True)
+            for name in ("messages", "rejects"):
+                place(name).mkdir()
+                add_rows(place("decoded") / name, place(name))
+            if partitions(place("decoded") / "verified"):
+                self._schemas["decoded/verified"] = MESSAGES
+                write_by_day(with_replays(self["decoded/verified"]), place("judged"), MESSAGES)
+                add_rows(place("judged"), place("messages"))
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages
             step.text = f"and {self.rejects:,} rejects"
         if self.records != self.messages + self.rejects:
             raise UnbalancedError(self.records, self.messages, self.rejects)
+
+    def _count(self, captures: Captures) -> int:
+        """Count the records of the days that the run is about."""
+        read = self._spark.read.schema(RECORDS).parquet(*(segment.path for segment in captures.segments))
+        return within(read, self._options.days.begin, self._options.days.end).count()
 
     def make(self, name: str) -> None:
         """Make a table of those that are there."""
@@ -104,32 +102,3 @@ class TablesInTheMaking:
     def _step(self, name: str) -> Iterator[StepResult]:
         with self._steps.step(name, self._spark) as step, translated(name):
             yield step
-
-
-def with_frames_packed(found: DataFrame) -> DataFrame:
-    """Give the columns of messages, and `odd`; a record that is odd has its frames where others have their routing.
-
-    Spark writes one schema a job: with a column of its own for them, every message would have an empty one for ever.
-    """
-    packed = sf.transform("frames", lambda frame: sf.struct(sf.hex(frame), sf.lit(None)))
-    routing = sf.when(sf.col("odd"), packed.cast(MESSAGES["routing"].dataType)).otherwise(sf.col("routing"))
-    schema = StructType([*MESSAGES, StructField("odd", BooleanType())])
-    return documented(found.withColumn("routing", routing), schema, "messages")
-
-
-def with_frames_unpacked(odd: DataFrame) -> DataFrame:
-    """Give the records again that were packed."""
-    frames = sf.transform("routing", lambda router: sf.unhex(router["uri"]))
-    return odd.withColumn("frames", frames).select(*RECORD_COLUMNS)
-
-
-def _union(*schemas: StructType) -> StructType:
-    fields = {field.name: field for schema in schemas for field in schema}
-    return StructType(list(fields.values()))
-
-
-def _rename(source: Path, target: Path) -> None:
-    if source.exists():
-        source.rename(target)
-    else:  # there are no such rows
-        target.mkdir()

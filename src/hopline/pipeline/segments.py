@@ -69,14 +69,22 @@ def open_segment(path: str) -> ds.ParquetFileFragment:
     except FileNotFoundError as gone:
         raise CaptureError(path, "is gone: it was there when the segments were listed") from gone
     except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"is no whole Parquet file (truncated?): {_first_line(problem)}") from problem
+        raise CaptureError(path, f"is no whole Parquet file (truncated?): {first_line(problem)}") from problem
+    if (foreign := foreign_column(schema)) is not None:
+        raise CaptureError(path, f"is no capture: {foreign}")
+    return fragment
+
+
+def foreign_column(schema: pa.Schema) -> str | None:
+    """Tell how a file's columns are not those of a capture; what is neither needed nor known is left alone."""
     for name, (expected, fits) in _COLUMNS.items():
         at = schema.get_field_index(name)
-        if at >= 0 and not fits(schema.field(at).type):
-            raise CaptureError(path, f"is no capture: its {name} is {schema.field(at).type}, expected {expected}")
-        if at < 0 and name in NEEDED:
-            raise CaptureError(path, f"is no capture: it has no {name}, but {', '.join(schema.names[:6])}")
-    return fragment
+        if at < 0:
+            if name in NEEDED:
+                return f"it has no column {name}, but {', '.join(schema.names[:6]) or 'none'}"
+        elif not fits(schema.field(at).type):
+            return f"its column {name} is {schema.field(at).type}, expected {expected}"
+    return None
 
 
 def read_rows(
@@ -92,7 +100,7 @@ def read_rows(
             if batch.num_rows:
                 yield pa.RecordBatch.from_arrays([_column(batch, field) for field in wanted], schema=wanted)
     except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(segment.path, f"is damaged inside: {_first_line(problem)}") from problem
+        raise CaptureError(segment.path, f"is damaged inside: {first_line(problem)}") from problem
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -111,10 +119,11 @@ def _system_of(path: str) -> tuple[fs.FileSystem, str]:
     try:
         return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
     except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"cannot be opened: {_first_line(problem)}") from problem
+        raise CaptureError(path, f"cannot be opened: {first_line(problem)}") from problem
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
+    """Give what an error says, without what it says beyond that."""
     return (str(problem).splitlines() or [type(problem).__name__])[0]
 
 
@@ -142,7 +151,11 @@ def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
         return "a timestamp in µs or ms", _is_time
     if pa.types.is_list(kind):
         return "a list of binary", _is_frames
-    return ("text", _is_text) if pa.types.is_string(kind) else ("a whole number", _is_number)
+    if pa.types.is_string(kind):
+        return "text", _is_text
+    if pa.types.is_int32(kind):
+        return "a whole number of 32 bits", lambda found: _is_number(found) and found.bit_width <= kind.bit_width
+    return "a whole number", _is_number
 
 
 # For each column of a capture, what other tools may write in its place.

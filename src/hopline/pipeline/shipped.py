@@ -1,4 +1,4 @@
-"""Hopline on an executor: the parts that the pipeline runs there, with the msgspec that they need.
+"""Hopline on an executor: the parts that the pipeline runs there, with the compiled modules that they need.
 
 This file stands as ``hopline/__init__.py`` in the archive that `hopline.pipeline.shipping` makes. Executors have no
 sockets to open, and need not have what the rest of Hopline is built on.
@@ -6,6 +6,7 @@ sockets to open, and need not have what the rest of Hopline is built on.
 
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree
@@ -31,12 +32,14 @@ def _unpack() -> None:
     sys.path.append(str(_UNPACKED / "needs"))
 
 
-if find_spec("msgspec") is None:
+_MISSING = [name for name in ("msgspec", "xxhash") if find_spec(name) is None]
+if _MISSING:
     _unpack()
+for _name in _MISSING:
     try:
-        import msgspec  # noqa: F401
+        import_module(_name)
     except ImportError as problem:
         raise ImportError(
-            f"the msgspec that Hopline's driver sent does not run on this executor's Python ({sys.version}, "
-            f"{sys.platform}): install msgspec there, or use the same Python on both sides"
+            f"the {_name} that Hopline's driver sent does not run on this executor's Python ({sys.version}, "
+            f"{sys.platform}): install {_name} there, or use the same Python on both sides"
         ) from problem

@@ -18,7 +18,7 @@ from hopline.pipeline.source import HoplineSource
 
 _HOPLINE = Path(__file__).parent.parent
 _FOUND_BY_SPARK = "pyspark_hopline"
-_NEEDED = "msgspec"
+_NEEDED = ("msgspec", "xxhash")
 ARCHIVE_NAME = "hopline.zip"
 
 
@@ -58,8 +58,9 @@ def _contents() -> Iterator[tuple[str, bytes]]:
         yield f"hopline/{name}", source.read_bytes()
     for name, file in _files(_package(_FOUND_BY_SPARK)):
         yield f"{_FOUND_BY_SPARK}/{name}", file.read_bytes()
-    for name, file in _files(_package(_NEEDED), "*.py", "*.so"):
-        yield f"needs/{_NEEDED}/{name}", file.read_bytes()
+    for needed in _NEEDED:
+        for name, file in _files(_package(needed), "*.py", "*.so"):
+            yield f"needs/{needed}/{name}", file.read_bytes()
 
 
 def _files(directory: Path, *patterns: str) -> Iterator[tuple[str, Path]]:

@@ -175,7 +175,8 @@ class DomainSecurity:
         of its own choice; but then they are signed, so that an unsigned domain does not open them to everyone.
         """
         plan, identity = self._plan, message.identity
-        _refuse_local_only(message)
+        if identity in LOCAL_ONLY:
+            _refuse_local_only(message)
         scope = plan.scopes.get(message.domain) or _labelled(plan, message)
         if plan.homes.get(identity) is not scope:
             _refuse_wrong_label(plan, scope, message)

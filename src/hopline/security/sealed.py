@@ -73,11 +73,6 @@ def read_header(signature: bytes) -> tuple[int, bytes]:
     return milliseconds, nonce
 
 
-def has_shape(signature: bytes, mac_size: int) -> bool:
-    """Tell whether this can be a sealed signature at all."""
-    return len(signature) == HEADER_SIZE + mac_size and signature[:1] == VERSION
-
-
 def derived_key(secret: bytes) -> bytes:
     """Make the key for sealed signatures, so that no signature of profile `reference` is ever one of these."""
     return hmac.digest(secret, b"hopline sealed 1", "sha256")
@@ -86,6 +81,10 @@ def derived_key(secret: bytes) -> bytes:
 def content(message: Message, domain: str) -> bytes:
     """Write the covered fields; the domain is given apart, because a message is labelled while it is signed."""
     try:
+        try:
+            points = _known_points[message.callback_point]  # a network has few lists of them
+        except (KeyError, TypeError):  # a list cannot be looked up
+            points = _covered_points(message.callback_point)
         return _encode(
             (
                 domain,
@@ -98,7 +97,7 @@ def content(message: Message, domain: str) -> bytes:
                 message.trace_options,
                 message.receiver_identity,
                 message.receiver_node_identity,
-                _covered_points(message.callback_point),
+                points,
                 message.callback_key,
                 message.callback_receiver_identity,
                 message.callback_receiver_node_identity,
@@ -109,11 +108,7 @@ def content(message: Message, domain: str) -> bytes:
 
 
 def _covered_points(callback_point: tuple[MessageIdentifier, ...]) -> msgspec.Raw:
-    """Write the covered callback points: a network has few lists of them, which stand in every message."""
-    try:
-        return _known_points[callback_point]
-    except (KeyError, TypeError):  # a list cannot be looked up
-        pass
+    """Write the covered callback points, and remember them."""
     points = msgspec.Raw(
         _encode(
             [(point.identity, point.version, point.partition) for point in callback_point if point.identity != _RECEIPT]

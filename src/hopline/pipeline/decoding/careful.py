@@ -1,128 +1,59 @@
-"""The careful way: records that the expressions are not certain of, read by `hopline.wire` in Arrow batches."""
+"""The careful way: records that are not plain, read one by one by `hopline.wire`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
-from hopline.capture.events import Event
 from hopline.capture.records import shown
-from hopline.message import Message, Version
-from hopline.pipeline.decoding import values
+from hopline.message import TICKS_PER_MICROSECOND, Message, Version
+from hopline.pipeline.decoding.arrow import MESSAGES, RECORD_COLUMNS, REJECTS
+from hopline.pipeline.decoding.digests import digest_of
+from hopline.pipeline.decoding.frames import Flags
 from hopline.pipeline.keys import Keyring
-from hopline.pipeline.schemas import KIND, RECORDS, ROUTER
-from hopline.pipeline.tables.security import with_replays
 from hopline.wire import RemoteError, decode
 
 MISSING_FRAME = "missing_frame"
 """The code of a record whose frames, or one of them, are null: no decoder ever sees it."""
 
-RECORD_COLUMNS = tuple("local_receiver" if name == "receiver" else name for name in RECORDS.names)
-
-# What Python says of one record; the rest is computed from it, by the expressions of the fast way.
-_TEXT, _LONG, _INT = StringType(), LongType(), IntegerType()
-_SAID = StructType(
+_COMPUTED = ("date", "flow_id", "service", "frame_count", "bytes", "fingerprint", "message_id")  # of both ways alike
+_SAID = pa.schema(
     [
-        StructField("wire_format", _TEXT),
-        StructField("identity", _TEXT),
-        StructField("version", _TEXT),
-        StructField("partition", _TEXT),
-        StructField("correlation_id", _TEXT),
-        StructField("receiver", _TEXT),
-        StructField("receiver_node", _TEXT),
-        StructField("callback_receiver", _TEXT),
-        StructField("callback_receiver_node", _TEXT),
-        StructField("callback_key", _LONG),
-        StructField("callbacks", ArrayType(KIND)),
-        StructField("routing", ArrayType(ROUTER)),
-        StructField("hops", _INT),
-        StructField("distribution", _INT),
-        StructField("trace_options", _LONG),
-        StructField("_ttl_ticks", _LONG),
-        StructField("domain", _TEXT),
-        StructField("signature", BinaryType()),
-        StructField("bodies", ArrayType(BinaryType())),
-        StructField("_verdict", _TEXT),
-        StructField("code", _TEXT),
-        StructField("frame_index", _INT),
-        StructField("detail", _TEXT),
+        *(one for one in MESSAGES if one.name not in (*RECORD_COLUMNS, *_COMPUTED)),
+        pa.field("body_digest", pa.int64()),
     ]
 )
-_FROM_OUTSIDE = (None, Event.RECEIVED.value)
-_KINDS = pa.list_(pa.struct([(name, pa.string()) for name in KIND.names]))
-_ROUTERS = pa.list_(pa.struct([(name, pa.string()) for name in ROUTER.names]))
-_ARROW_TYPES: dict[DataType, pa.DataType] = {
-    _TEXT: pa.string(),
-    _LONG: pa.int64(),
-    _INT: pa.int32(),
-    BinaryType(): pa.binary(),
-}
+_REFUSED = pa.schema([one for one in REJECTS if one.name not in (*RECORD_COLUMNS, "date", "frames")])
 
 
-def careful(odd: DataFrame, keyring: Keyring | None = None) -> DataFrame:
-    """Read records with Python: the columns of `messages` and of `rejects`, and `bodies`.
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was found out of some of the records, by their numbers among all of them."""
 
-    Takes the record's columns (`RECORD_COLUMNS`) of `decoded`. A message has no `code`, and what is none has nothing
-    else of `messages` but the record.
-    """
-    records = odd.select(*RECORD_COLUMNS)
-    ring = keyring or Keyring()
+    schema: pa.Schema
+    rows: list[int] = field(default_factory=list)
+    said: list[dict[str, Any]] = field(default_factory=list)
 
-    def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _read_batches(batches, ring)
-
-    read = records.mapInArrow(read_batches, StructType([*records.schema.fields, *_SAID.fields]))
-    columns = {
-        "ttl_us": values.ttl_us(sf.col("_ttl_ticks")),
-        "frame_count": sf.size("frames"),
-        "bytes": values.size_of(sf.col("frames")),
-        **values.derived(),
-    }
-    judged = read.withColumns(columns).withColumn("verdict", sf.col("_verdict")).drop("_ttl_ticks", "_verdict")
-    return with_replays(judged) if keyring else judged
+    def columns(self) -> dict[str, pa.Array]:
+        """Give it as columns."""
+        return {one.name: pa.array([row[one.name] for row in self.said], one.type) for one in self.schema}
 
 
-def _read_batches(batches: Iterator[pa.RecordBatch], keyring: Keyring) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        events, records = batch.column("event").to_pylist(), batch.column("frames").to_pylist()
-        said = [
-            _read(frames, keyring if event in _FROM_OUTSIDE else None)
-            for event, frames in zip(events, records, strict=True)
-        ]
-        columns = [
-            pa.array(column, _arrow_type(field)) for column, field in zip(zip(*said, strict=True), _SAID, strict=True)
-        ]
-        if said:
-            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], [*batch.schema.names, *_SAID.names])
+def read_carefully(records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring) -> tuple[Answers, Answers]:
+    """Say what the messages among the records say, and why the others are none; what came from outside is judged."""
+    taken, refused = Answers(_SAID), Answers(_REFUSED)
+    for row, (frames, outside) in enumerate(zip(records.to_pylist(), is_outside.tolist(), strict=True)):
+        said = _read(frames, keyring if outside else None)
+        answers = refused if "code" in said else taken
+        answers.rows.append(row)
+        answers.said.append(said)
+    return taken, refused
 
 
-def _arrow_type(field: StructField) -> pa.DataType:
-    match field.name:
-        case "callbacks":
-            return _KINDS
-        case "routing":
-            return _ROUTERS
-        case "bodies":
-            return pa.list_(pa.binary())
-    return _ARROW_TYPES[field.dataType]
-
-
-def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None = None) -> tuple[Any, ...]:
-    """Say everything of one record, in the order of `_SAID`."""
+def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None) -> dict[str, Any]:
     if frames is None:
         return _refusal(MISSING_FRAME, None, "expected frames, found null")
     if None in frames:
@@ -137,45 +68,44 @@ def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None = None)
     return _message(message, None if keyring is None else keyring.verdict(message))
 
 
-def _refusal(code: str, frame_index: int | None, detail: str) -> tuple[Any, ...]:
-    return (*[None] * (len(_SAID) - 3), code, frame_index, detail)
+def _refusal(code: str, frame_index: int | None, detail: str) -> dict[str, Any]:
+    return {"code": code, "frame_index": frame_index, "detail": detail}
 
 
-def _message(message: Message, verdict: str | None) -> tuple[Any, ...]:
-    return (
-        message.wire_format.name if message.wire_format else None,
-        shown(message.identity),
-        version_text(message.version),
-        shown(message.partition),
-        shown(message.correlation_id),
-        shown(message.receiver_identity),
-        shown(message.receiver_node_identity),
-        shown(message.callback_receiver_identity),
-        shown(message.callback_receiver_node_identity),
-        message.callback_key,
-        [
-            {
-                "identity": shown(kind.identity),
-                "version": version_text(kind.version),
-                "partition": shown(kind.partition),
-            }
-            for kind in message.callback_point
+def _message(message: Message, verdict: str | None) -> dict[str, Any]:
+    return {
+        "wire_format": message.wire_format.name if message.wire_format else None,
+        "identity": shown(message.identity),
+        "version": version_text(message.version),
+        "partition": shown(message.partition),
+        "correlation_id": shown(message.correlation_id),
+        "receiver": shown(message.receiver_identity),
+        "receiver_node": shown(message.receiver_node_identity),
+        "callback_receiver": shown(message.callback_receiver_identity),
+        "callback_receiver_node": shown(message.callback_receiver_node_identity),
+        "callback_key": message.callback_key,
+        "callbacks": [
+            (shown(kind.identity), version_text(kind.version), shown(kind.partition)) for kind in message.callback_point
         ],
-        [{"uri": router.uri, "identity": shown(router.identity)} for router in message.routing],
-        message.hops,
-        message.distribution,
-        message.trace_options,
-        message.ttl_ticks,
-        message.domain,
-        message.signature,
-        list(message.bodies),
-        verdict,
-        None,
-        None,
-        None,
-    )
+        "routing": [(router.uri, shown(router.identity)) for router in message.routing],
+        "hops": message.hops,
+        "distribution": message.distribution,
+        "trace_options": message.trace_options,
+        "ttl_us": _ttl_us(message.ttl_ticks),
+        "domain": message.domain,
+        "signature": message.signature,
+        "body_frames": len(message.bodies),
+        "body_bytes": sum(map(len, message.bodies)),
+        "body_digest": digest_of(message.bodies),
+        "verdict": verdict,
+    }
 
 
 def version_text(version: Version) -> str:
     """Give a version as the tables have it."""
     return str(version) if isinstance(version, int) else shown(version)
+
+
+def _ttl_us(ticks: int) -> int:
+    """Round away from zero, so that what is nearly over is not unlimited."""
+    return -(-ticks // TICKS_PER_MICROSECOND) if ticks > 0 else ticks // TICKS_PER_MICROSECOND

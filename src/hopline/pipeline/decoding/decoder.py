@@ -1,26 +1,28 @@
-"""The first of the two ways, as a whole: one pass over the records, without Python."""
+"""The decoder as Spark sees it: records in, in Arrow batches, and messages or rejects out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
-from hopline.pipeline.decoding.expressions import plain
+from hopline.pipeline.decoding.arrow import RECORD_COLUMNS
+from hopline.pipeline.decoding.batches import Read, read_batch
 from hopline.pipeline.keys import Keyring
-from hopline.pipeline.schemas import MESSAGES
-from hopline.pipeline.tables.security import from_outside
+from hopline.pipeline.schemas import TABLES
 
 
-def decoded(records: DataFrame, keyring: Keyring | None = None) -> DataFrame:
-    """Read records (as `records` gives them): the columns of `messages`, `odd`, and the `frames` of what is odd.
+def decoded(records: DataFrame, table: str, keyring: Keyring | None = None) -> DataFrame:
+    """Read records (as `records` gives them): the table of `messages` or of `rejects`.
 
-    Where `odd` is true only the record's own columns mean anything: `careful` reads it. With keys, what is signed and
-    came from outside is odd too: Python judges it.
+    With keys, what is signed and came from outside is judged, but for replays: `tables.security.with_replays`.
     """
-    read = plain(records)
-    is_signed = sf.octet_length("signature") > 0
-    if keyring:
-        read = read.withColumn("odd", sf.col("odd") | (from_outside() & is_signed))
-    verdict = sf.when(from_outside() & ~is_signed, "unsigned")
-    frames = sf.when(sf.col("odd"), sf.col("frames")).alias("frames")
-    return read.withColumn("verdict", verdict).select(*MESSAGES.names, "odd", frames)
+    ring, at = keyring or Keyring(), Read._fields.index(table)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from read_batch(batch, ring)[at].to_batches()
+
+    named = records.withColumnRenamed("receiver", "local_receiver").select(*RECORD_COLUMNS, "frames")
+    return named.mapInArrow(read, TABLES[table])

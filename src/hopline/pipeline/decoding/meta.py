@@ -1,152 +1,93 @@
-"""The meta frame of V6 in column expressions: each length says where the next thing starts."""
+"""V6: one meta frame, in which each size says where the next thing begins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import numpy as np
 
-from pyspark.sql import Column
-from pyspark.sql import functions as sf
-
-from hopline.pipeline.decoding.integers import byte, part, small
-from hopline.pipeline.decoding.values import let
-from hopline.wire.layout import Entries, Field
+from hopline.pipeline.decoding.frames import Flags, Frames, Longs
+from hopline.pipeline.decoding.header import LISTS, NUMBERS, Headers, Listed
+from hopline.pipeline.decoding.multipart import find_bodies, words_of
+from hopline.wire.layout import Entries
 from hopline.wire.layouts import V6
-from hopline.wire.shapes import sections
 from hopline.wire.unusual import MOST_USUAL_ENTRIES
 
-STARTS = "array<struct<at: int, size: int>>"
-
-_LENGTH = 4  # bytes of the integer in front of whatever varies
-_SECTIONS = sections(V6)
+_SIZE = 4  # bytes of the integer in front of whatever varies
 
 
-class _Run:
-    """Neighbouring fields. Their `ends` are an array: where the run starts, and where each field that varies ends."""
-
-    def __init__(self, rows: Sequence[Field]) -> None:
-        self.gaps: list[int] = []
-        self.places: dict[str, tuple[int, int]] = {}  # behind which end, and how far
-        gap = 0
-        for row in rows:
-            self.places[row.name] = len(self.gaps), gap
-            if row.type.width:
-                gap += row.type.width
-            else:
-                self.gaps.append(gap)
-                gap = 0
-        self.rows = {row.name: row for row in rows}
-        self.rest = gap
-
-    def ends(self, frame: Column, start: Column) -> Column:
-        def step(ends: Column, gap: Column) -> Column:
-            at = sf.element_at(ends, -1) + gap
-            return sf.array_append(ends, at + _LENGTH + small(frame, at))
-
-        return sf.aggregate(sf.array(*map(sf.lit, self.gaps)), sf.array(start), step)
-
-    def end(self, ends: Column) -> Column:
-        return ends[len(self.gaps)] + self.rest
-
-    def raw(self, frame: Column, ends: Column) -> dict[str, Column]:
-        """Give the bytes of each field by its name."""
-        found = {}
-        for name, (nth, gap) in self.places.items():
-            start, width = ends[nth] + gap, self.rows[name].type.width
-            if width:
-                found[name] = part(frame, start, width)
-            else:
-                found[name] = part(frame, start + _LENGTH, ends[nth + 1] - start - _LENGTH)
-        return found
+def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed]:
+    """Put down what the meta frames of some messages say; give the lists."""
+    behind = frames.behind[rows]
+    start = frames.start(behind - 1)
+    walk = _Walk(frames, start, start + frames.size(behind - 1), np.ones(len(rows), np.bool_))
+    numbers: dict[str, Longs] = {}
+    lists: dict[str, Listed] = {}
+    for row in V6.meta:
+        if isinstance(row, Entries):
+            lists[row.name] = walk.entries(row, numbers[f"{row.name}.count"])
+        elif row.type.width:
+            numbers |= words_of(row, walk.number(row.type.width))
+        else:
+            headers.names[row.name].put(rows, *walk.piece())
+    for name in NUMBERS:
+        headers.numbers[name][rows] = numbers[name]
+    is_found = find_bodies(headers, rows, behind, frames.counts[rows], 0, len(V6.fixed))
+    headers.refuse(rows, ~(walk.ok & walk.is_at_end & is_found))
+    return lists
 
 
-_HEAD, _TAIL = _Run(_SECTIONS.head), _Run(_SECTIONS.tail)
+class _Walk:
+    """A place in each of some pieces of memory, where all was plain so far: what is read moves it on."""
 
+    def __init__(self, frames: Frames, at: Longs, end: Longs, ok: Flags) -> None:
+        self.frames = frames
+        self.at = at
+        self.end = end
+        self.ok = ok
 
-def in_meta(frame: Column, then: Callable[[dict[str, Column], dict[str, Column], Column], Column]) -> Column:
-    """Make something of the bytes of every field, the starts of the entries, and whether the frame ends where they do.
+    @property
+    def is_at_end(self) -> Flags:
+        """Tell where nothing is left."""
+        is_at_end: Flags = self.at == self.end
+        return is_at_end
 
-    All are null from the first length on that is 256 or more, or that leads beyond the end of the frame.
-    """
-    starts: dict[str, Column] = {}
+    def number(self, width: int) -> Longs:
+        """Read an integer."""
+        return self.frames.number(self._step(width), width)
 
-    def behind_head(head: Column) -> Column:
-        raw = _HEAD.raw(frame, head)
-        return walk(_SECTIONS.entries, raw, _HEAD.end(head))
+    def piece(self) -> tuple[Longs, Longs]:
+        """Read a size, and find so many bytes behind it: give where they begin, and how many there are."""
+        size = self.number(_SIZE)
+        start = self._step(size)
+        return start, np.where(self.ok, size, 0)
 
-    def walk(rows: Sequence[Field | Entries], raw: dict[str, Column], at: Column) -> Column:
-        if not rows:
-            return let(_TAIL.ends(frame, at), lambda tail: behind_tail(raw, tail))
-        row, *others = rows
-        if isinstance(row, Field):
-            return walk(others, {**raw, row.name: part(frame, at, row.type.width)}, at + row.type.width)
+    def entries(self, group: Entries, count: Longs) -> Listed:
+        """Read lists, one entry after the other, of all messages at once.
 
-        def behind_entries(walked: Column) -> Column:
-            starts[row.name] = walked["starts"]
-            return walk(others, raw, walked["at"])
+        What a newer writer put behind the last field of an entry is not plain.
+        """
+        self.ok = self.ok & (count <= MOST_USUAL_ENTRIES)
+        listed = Listed(LISTS[group.name], np.where(self.ok, count, 0))
+        for nth in range(int(listed.counts.max(initial=0))):
+            messages = np.flatnonzero(listed.counts > nth)
+            entry = self._entry_of(messages)
+            for row in group.fields:
+                entries = listed.begins[messages] + nth
+                if row.type.width:
+                    listed.fields[row.name].put(entries, entry.at, 0)
+                    listed.version[entries] = entry.number(row.type.width)
+                else:
+                    listed.fields[row.name].put(entries, *entry.piece())
+            self.ok[messages] = entry.ok & entry.is_at_end
+            self.at[messages] = entry.at
+        return listed
 
-        return let(_walked(frame, _count(row, raw), at), behind_entries)
+    def _entry_of(self, messages: Longs) -> _Walk:
+        entry = _Walk(self.frames, self.at[messages], self.end[messages], self.ok[messages])
+        start, size = entry.piece()
+        return _Walk(self.frames, start, start + size, entry.ok)
 
-    def behind_tail(raw: dict[str, Column], tail: Column) -> Column:
-        return then({**raw, **_TAIL.raw(frame, tail)}, starts, _TAIL.end(tail) == sf.octet_length(frame))
-
-    return let(_HEAD.ends(frame, sf.lit(0)), behind_head)
-
-
-def _count(entries: Entries, raw: dict[str, Column]) -> Column:
-    """Read how many entries there are: from a field of its own, or from a word of a packed one."""
-    name = f"{entries.name}.count"
-    if name in raw:
-        count = raw[name]
-    else:
-        rows = (row for row in _SECTIONS.head if name in _words(row))
-        count = next(part(raw[row.name], 2 * _words(row).index(name), 2) for row in rows)
-    return sf.when(part(count, 1, 1) == sf.lit(b"\0"), byte(count, 0))
-
-
-def _words(row: Field) -> list[str]:
-    return [word.name for word in row.words]
-
-
-def _walked(frame: Column, count: Column, at: Column) -> Column:
-    """Find where each entry starts and how large it is, and where the last one ends."""
-    nothing = sf.struct(at.alias("at"), sf.array().cast(STARTS).alias("starts"))
-
-    def step(walked: Column, _: Column) -> Column:
-        size = small(frame, walked["at"])
-        starts = sf.array_append(walked["starts"], sf.struct(walked["at"].alias("at"), size.alias("size")))
-        return sf.struct((walked["at"] + _LENGTH + size).alias("at"), starts.alias("starts"))
-
-    return let(
-        count,
-        lambda count: sf.when(count == 0, nothing).when(
-            count <= MOST_USUAL_ENTRIES, sf.aggregate(sf.sequence(sf.lit(1), count), nothing, step)
-        ),
-    )
-
-
-def cut(frame: Column, entries: Entries, starts: Column, made: Callable[[dict[str, Column]], Column]) -> Column:
-    """Make something of the bytes of each entry's fields; null where its sizes do not add up.
-
-    An entry begins and ends with a field that varies. What a newer writer put behind the last is not plain.
-    """
-    first, *fixed, last = entries.fields
-
-    def cut_one(start: Column) -> Column:
-        return let(small(frame, start["at"] + _LENGTH), lambda size: with_first_size(start, size))
-
-    def with_first_size(start: Column, size: Column) -> Column:
-        at = start["at"] + 2 * _LENGTH
-        raw = {first.name: part(frame, at, size)}
-        at = at + size
-        for row in fixed:
-            raw[row.name] = part(frame, at, row.type.width)
-            at = at + row.type.width
-        left = start["size"] - (2 * _LENGTH + _width(fixed)) - size
-        raw[last.name] = part(frame, at + _LENGTH, left)
-        return sf.when(small(frame, at) == left, made(raw))
-
-    return sf.transform(starts, cut_one)
-
-
-def _width(rows: Iterable[Field]) -> int:
-    return sum(row.type.width for row in rows)
+    def _step(self, size: Longs | int) -> Longs:
+        place, end = self.at, self.at + size
+        self.ok = self.ok & (end <= self.end)
+        self.at = np.where(self.ok, end, place)
+        return place

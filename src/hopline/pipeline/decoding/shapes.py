@@ -1,13 +1,12 @@
-"""Which of the canonical layouts a record's frames plainly have: `hopline.wire.detection` where there is no doubt."""
+"""Which of the canonical layouts records plainly have: `hopline.wire.detection` where there is no doubt."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from pyspark.sql import Column
-from pyspark.sql import functions as sf
+import numpy as np
 
-from hopline.pipeline.decoding.integers import part
+from hopline.pipeline.decoding.frames import Flags, Frames, Longs
 from hopline.wire import DEFAULT_LIMITS
 from hopline.wire.detection import FIRST_FRAMES, V6_META_SIZE
 from hopline.wire.layout import WORDS, Layout
@@ -15,8 +14,9 @@ from hopline.wire.layouts import FIRST, V4, V5, V5_INT32, V6
 
 
 class Shape(IntEnum):
-    """A layout that the expressions read."""
+    """A layout that is read for many records at once; `ODD` is for a closer look."""
 
+    ODD = 0
     FIRST = 1
     V4 = 4
     V5 = 5
@@ -29,26 +29,34 @@ _MULTIPART_FRAMES = len(V5.fixed) + 1
 _V4_NUMBERS = (V4.number, V4.number[:2], V5_INT32.number)  # the last differs in its number only
 
 
-def shape(frames: Column, last: Column, second_last: Column) -> Column:
-    """Tell the shape by the number of frames and the last two; null where it takes a closer look."""
-    is_meta = part(last, 0, len(V6.number)) == sf.lit(V6.number)
-    has_descriptor = (frames >= _MULTIPART_FRAMES) & (sf.octet_length(second_last) >= WORDS.size)
-    is_empty = sf.octet_length(second_last) == 0
-    return sf.when(
-        frames <= DEFAULT_LIMITS.usual_frames,
-        sf.when(has_descriptor & (last == sf.lit(V5.number)), sf.lit(int(Shape.V5)))
-        .when(has_descriptor & last.isin(*map(sf.lit, _V4_NUMBERS)), sf.lit(int(Shape.V4)))
-        .when(
-            is_meta & (sf.octet_length(last) >= V6_META_SIZE) & (~is_empty | (frames < FIRST_FRAMES)),
-            sf.lit(int(Shape.V6)),
-        )
-        .when(is_empty & (frames >= FIRST_FRAMES) & ~is_meta, sf.lit(int(Shape.FIRST))),
+def shapes(frames: Frames) -> Longs:
+    """Tell the shape of each record by the number of its frames and the last two of them."""
+    counts = frames.counts
+    usual = frames.is_whole & (counts >= 2) & (counts <= DEFAULT_LIMITS.usual_frames)
+    last = np.where(usual, frames.behind - 1, 0)
+    second_last = np.where(usual, frames.behind - 2, 0)
+    if not usual.any():
+        return np.zeros(len(frames), np.int64)
+    size, size_before, place = frames.size(last), frames.size(second_last), frames.start(last)
+
+    def is_number(number: bytes) -> Flags:
+        is_it: Flags = (size == len(number)) & (frames.number(place, len(number)) == int.from_bytes(number, "little"))
+        return is_it
+
+    has_descriptor = (counts >= _MULTIPART_FRAMES) & (size_before >= WORDS.size)
+    is_v4 = np.logical_or.reduce([is_number(number) for number in _V4_NUMBERS])
+    is_meta = (size >= len(V6.number)) & (frames.number(place, len(V6.number)) == int.from_bytes(V6.number, "little"))
+    is_empty = size_before == 0
+    may_be_first = is_empty & (counts >= FIRST_FRAMES)
+    found: Longs = np.select(
+        [
+            ~usual,
+            has_descriptor & is_number(V5.number),
+            has_descriptor & is_v4,
+            is_meta & (size >= V6_META_SIZE) & ~may_be_first,
+            may_be_first & ~is_meta,
+        ],
+        [Shape.ODD, Shape.V5, Shape.V4, Shape.V6, Shape.FIRST],
+        Shape.ODD,
     )
-
-
-def name_of(code: Column) -> Column:
-    """Give the name of the format."""
-    names = sf.when(code == int(Shape.FIRST), Shape.FIRST.name)
-    for one in (Shape.V4, Shape.V5, Shape.V6):
-        names = names.when(code == int(one), one.name)
-    return names
+    return found

@@ -1,0 +1,131 @@
+"""Batches of records in, messages and rejects out: many at once where they are plain, the others one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopline.capture.events import Event
+from hopline.message import NO_FLOW
+from hopline.pipeline.decoding.arrow import MESSAGES, RECORD_COLUMNS, REJECTS
+from hopline.pipeline.decoding.careful import read_carefully
+from hopline.pipeline.decoding.columns import PlainColumns
+from hopline.pipeline.decoding.digests import digests, message_ids
+from hopline.pipeline.decoding.frames import FRAMES, Flags, Frames, Longs
+from hopline.pipeline.decoding.header import LISTS, Headers, Listed
+from hopline.pipeline.decoding.meta import read_meta
+from hopline.pipeline.decoding.multipart import Multipart
+from hopline.pipeline.decoding.shapes import LAYOUTS, Shape, shapes
+from hopline.pipeline.keys import Keyring
+from hopline.wire import DEFAULT_LIMITS, decode
+
+_NO_FLOWS = pa.array(["", "\0" * 16, NO_FLOW.decode()])
+_OWN = ("KINO.", "HOPLINE.")
+_SERVICE_PREFIXES = (*_OWN, *(f"0x{prefix.encode().hex().upper()}" for prefix in _OWN))  # where no text follows
+_DAY_US = 86_400_000_000
+
+
+class Read(NamedTuple):
+    """Messages and rejects, in the schemas of these tables; together they are all records."""
+
+    messages: pa.Table
+    rejects: pa.Table
+
+
+def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
+    """Read records, whose columns are named as in the tables. They come out in another order."""
+    frames = Frames(records.column("frames").cast(FRAMES))
+    event = records.column("event")
+    is_outside: Flags = pc.fill_null(pc.equal(event, Event.RECEIVED.value), True).to_numpy(zero_copy_only=False)
+    headers = read_headers(frames)
+    columns = PlainColumns(frames, headers.of(headers.plain))
+    if (odd := columns.odd()).any():
+        headers.plain[np.flatnonzero(headers.plain)[odd]] = False
+        columns = PlainColumns(frames, headers.of(headers.plain))
+    measured = _with_measures(records, frames)
+    plain = pa.array(headers.plain)
+    said = columns.said()
+    rows = np.flatnonzero(headers.plain)
+    said["verdict"] = _verdicts(records.column("frames"), rows, is_outside[rows], said["signature"], keyring)
+    messages = _table(measured.filter(plain), said | _derived(said), MESSAGES)
+    if headers.plain.all():
+        return Read(messages, REJECTS.empty_table())
+    others = measured.append_column("frames", records.column("frames")).filter(pc.invert(plain))
+    taken, refused = read_carefully(others.column("frames"), is_outside[~headers.plain], keyring)
+    if taken.rows:
+        said = taken.columns()
+        more = _table(others.take(pa.array(taken.rows)), said | _derived(said), MESSAGES)
+        messages = pa.concat_tables([messages, more])
+    return Read(messages, _table(others.take(pa.array(refused.rows, pa.int64())), refused.columns(), REJECTS))
+
+
+def read_headers(frames: Frames) -> Headers:
+    """Find out where everything is in the messages that are plain, as far as their bytes need not be looked at."""
+    shape = shapes(frames)
+    headers = Headers(shape, frames.start(frames.first))
+    headers.plain &= frames.bytes_of(frames.first, frames.behind) <= DEFAULT_LIMITS.usual_size
+    parts = []
+    for one, layout in LAYOUTS.items():
+        rows = np.flatnonzero(headers.plain & (shape == one))
+        if one is Shape.V6:
+            parts.append((rows, read_meta(frames, rows, headers)))
+        else:
+            parts.append((rows, Multipart(frames, rows, layout).read(headers)))
+    for name, fields in LISTS.items():
+        counts = np.zeros(len(frames), np.int64)
+        for rows, lists in parts:
+            counts[rows] = lists[name].counts
+        headers.lists[name] = Listed(fields, counts)
+        for rows, lists in parts:
+            headers.lists[name].put(rows, lists[name])
+    return headers
+
+
+def _with_measures(records: pa.RecordBatch, frames: Frames) -> pa.Table:
+    """Add what is known of any frames, whatever they say."""
+    unknown = ~frames.is_whole
+    days = np.floor_divide(records.column("ts").cast(pa.int64()).to_numpy(zero_copy_only=False), _DAY_US)
+    measures = {
+        "date": pc.if_else(records.column("ts").is_valid(), pa.array(days.astype(np.int32)).cast(pa.date32()), None),
+        "frame_count": pa.array(frames.counts, pa.int32(), mask=unknown),
+        "bytes": pa.array(frames.bytes_of(frames.first, frames.behind), mask=unknown),
+        "fingerprint": pa.array(digests(frames, frames.first, frames.counts), mask=unknown),
+    }
+    return pa.table({name: records.column(name) for name in RECORD_COLUMNS} | measures)
+
+
+def _verdicts(
+    frames: pa.ListArray, rows: Longs, is_outside: Flags, signatures: pa.BinaryArray, keyring: Keyring
+) -> pa.StringArray:
+    """Judge the messages in some rows: only what came from outside, and by the keys where it is signed."""
+    is_signed = pc.greater(pc.binary_length(signatures), 0).to_numpy(zero_copy_only=False)
+    verdicts = np.full(len(is_outside), None, np.object_)
+    verdicts[is_outside & ~is_signed] = "unsigned"
+    if keyring:
+        judged = np.flatnonzero(is_outside & is_signed)
+        verdicts[judged] = [keyring.verdict(decode(one)) for one in frames.take(pa.array(rows[judged])).to_pylist()]
+    return pa.array(verdicts, pa.string())
+
+
+def _derived(said: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """Give the columns that follow from the others."""
+    correlation_id, identity = said["correlation_id"], said["identity"]
+    is_flow = pc.invert(pc.is_in(correlation_id, _NO_FLOWS))
+    service = pc.starts_with(identity, _SERVICE_PREFIXES[0])
+    for prefix in _SERVICE_PREFIXES[1:]:
+        service = pc.or_(service, pc.starts_with(identity, prefix))
+    return {
+        "flow_id": pc.if_else(is_flow, correlation_id, None),
+        "service": service,
+        "message_id": pa.array(message_ids(said)),
+    }
+
+
+def _table(records: pa.Table, said: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
+    """Put together what stands in a record and what its frames say."""
+    columns = [said[name] if name in said else records.column(name) for name in schema.names]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,157 @@
+"""Segments in, files of messages and rejects out, in one pass: executors read and write the files themselves.
+
+Frames need not go through Java then, nor anything that is made of them, which would be most of the work.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from hopline.pipeline.decoding.arrow import FILE_SCHEMAS, RECORD_COLUMNS, RECORDS
+from hopline.pipeline.decoding.batches import Read, read_batch
+from hopline.pipeline.folders import DAY, NO_DAY
+from hopline.pipeline.keys import Keyring
+from hopline.pipeline.segments import open_segment, read_rows
+
+_BATCH = 16_384  # records that are read at once: what they need stays near the processor
+_ROW_GROUP = 131_072
+_GOOD_TASKS, _SMALL_TASK, _LARGE_TASK = 16, 20_000, 250_000  # how many; records in one
+_WRITTEN = "file string, rows bigint"
+
+Span = tuple[datetime | None, datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A part of a segment, and how many records it has."""
+
+    path: str
+    number: int
+    rows: int
+
+
+def decode_files(
+    spark: SparkSession, row_groups: Sequence[RowGroup], keyring: Keyring, folder: Path, span: Span = (None, None)
+) -> None:
+    """Write the records of a time, from its begin to before its end, into folders of a folder, each by day.
+
+    These are `messages`, `rejects`, and `verified`: messages with a good signature, any of which may be a replay.
+    """
+    tasks = tasks_of(row_groups)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch.column("id").to_pylist():
+                files = _Files(folder, task)
+                for read in read_row_groups(tasks[task], keyring, span):
+                    files.add(read)
+                yield files.close()
+
+    # A task may have been tried more often than once: what the others wrote does not count.
+    written = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, _WRITTEN).collect()
+    counts = {row.file for row in written}
+    for file in folder.rglob("*.parquet"):
+        if file.name not in counts:
+            file.unlink()
+
+
+def tasks_of(row_groups: Sequence[RowGroup]) -> list[list[RowGroup]]:
+    """Put neighbouring row groups together, so that tasks are neither many nor large."""
+    most = min(max(sum(one.rows for one in row_groups) // _GOOD_TASKS, _SMALL_TASK), _LARGE_TASK)
+    tasks: list[list[RowGroup]] = [[]]
+    rows = 0
+    for one in row_groups:
+        if tasks[-1] and rows + one.rows > most:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(one)
+        rows += one.rows
+    return tasks
+
+
+def read_row_groups(row_groups: Iterable[RowGroup], keyring: Keyring, span: Span = (None, None)) -> Iterator[Read]:
+    """Read and decode parts of segments, some thousand records at a time."""
+    for one in row_groups:
+        for rows in read_rows(open_segment(one.path), one.number, RECORDS, None):
+            for at in range(0, rows.num_rows, _BATCH):
+                records = _within(rows.slice(at, _BATCH), span)
+                yield read_batch(records.rename_columns([*RECORD_COLUMNS, "frames"]), keyring)
+
+
+def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
+    for limit, is_inside in zip(span, (pc.greater_equal, pc.less), strict=True):
+        if limit is not None:
+            ts = records.column("ts")
+            records = records.filter(is_inside(ts, pa.scalar(limit, ts.type)))
+    return records
+
+
+class _Files:
+    """What one task writes: a file for each table and day, whose names nobody else uses."""
+
+    def __init__(self, folder: Path, task: int) -> None:
+        self._folder = folder
+        self._name = f"part-{task:05}-{uuid.uuid4()}.parquet"
+        self._files: dict[tuple[str, date | None], _File] = {}
+
+    def add(self, read: Read) -> None:
+        """Write down what was read."""
+        is_verified = pc.fill_null(pc.equal(read.messages.column("verdict"), "verified"), False)
+        for name, rows in (
+            ("messages", read.messages.filter(pc.invert(is_verified))),
+            ("verified", read.messages.filter(is_verified)),
+            ("rejects", read.rejects),
+        ):
+            dates = rows.column("date")
+            for day in pc.unique(dates).to_pylist():
+                is_of_day = pc.is_null(dates) if day is None else pc.equal(dates, day)
+                self._file(name, day).add(rows.filter(is_of_day))
+
+    def close(self) -> pa.RecordBatch:
+        """Finish all files, and list them."""
+        rows = sum(file.close() for file in self._files.values())
+        return pa.record_batch({"file": [self._name], "rows": pa.array([rows], pa.int64())})
+
+    def _file(self, table: str, day: date | None) -> _File:
+        if (table, day) not in self._files:
+            folder = self._folder / table / f"{DAY}{day or NO_DAY}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._files[table, day] = _File(folder / self._name, FILE_SCHEMAS[table])
+        return self._files[table, day]
+
+
+class _File:
+    """A Parquet file that gets its rows little by little, in row groups of a good size."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._waiting: list[pa.Table] = []
+        self._rows = self._written = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        if self._rows - self._written >= _ROW_GROUP:
+            self._write()
+
+    def close(self) -> int:
+        self._write()
+        self._writer.close()
+        return self._rows
+
+    def _write(self) -> None:
+        if self._waiting:
+            rows = pa.concat_tables(self._waiting).select(self._schema.names).cast(self._schema)
+            self._writer.write_table(rows, row_group_size=_ROW_GROUP)
+            self._waiting = []
+            self._written = self._rows
