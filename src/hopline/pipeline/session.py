@@ -112,7 +112,12 @@ def _launch(
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
     }
     if runs_here(master):
-        settings["spark.sql.shuffle.partitions"] = str(SHUFFLE_PARTITIONS_HERE)
+        settings |= {
+            "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS_HERE),
+            # A few files of middling size are as many tasks: two or three tasks of several files are never even.
+            "spark.sql.files.maxPartitionBytes": "16m",
+            "spark.sql.files.openCostInBytes": "1m",
+        }
         environment["PYSPARK_PYTHON"] = sys.executable  # Spark takes the first python3 on the path otherwise
     if runs_here(master) or master.startswith(("spark://127.0.0.1:", "spark://localhost:")):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -66,8 +66,10 @@ def flows(messages: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: Data
 
 def _large(stitched: DataFrame) -> DataFrame:
     """Take the records of flows that are too large to be counted in one piece."""
-    counted = stitched.groupBy("flow_id").agg(sf.count("*").alias("records"))
-    return stitched.join(sf.broadcast(counted.where(sf.col("records") > FLOW_DETAIL_LIMIT)), "flow_id", "left_semi")
+    # By a number, which is cheaper: should two flows have the same, one more is counted here, and equally.
+    numbered = stitched.withColumn("flow", sf.xxhash64("flow_id"))
+    counted = numbered.groupBy("flow").agg(sf.count("*").alias("records"))
+    return numbered.join(sf.broadcast(counted.where(sf.col("records") > FLOW_DETAIL_LIMIT)), "flow", "left_semi")
 
 
 def _totals(stitched: DataFrame) -> DataFrame:
@@ -140,7 +142,8 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
     ask = sf.xxhash64("callback_receiver_node", "callback_receiver", "callback_key")
     facts = sf.coalesce(number, sf.lit(0)) + _flags() + sf.shiftleft(trail().cast("long"), critical_path.TRAIL_SHIFT)
     bounds = skew.select("date", "node_a", "node_b", "bound_us")
-    came = sf.when(sf.col("event") == Event.RECEIVED, sf.col("peer"))
+    # What did not cross has no pair of clocks, and is not looked up.
+    came = sf.col("event") == Event.RECEIVED
     return (
         stitched.select(
             "flow_id",
@@ -149,8 +152,8 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
             "seq",
             "node",
             "peer",
-            sf.least("node", came).alias("node_a"),
-            sf.greatest("node", came).alias("node_b"),
+            sf.when(came, sf.least("node", "peer")).alias("node_a"),
+            sf.when(came, sf.greatest("node", "peer")).alias("node_b"),
             sf.xxhash64("local_receiver").alias("receiver_key"),
             "cause",
             "message_id",
