@@ -18,8 +18,8 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
-from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
-from hopline.pipeline.tables.security import with_replays
+from hopline.pipeline.spark_work import documented, translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.tables.security import with_rare_replays
 from hopline.pipeline.writing import Building, add_rows
 
 
@@ -57,7 +57,8 @@ class TablesInTheMaking:
                 add_rows(place("decoded") / name, place(name))
             if partitions(place("decoded") / "verified"):
                 self._schemas["decoded/verified"] = MESSAGES
-                write_by_day(with_replays(self["decoded/verified"]), place("judged"), MESSAGES)
+                judged = with_rare_replays(self["decoded/verified"])
+                write_as_it_falls(documented(judged, MESSAGES, "messages"), place("judged"), "date")
                 add_rows(place("judged"), place("messages"))
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages

@@ -14,7 +14,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 FRAMES = pa.list_(pa.binary())
 _WIDEST = 8  # bytes of the largest number
-_UNSIGNED = {2: "<u2", 4: "<u4", 8: "<i8"}
+_NUMBERS = {2: "<u2", 4: "<u4", 8: "<i8"}
 
 
 class Frames:
@@ -50,6 +50,11 @@ class Frames:
         """The bytes of all frames."""
         return pa.py_buffer(self.data)
 
+    def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
+        """Give places and sizes of the last frames of some records: a row for each frame, the last one first."""
+        places = self.starts[self.behind[records] - np.arange(count + 1)[:, np.newaxis]]
+        return places[1:], places[:-1] - places[1:]
+
     def start(self, frame: Longs) -> Longs:
         """Give the places where frames begin."""
         return self.starts[frame]
@@ -63,10 +68,14 @@ class Frames:
         return self.starts[behind] - self.starts[first]
 
     def number(self, place: Longs, width: int) -> Longs:
-        """Read little-endian integers, unsigned but for those of eight bytes; places behind the end give anything."""
-        last = len(self.data) - _WIDEST
-        view = np.ndarray((last + 1,), _UNSIGNED[width], self.data.data, strides=(1,))
-        return view[np.clip(place, 0, last)].astype(np.int64)
+        """Read little-endian integers, unsigned but for those of eight bytes. Bytes behind the end are zeros."""
+        return self._views[width][place].astype(np.int64, copy=False)
+
+    @cached_property
+    def _views(self) -> dict[int, npt.NDArray[np.integer]]:
+        """The same memory as integers of each width, one from every place on."""
+        count = len(self.data) - _WIDEST + 1
+        return {width: np.ndarray((count,), kind, self.data.data, strides=(1,)) for width, kind in _NUMBERS.items()}
 
     def cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
         """Cut out pieces, none of which begins before the end of the one before it."""

@@ -26,12 +26,13 @@ class Multipart:
 
     def read(self, headers: Headers) -> dict[str, Listed]:
         """Put down what the fixed frames say; give the lists."""
+        places, sizes = self.frames.last(self.rows, len(self.layout.fixed))
         for row in self.layout.fixed:
-            frame = self.frames.behind[self.rows] - row.position
+            place, size = places[row.position - 1], sizes[row.position - 1]
             if row.name in NAMES and not row.type.width:
-                headers.names[row.name].put(self.rows, self.frames.start(frame), self.frames.size(frame))
+                headers.names[row.name].put(self.rows, place, size)
             elif row.type.width and row.name != _FORMAT:
-                self._read_number(row, self.frames.start(frame), self.frames.size(frame))
+                self._read_number(row, place, size)
         for name, numbers in self.numbers.items():
             if name in NUMBERS:
                 headers.numbers[name][self.rows] = numbers
