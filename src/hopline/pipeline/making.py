@@ -47,7 +47,7 @@ class TablesInTheMaking:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
         self.signed_identities = keyring.signed_identities
         days, place = self._options.days, self._place.place
-        with self._step("decode") as step:
+        with self._step("decode", captures.rows) as step:
             self.records = captures.rows if days.is_all else self._count(captures)
             decode_files(self._spark, captures.row_groups, keyring, place("decoded"), (days.read_from, days.read_until))
             step.rows = self.records
@@ -100,6 +100,6 @@ class TablesInTheMaking:
         return min(days, default=self._options.first_day or self._options.last_day or datetime.now(UTC).date())
 
     @contextmanager
-    def _step(self, name: str) -> Iterator[StepResult]:
-        with self._steps.step(name, self._spark) as step, translated(name):
+    def _step(self, name: str, rows: int | None = None) -> Iterator[StepResult]:
+        with self._steps.step(name, self._spark, rows) as step, translated(name):
             yield step

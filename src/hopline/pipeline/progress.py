@@ -92,12 +92,21 @@ class Steps:
         self._progress.planned(steps)
 
     @contextmanager
-    def step(self, name: str, spark: SparkSession | None = None) -> Iterator[StepResult]:
-        """Do one step; with a session, what Spark does meanwhile is watched."""
+    def step(self, name: str, spark: SparkSession | None = None, rows: int | None = None) -> Iterator[StepResult]:
+        """Do one step; with a session, what Spark does meanwhile is watched.
+
+        `rows` are those to be read where Spark does not see them itself: tasks that are done tell how many were.
+        """
         self._progress.began(name)
         began = time.monotonic()
         result = StepResult()
-        watch: AbstractContextManager[None] = _watched(spark, lambda work: self._progress.moved(name, work))
+
+        def tell(work: Work) -> None:
+            if rows is not None and work.tasks:
+                work = replace(work, rows_read=rows * work.tasks_done // work.tasks)
+            self._progress.moved(name, work)
+
+        watch: AbstractContextManager[None] = _watched(spark, tell)
         with watch:
             yield result
         self.seconds[name] = seconds = time.monotonic() - began
