@@ -22,6 +22,7 @@ from hopline.demo.stage import DemoError, Process, Stage, free_addresses, shown,
 DOMAIN = "shop"
 NODES = ("front", "warehouse", "payments")
 FORGER_COMES, NODE_DIES, NODE_RETURNS = 0.35, 0.55, 0.58  # shares of the orders placed
+_CAPTURED_WITHIN = 2.0  # seconds after which a record outlives its node: several times the default of flush_time
 _LOOK = 0.05  # seconds between looks how far the evening is
 _MARK = "hopline-demo"  # the file that tells a directory of ours from somebody else's
 
@@ -204,6 +205,7 @@ refuse_replays = true
             self._line(f"somebody sends to payments: {_summed(json.loads(line))}")
         if forger.finish():
             raise DemoError(f"the forger failed, see {forger.log}")
+        self._is_over.wait(_CAPTURED_WITHIN)  # or who dies next would take to the grave what it has just seen
 
     def _kill_payments(self, _: Stage) -> None:
         self._others["payments"].kill()
