@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from hopline.capture import journal as journal_module
 from hopline.capture.columns import DAY, Columns
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import Batch, Extra
+from hopline.capture.recorder import Batch
 from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
@@ -39,9 +40,28 @@ def record(time: int = NOON, body: bytes = b"body") -> Record:
 
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
-    events, times, contents, peers = (list(column) for column in zip(*records, strict=True))
-    extras: dict[int, Extra] = {0: (None, None, None, reason)} if reason else {}
-    return Batch(first, events, times, contents, peers, extras, gaps or {}, has_holes=False, size=1_000)
+    frames: list[bytes] = []
+    ends = array("i", (0,))
+    messages: dict[int, Message] = {}
+    for place, (_, _, content, _) in enumerate(records):
+        if isinstance(content, Message):
+            messages[place] = content
+        else:
+            frames += content[1:]
+        ends.append(len(frames))
+    return Batch(
+        first_seq=first,
+        events=[event for event, _, _, _ in records],
+        times=array("q", (time for _, time, _, _ in records)),
+        peers=[peer for _, _, _, peer in records],
+        frames=frames,
+        ends=ends,
+        messages=messages,
+        extras={0: (None, None, None, reason)} if reason else {},
+        gaps=gaps or {},
+        has_holes=False,
+        size=1_000,
+    )
 
 
 def until(condition: Callable[[], object]) -> None:

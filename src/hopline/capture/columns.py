@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
-from operator import itemgetter
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.capture.recorder import HOLE, Batch, Content, Extra
+from hopline.capture.recorder import HOLE, Batch, Extra
 from hopline.capture.records import SCHEMA, shown
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
 
 _TIME = SCHEMA.field("ts").type
 _FRAMES = SCHEMA.field("frames").type
+_SEQ, _DROPPED = SCHEMA.get_field_index("seq"), SCHEMA.get_field_index("dropped")
+_BINARY, _INT32, _INT64, _STRING = pa.binary(), pa.int32(), pa.int64(), pa.string()
 _NANOSECONDS = pa.scalar(1_000)  # a microsecond
 _MICROSECONDS = 1_000_000  # a second
 DAY = 86_400 * 1_000_000_000  # nanoseconds
-_behind_identity: Callable[[Sequence[bytes]], Sequence[bytes]] = itemgetter(slice(1, None))
 _NO_EXTRA: Extra = None, None, None, None
 _MOST_NAMES = 10_000
 # A message that its node's format has no words for is written in the one that says most.
 _LAST_RESORT = WireFormat.V6
 
+Other = TypeVar("Other")
 
-class Names(dict[bytes, str]):
+
+class Names(dict[bytes | None, str | None]):
     """Identities as text, each made once."""
+
+    def __init__(self) -> None:
+        super().__init__({None: None})
 
     def __missing__(self, identity: bytes) -> str:
         if len(self) >= _MOST_NAMES:
             self.clear()
+            self[None] = None
         name = self[identity] = shown(identity)
         return name
 
@@ -59,50 +66,75 @@ class Columns:
 
     def chunks(self, batch: Batch) -> list[Chunk]:
         """Make the columns of a batch, cut at midnight: a segment has the records of one day."""
-        rows, self.lost = _rows(batch, self.lost)
-        times = rows.times
+        made = self._all(batch)
+        times: Sequence[int] = batch.times
+        dropped: Sequence[int] = ()
+        if self.lost or batch.gaps or (batch.has_holes and HOLE in batch.events):
+            places, seqs, dropped, self.lost = _numbered(batch, self.lost)
+            made = made.take(pa.array(places, _INT64))
+            made = made.set_column(_SEQ, SCHEMA.field(_SEQ), pa.array(seqs, _INT64))
+            made = made.set_column(_DROPPED, SCHEMA.field(_DROPPED), pa.array(dropped, _INT32))
+            times = [times[place] for place in places]
         if not times:
             return []
         midnight = times[-1] // DAY * DAY
         if times[0] >= midnight:
-            return [self._chunk(rows)]
+            return [Chunk(times[0], made, len(times) + sum(dropped))]
         at = next(place for place, time in enumerate(times) if time >= midnight)
-        return [self._chunk(_part(rows, part)) for part in (range(at), range(at, len(times)))]
+        return [
+            Chunk(times[0], made[:at], at + sum(dropped[:at])),
+            Chunk(times[at], made[at:], len(times) - at + sum(dropped[at:])),
+        ]
 
-    def _chunk(self, rows: Rows) -> Chunk:
-        count, name, extras = len(rows.times), self._names.__getitem__, rows.extras
-        made = pa.RecordBatch.from_arrays(
+    def _all(self, batch: Batch) -> pa.RecordBatch:
+        """Make a row for every place, with the number that it has if nothing is lost."""
+        count, name = len(batch.events), self._names.__getitem__
+        receivers: Sequence[bytes | None] = ()
+        causes: Sequence[int | None] = ()
+        durations: Sequence[float | None] = ()
+        reasons: Sequence[str | None] = ()
+        if batch.extras:
+            extras = batch.extras
+            receivers, causes, durations, reasons = zip(*[extras.get(place, _NO_EXTRA) for place in range(count)], strict=True)
+        return pa.RecordBatch.from_arrays(
             [
-                pc.divide(pa.array(rows.times, pa.int64()), _NANOSECONDS).view(_TIME),
-                pa.array(rows.seqs, pa.int64()),
+                pc.divide(_numbers(batch.times, _INT64), _NANOSECONDS).view(_TIME),
+                pc.add(_counting(count), batch.first_seq),
                 _always(self._node, count),
                 _always(self._uri, count),
-                pa.array(rows.events, pa.string()),
-                _column(rows.peers, pa.string(), name, count),
-                _column([extra[0] for extra in extras], pa.string(), name, count),
-                _column([extra[1] for extra in extras], pa.int64(), int, count),
-                _column([extra[2] for extra in extras], pa.int64(), _microseconds, count),
-                _column([extra[3] for extra in extras], pa.string(), str, count),
-                pa.array(rows.dropped, pa.int32()) if any(rows.dropped) else _always(0, count),
-                self._frames(rows.contents),
+                pa.array(batch.events, _STRING),
+                pa.array(list(map(name, batch.peers)), _STRING),
+                _column(receivers, _STRING, name, count),
+                _column(causes, _INT64, int, count),
+                _column(durations, _INT64, _microseconds, count),
+                _column(reasons, _STRING, str, count),
+                _always(0, count),
+                self._frames(batch),
             ],
             schema=SCHEMA,
         )
-        return Chunk(rows.times[0], made, count + sum(rows.dropped))
 
-    def _frames(self, contents: Sequence[Content]) -> pa.ListArray:
+    def _frames(self, batch: Batch) -> pa.ListArray:
         """Put the frames of all messages into one flat array: far cheaper than a list of lists."""
-        if Message in set(map(type, contents)):
-            written: dict[int, Sequence[bytes]] = {}  # one message is often submitted, delivered and handled in a batch
-            for content in contents:
-                if isinstance(content, Message) and id(content) not in written:
-                    written[id(content)] = self._written(content)
-            rows = [written[id(one)] if isinstance(one, Message) else one[1:] for one in contents]
-        else:
-            rows = list(map(_behind_identity, contents))  # type: ignore[arg-type]
-        offsets = pa.array(accumulate(map(len, rows), initial=0), pa.int32())
-        values = pa.array(list(chain.from_iterable(rows)), pa.binary())
-        return pa.ListArray.from_arrays(offsets, values, type=_FRAMES)
+        frames, ends = self._with_messages(batch) if batch.messages else (batch.frames, batch.ends)
+        values = pa.array(frames, _BINARY)
+        return pa.ListArray.from_arrays(_numbers(ends, _INT32), values, type=_FRAMES)
+
+    def _with_messages(self, batch: Batch) -> tuple[list[bytes], array[int]]:
+        """Encode what is there as messages only."""
+        written: dict[int, list[bytes]] = {}  # one message is often submitted, delivered and handled in a batch
+        frames: list[bytes] = []
+        ends = array("i", (0,))
+        for place in range(len(batch.events)):
+            message = batch.messages.get(place)
+            if message is None:
+                frames += batch.frames[batch.ends[place] : batch.ends[place + 1]]
+            else:
+                if id(message) not in written:
+                    written[id(message)] = self._written(message)
+                frames += written[id(message)]
+            ends.append(len(frames))
+        return frames, ends
 
     def _written(self, message: Message) -> list[bytes]:
         for wire_format in (self._wire_format, _LAST_RESORT):
@@ -113,29 +145,12 @@ class Columns:
         return []
 
 
-class Rows(NamedTuple):
-    """Records with everything that a row has, column by column."""
-
-    events: Sequence[str]
-    times: Sequence[int]
-    contents: Sequence[Content]
-    peers: Sequence[bytes | None]
-    extras: Sequence[Extra]  # or none at all
-    seqs: Sequence[int]
-    dropped: Sequence[int]
-
-
-def _rows(batch: Batch, lost: int) -> tuple[Rows, int]:
-    """Give numbers to the records, and tell how many were lost since the last of them."""
-    first, count = batch.first_seq, len(batch.events)
-    extras = [batch.extras.get(place, _NO_EXTRA) for place in range(count)] if batch.extras else []
-    seqs: Sequence[int] = range(first, first + count)
-    dropped: Sequence[int] = (0,) * count
-    rows = Rows(batch.events, batch.times, batch.contents, batch.peers, extras, seqs, dropped)
-    if not (lost or batch.gaps or (batch.has_holes and HOLE in batch.events)):
-        return rows, 0
-    numbers: dict[int, tuple[int, int]] = {}  # by place: the number of the record, and what was lost before it
-    seq = first
+def _numbered(batch: Batch, lost: int) -> tuple[list[int], list[int], list[int], int]:
+    """Give the places that have a record, its number, how many were lost before it, and how many after the last."""
+    places: list[int] = []
+    seqs: list[int] = []
+    dropped: list[int] = []
+    seq = batch.first_seq
     for place, event in enumerate(batch.events):
         gap = batch.gaps.get(place, 0)
         seq += gap
@@ -143,24 +158,12 @@ def _rows(batch: Batch, lost: int) -> tuple[Rows, int]:
         if event == HOLE:
             lost += 1
         else:
-            numbers[place] = seq, lost
+            places.append(place)
+            seqs.append(seq)
+            dropped.append(lost)
             lost = 0
         seq += 1
-    kept = _part(rows, numbers)
-    return kept._replace(seqs=[seq for seq, _ in numbers.values()], dropped=[gap for _, gap in numbers.values()]), lost
-
-
-def _part(rows: Rows, places: Collection[int]) -> Rows:
-    """Give some of the rows."""
-    return Rows(
-        [rows.events[place] for place in places],
-        [rows.times[place] for place in places],
-        [rows.contents[place] for place in places],
-        [rows.peers[place] for place in places],
-        [rows.extras[place] for place in places] if rows.extras else [],
-        [rows.seqs[place] for place in places],
-        [rows.dropped[place] for place in places],
-    )
+    return places, seqs, dropped, lost
 
 
 def span(batch: Batch) -> int:
@@ -168,30 +171,72 @@ def span(batch: Batch) -> int:
     return len(batch.events) + sum(batch.gaps.values())
 
 
+def together(works: Iterable[Chunk | Other]) -> Iterator[Chunk | Other]:
+    """Join chunks of one day that have nothing else between them."""
+    for day, group in groupby(works, lambda work: work.when // DAY if isinstance(work, Chunk) else None):
+        if day is None:
+            yield from group
+        else:
+            yield _joined([work for work in group if isinstance(work, Chunk)])
+
+
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    (columns,) = pa.Table.from_batches([chunk.columns for chunk in chunks]).combine_chunks().to_batches()
+    return Chunk(chunks[0].when, columns, sum(chunk.span for chunk in chunks))
+
+
 def after_loss(columns: pa.RecordBatch, lost: int) -> pa.RecordBatch:
     """Let the first record say that so many more were lost before it."""
     dropped = columns["dropped"].to_pylist()
     dropped[0] += lost
-    return columns.set_column(SCHEMA.get_field_index("dropped"), SCHEMA.field("dropped"), pa.array(dropped, pa.int32()))
+    return columns.set_column(_DROPPED, SCHEMA.field(_DROPPED), pa.array(dropped, _INT32))
 
 
 def _column(values: Sequence[Any], kind: pa.DataType, convert: Callable[[Any], Any], count: int) -> pa.Array:
-    if values.count(None) == len(values):
+    if values.count(None) == len(values):  # or there are none at all
         return _nothing(count, kind)
     return pa.array([None if value is None else convert(value) for value in values], kind)
 
 
-# Arrays never change, and most batches are of the same length: the same ones serve again and again.
+def _numbers(values: array[int], kind: pa.DataType) -> pa.Array:
+    """Give numbers that are there as Arrow wants them, without a copy."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+# Arrays never change, and a part of one costs nothing: the same ones serve again and again, for batches of any length.
+
+
+def _always(value: str | int, count: int) -> pa.Array:
+    return _repeated(value, _room(count))[:count]
+
+
+def _nothing(count: int, kind: pa.DataType) -> pa.Array:
+    return _nulls(_room(count), kind)[:count]
+
+
+def _counting(count: int) -> pa.Array:
+    return _range(_room(count))[:count]
+
+
+def _room(count: int) -> int:
+    return 1 << count.bit_length()
 
 
 @lru_cache(maxsize=32)
-def _nothing(count: int, kind: pa.DataType) -> pa.Array:
+def _repeated(value: str | int, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, _INT32 if isinstance(value, int) else _STRING), count)
+
+
+@lru_cache(maxsize=32)
+def _nulls(count: int, kind: pa.DataType) -> pa.Array:
     return pa.nulls(count, kind)
 
 
 @lru_cache(maxsize=32)
-def _always(value: str | int, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, pa.int32() if isinstance(value, int) else pa.string()), count)
+def _range(count: int) -> pa.Array:
+    return pa.array(range(count), _INT64)
 
 
 def _microseconds(seconds: float) -> int:

@@ -1,11 +1,12 @@
-"""Where the event loop leaves its records: a list that is handed over in batches, and bounded in bytes.
+"""Where the event loop leaves its records: columns that are handed over in batches, and bounded in bytes.
 
-The loop must not feel it: a record is a tuple with the frames that were there anyway. Records are numbered as they
-come; what finds no room is dropped, and its number with it, and the next record says how many were.
+The loop must not feel it: of a record it keeps the frames that were there anyway. Records are numbered as they come;
+what finds no room is dropped, and its number with it, and the next record says how many were.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import NamedTuple, Protocol, TypeAlias
@@ -15,7 +16,7 @@ from hopline.message import Message
 
 # What a record takes in memory beside its body: most messages are small, and made of many small objects.
 OVERHEAD = 2_048
-BATCH_BYTES = 256 * OVERHEAD  # handed over at once: still in the processor's cache, and too few to wake the collector
+BATCH_BYTES = 512 * OVERHEAD  # handed over at once: still in the processor's cache, and too few to wake the collector
 
 _SENT, _RECEIVED = Event.SENT.value, Event.RECEIVED.value
 
@@ -28,15 +29,17 @@ HOLE = ""  # instead of an event: a number without a record
 class Batch(NamedTuple):
     """Records as they are handed over, column by column, each with its place in all of them.
 
-    Lists and no tuple for each record: a thousand more small objects that are kept wake the garbage collector, which
-    then looks at everything else too.
+    One list of all frames, and no list or tuple for each record: a thousand more small objects that are kept wake the
+    garbage collector, which then looks at everything else too. Numbers are kept as Arrow wants them.
     """
 
     first_seq: int  # of the first record, or of what was lost before it
     events: list[str]
-    times: list[int]  # nanoseconds since 1970
-    contents: list[Content]
+    times: array[int]  # nanoseconds since 1970
     peers: list[bytes | None]
+    frames: list[bytes]  # of all records, without the sockets' identities
+    ends: array[int]  # 0, and then for every record how many frames there are up to its end
+    messages: dict[int, Message]  # to be encoded, by the place of the record, which has no frames
     extras: dict[int, Extra]  # by the place of the record
     gaps: dict[int, int]  # how many numbers were lost before the record at a place
     has_holes: bool  # or may have
@@ -76,9 +79,11 @@ class Recorder:
 
     def _begin(self) -> None:
         self._events: list[str] = []
-        self._times: list[int] = []
-        self._contents: list[Content] = []
+        self._times = array("q")
         self._peers: list[bytes | None] = []
+        self._frames: list[bytes] = []
+        self._ends = array("i", (0,))
+        self._messages: dict[int, Message] = {}
         self._extras: dict[int, Extra] = {}
         self._gaps: dict[int, int] = {}
         self._has_holes = False
@@ -100,8 +105,10 @@ class Recorder:
         self._size += OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
         self._events.append(_SENT)
         self._times.append(time_ns())
-        self._contents.append(frames)
         self._peers.append(peer)
+        kept = self._frames
+        kept += frames[1:]
+        self._ends.append(len(kept))
         if self._size >= self._limit:
             self._hand_over_soon()
 
@@ -113,8 +120,10 @@ class Recorder:
         self._size += OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
         self._events.append(_RECEIVED)
         self._times.append(time_ns())
-        self._contents.append(frames)
         self._peers.append(peer)
+        kept = self._frames
+        kept += frames[1:]
+        self._ends.append(len(kept))
         if self._size >= self._limit:
             self._hand_over_soon()
 
@@ -135,8 +144,13 @@ class Recorder:
         seq = self.next_seq
         if self._has_room or not self._is_dropped():
             self._size += _size(content)
-            self._extras[len(self._events)] = receiver, cause, duration, reason
-            self._append(event, time_ns(), content, peer)
+            place = len(self._events)
+            self._extras[place] = receiver, cause, duration, reason
+            if isinstance(content, Message):
+                self._messages[place] = content
+            else:
+                self._frames += content[1:]
+            self._append(event, time_ns(), peer)
             if self._size >= self._limit:
                 self._hand_over_soon()
         return seq
@@ -146,7 +160,7 @@ class Recorder:
         place = len(self._events)
         if self._lost:
             self._note_lost()
-        self._append(HOLE, 0, (), None)
+        self._append(HOLE, 0, None)
         self._has_holes = True
         return place
 
@@ -162,7 +176,7 @@ class Recorder:
         self._size += _size(message)
         self._events[place] = event
         self._times[place] = time
-        self._contents[place] = message
+        self._messages[place] = message
         self._extras[place] = None, cause, None, None
         if self._size >= self._limit:
             self._hand_over_soon()
@@ -172,14 +186,15 @@ class Recorder:
         if place == len(self._events) - 1:
             self._remove_last()
 
-    def _append(self, event: str, time: int, content: Content, peer: bytes | None) -> None:
+    def _append(self, event: str, time: int, peer: bytes | None) -> None:
         self._events.append(event)
         self._times.append(time)
-        self._contents.append(content)
         self._peers.append(peer)
+        self._ends.append(len(self._frames))
 
     def _remove_last(self) -> None:
-        for column in (self._events, self._times, self._contents, self._peers):
+        """Remove a hole."""
+        for column in (self._events, self._times, self._peers, self._ends):
             column.pop()
         self._lost += self._gaps.pop(len(self._events), 0)
 
@@ -219,7 +234,7 @@ class Recorder:
         if not self._events:
             return
         size, next_seq = self._size, self.next_seq
-        columns = self._events, self._times, self._contents, self._peers
+        columns = self._events, self._times, self._peers, self._frames, self._ends, self._messages
         batch = Batch(self._first_seq, *columns, self._extras, self._gaps, self._has_holes, size)
         self._begin()
         self._first_seq = next_seq - self._lost
