@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
-from hopline.capture.columns import Columns
-from hopline.capture.recorder import BATCH_BYTES, OVERHEAD, Batch, Recorder
+from hopline.capture.columns import Columns, pack
+from hopline.capture.recorder import BATCH_BYTES, OVERHEAD, PACK_BYTES, Batch, Frames, Recorder
+from hopline.wire import encode
 
 FRAMES = [b"socket", b"", b"body", b"meta"]
 MESSAGE = Message(b"Ask", bodies=(b"body",))
@@ -22,6 +23,9 @@ class SlowSink:
         self.done = 0
         self.batches: list[Batch] = []
         self._open = 0
+
+    def pack(self, frames: list[bytes]) -> Frames:
+        return pack(frames)
 
     def take(self, batch: Batch) -> None:
         self.batches.append(batch)
@@ -51,6 +55,12 @@ def rows_of(batches: list[Batch]) -> list[tuple[int, int, str]]:
     columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
     chunks = [chunk for batch in batches for chunk in columns.chunks(batch)]
     return [(row["seq"], row["dropped"], row["event"]) for chunk in chunks for row in chunk.columns.to_pylist()]
+
+
+def frames_of(batch: Batch) -> list[list[bytes]]:
+    (chunk,) = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6).chunks(batch)
+    frames: list[list[bytes]] = chunk.columns["frames"].to_pylist()
+    return frames
 
 
 def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -> None:
@@ -88,6 +98,34 @@ def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
     recorder.hand_over()
     assert recorder.dropped == 3
     assert rows_of(sink.batches)[-2:] == [(3, 0, "delivered"), (7, 3, "handled")]
+
+
+def test_every_record_has_its_own_frames_however_many_were_packed_before() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    expected: list[list[bytes]] = []
+    for number in range(3 * PACK_BYTES // OVERHEAD):
+        frames = [b"socket", b"", *[b"%d" % number] * (number % 4)]
+        recorder.received(b"peer", frames, MESSAGE)
+        expected.append(frames[1:])
+    recorder.add("rejected", [b"socket", b"?"], reason="not readable")
+    recorder.add("expired", MESSAGE)
+    recorder.sent(b"peer", FRAMES, MESSAGE)
+    expected += [[b"?"], encode(MESSAGE, WireFormat.V6)[1:], FRAMES[1:]]
+    recorder.hand_over()
+    (batch,) = sink.batches
+    assert len(batch.frames) > 3
+    assert frames_of(batch) == expected
+
+
+def test_frames_that_are_all_packed_are_the_same_too() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    count = 2 * PACK_BYTES // OVERHEAD + 3
+    for number in range(count):
+        recorder.sent(b"peer", [b"socket", b"", b"%d" % number], MESSAGE)
+    recorder.hand_over()
+    assert frames_of(sink.batches[0]) == [[b"", b"%d" % number] for number in range(count)]
 
 
 def test_a_message_that_was_not_taken_leaves_no_number_behind() -> None:

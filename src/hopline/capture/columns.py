@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain, islice
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.capture.recorder import HOLE, Batch, Extra
+from hopline.capture.recorder import HOLE, Batch, Extra, Frames
 from hopline.capture.records import SCHEMA, shown
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
@@ -27,8 +27,6 @@ _NO_EXTRA: Extra = None, None, None, None
 _MOST_NAMES = 10_000
 # A message that its node's format has no words for is written in the one that says most.
 _LAST_RESORT = WireFormat.V6
-
-Other = TypeVar("Other")
 
 
 class Names(dict[bytes | None, str | None]):
@@ -95,7 +93,9 @@ class Columns:
         reasons: Sequence[str | None] = ()
         if batch.extras:
             extras = batch.extras
-            receivers, causes, durations, reasons = zip(*[extras.get(place, _NO_EXTRA) for place in range(count)], strict=True)
+            receivers, causes, durations, reasons = zip(
+                *[extras.get(place, _NO_EXTRA) for place in range(count)], strict=True
+            )
         return pa.RecordBatch.from_arrays(
             [
                 pc.divide(_numbers(batch.times, _INT64), _NANOSECONDS).view(_TIME),
@@ -116,25 +116,30 @@ class Columns:
 
     def _frames(self, batch: Batch) -> pa.ListArray:
         """Put the frames of all messages into one flat array: far cheaper than a list of lists."""
-        frames, ends = self._with_messages(batch) if batch.messages else (batch.frames, batch.ends)
-        values = pa.array(frames, _BINARY)
-        return pa.ListArray.from_arrays(_numbers(ends, _INT32), values, type=_FRAMES)
+        pieces, counts = self._with_messages(batch) if batch.messages else (batch.frames, batch.counts)
+        values = pa.concat_arrays([pack(piece) if isinstance(piece, list) else piece for piece in pieces])
+        ends = pc.cumulative_sum(_numbers(counts, _INT32))
+        return pa.ListArray.from_arrays(ends, values, type=_FRAMES)
 
-    def _with_messages(self, batch: Batch) -> tuple[list[bytes], array[int]]:
+    def _with_messages(self, batch: Batch) -> tuple[list[Frames], array[int]]:
         """Encode what is there as messages only."""
         written: dict[int, list[bytes]] = {}  # one message is often submitted, delivered and handled in a batch
+        others = chain.from_iterable(
+            piece if isinstance(piece, list) else cast("list[bytes]", piece.to_pylist()) for piece in batch.frames
+        )
         frames: list[bytes] = []
-        ends = array("i", (0,))
-        for place in range(len(batch.events)):
+        counts = array("i", (0,))
+        for place, count in enumerate(batch.counts[1:]):
             message = batch.messages.get(place)
             if message is None:
-                frames += batch.frames[batch.ends[place] : batch.ends[place + 1]]
+                frames += islice(others, count)
+                counts.append(count)
             else:
                 if id(message) not in written:
                     written[id(message)] = self._written(message)
                 frames += written[id(message)]
-            ends.append(len(frames))
-        return frames, ends
+                counts.append(len(written[id(message)]))
+        return [frames], counts
 
     def _written(self, message: Message) -> list[bytes]:
         for wire_format in (self._wire_format, _LAST_RESORT):
@@ -143,6 +148,11 @@ class Columns:
             except LocalError:
                 continue
         return []
+
+
+def pack(frames: list[bytes]) -> pa.BinaryArray:
+    """Copy the frames of many records into one piece of memory."""
+    return pa.array(frames, _BINARY)
 
 
 def _numbered(batch: Batch, lost: int) -> tuple[list[int], list[int], list[int], int]:
@@ -169,22 +179,6 @@ def _numbered(batch: Batch, lost: int) -> tuple[list[int], list[int], list[int],
 def span(batch: Batch) -> int:
     """Count the numbers of a batch, whether their records are there or not."""
     return len(batch.events) + sum(batch.gaps.values())
-
-
-def together(works: Iterable[Chunk | Other]) -> Iterator[Chunk | Other]:
-    """Join chunks of one day that have nothing else between them."""
-    for day, group in groupby(works, lambda work: work.when // DAY if isinstance(work, Chunk) else None):
-        if day is None:
-            yield from group
-        else:
-            yield _joined([work for work in group if isinstance(work, Chunk)])
-
-
-def _joined(chunks: Sequence[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    (columns,) = pa.Table.from_batches([chunk.columns for chunk in chunks]).combine_chunks().to_batches()
-    return Chunk(chunks[0].when, columns, sum(chunk.span for chunk in chunks))
 
 
 def after_loss(columns: pa.RecordBatch, lost: int) -> pa.RecordBatch:

@@ -9,36 +9,46 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from time import time_ns
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from hopline.capture.events import Event
 from hopline.message import Message
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # What a record takes in memory beside its body: most messages are small, and made of many small objects.
 OVERHEAD = 2_048
-BATCH_BYTES = 512 * OVERHEAD  # handed over at once: still in the processor's cache, and too few to wake the collector
+# Frames are packed while they are in the processor's cache, and before so many of them that the next messages' objects
+# find no room there. What is packed is no object any more, and may become many records before it is handed over.
+PACK_BYTES = 64 * OVERHEAD
+BATCH_BYTES = 2_048 * OVERHEAD
+# Messages are encoded when they are handed over, and kept until then.
+MESSAGES_BYTES = 256 * OVERHEAD
 
 _SENT, _RECEIVED = Event.SENT.value, Event.RECEIVED.value
+_BEHIND_IDENTITY = slice(1, None)
 
 Content: TypeAlias = "Sequence[bytes] | Message"  # frames, the first of them a socket's identity; or what to encode
 # What only records of the inside have: a receiver, a cause, how many seconds it took, and a reason.
 Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | None"]
+Frames: TypeAlias = "pa.BinaryArray | list[bytes]"  # of many records, packed or not
 HOLE = ""  # instead of an event: a number without a record
 
 
 class Batch(NamedTuple):
     """Records as they are handed over, column by column, each with its place in all of them.
 
-    One list of all frames, and no list or tuple for each record: a thousand more small objects that are kept wake the
-    garbage collector, which then looks at everything else too. Numbers are kept as Arrow wants them.
+    There is no list or tuple for each record: a thousand more small objects that are kept wake the garbage collector,
+    which then looks at everything else too. Numbers are kept as Arrow wants them.
     """
 
     first_seq: int  # of the first record, or of what was lost before it
     events: list[str]
     times: array[int]  # nanoseconds since 1970
     peers: list[bytes | None]
-    frames: list[bytes]  # of all records, without the sockets' identities
-    ends: array[int]  # 0, and then for every record how many frames there are up to its end
+    frames: list[Frames]  # of all records, without the sockets' identities, in pieces
+    counts: array[int]  # 0, and then how many frames each record has
     messages: dict[int, Message]  # to be encoded, by the place of the record, which has no frames
     extras: dict[int, Extra]  # by the place of the record
     gaps: dict[int, int]  # how many numbers were lost before the record at a place
@@ -50,6 +60,10 @@ class Sink(Protocol):
     """Takes batches."""
 
     done: int  # bytes that it has dealt with, and holds no longer
+
+    def pack(self, frames: list[bytes]) -> Frames:
+        """Give frames in a form that takes less to keep."""
+        ...
 
     def take(self, batch: Batch) -> None:
         """Take a batch, now."""
@@ -82,13 +96,14 @@ class Recorder:
         self._times = array("q")
         self._peers: list[bytes | None] = []
         self._frames: list[bytes] = []
-        self._ends = array("i", (0,))
+        self._packed: list[Frames] = []  # before them
+        self._counts = array("i", (0,))
         self._messages: dict[int, Message] = {}
         self._extras: dict[int, Extra] = {}
         self._gaps: dict[int, int] = {}
         self._has_holes = False
         self._size = 0
-        self._limit = BATCH_BYTES  # at which the records are handed over
+        self._limit = PACK_BYTES  # at which they are looked at
 
     @property
     def next_seq(self) -> int:
@@ -102,30 +117,28 @@ class Recorder:
         if not self._has_room and self._is_dropped():
             return
         bodies = message.bodies
-        self._size += OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
+        self._size = size = self._size + OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
         self._events.append(_SENT)
         self._times.append(time_ns())
         self._peers.append(peer)
-        kept = self._frames
-        kept += frames[1:]
-        self._ends.append(len(kept))
-        if self._size >= self._limit:
-            self._hand_over_soon()
+        self._frames.extend(frames[_BEHIND_IDENTITY])
+        self._counts.append(len(frames) - 1)
+        if size >= self._limit:
+            self._look()
 
     def received(self, peer: bytes | None, frames: Sequence[bytes], message: Message) -> None:
         """Record frames that came from a node, as they came."""
         if not self._has_room and self._is_dropped():
             return
         bodies = message.bodies
-        self._size += OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
+        self._size = size = self._size + OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
         self._events.append(_RECEIVED)
         self._times.append(time_ns())
         self._peers.append(peer)
-        kept = self._frames
-        kept += frames[1:]
-        self._ends.append(len(kept))
-        if self._size >= self._limit:
-            self._hand_over_soon()
+        self._frames.extend(frames[_BEHIND_IDENTITY])
+        self._counts.append(len(frames) - 1)
+        if size >= self._limit:
+            self._look()
 
     # -- everything else -----------------------------------------------------------------------------------------------
 
@@ -148,11 +161,13 @@ class Recorder:
             self._extras[place] = receiver, cause, duration, reason
             if isinstance(content, Message):
                 self._messages[place] = content
+                count = 0
             else:
-                self._frames += content[1:]
-            self._append(event, time_ns(), peer)
+                self._frames.extend(content[_BEHIND_IDENTITY])
+                count = len(content) - 1
+            self._append(event, time_ns(), peer, count)
             if self._size >= self._limit:
-                self._hand_over_soon()
+                self._look()
         return seq
 
     def reserve(self) -> int:
@@ -160,7 +175,7 @@ class Recorder:
         place = len(self._events)
         if self._lost:
             self._note_lost()
-        self._append(HOLE, 0, None)
+        self._append(HOLE, 0, None, 0)
         self._has_holes = True
         return place
 
@@ -179,22 +194,22 @@ class Recorder:
         self._messages[place] = message
         self._extras[place] = None, cause, None, None
         if self._size >= self._limit:
-            self._hand_over_soon()
+            self._look()
 
     def release(self, place: int) -> None:
         """Take back what was reserved, and its number too, if nothing was recorded since."""
         if place == len(self._events) - 1:
             self._remove_last()
 
-    def _append(self, event: str, time: int, peer: bytes | None) -> None:
+    def _append(self, event: str, time: int, peer: bytes | None, count: int) -> None:
         self._events.append(event)
         self._times.append(time)
         self._peers.append(peer)
-        self._ends.append(len(self._frames))
+        self._counts.append(count)
 
     def _remove_last(self) -> None:
         """Remove a hole."""
-        for column in (self._events, self._times, self._peers, self._ends):
+        for column in (self._events, self._times, self._peers, self._counts):
             column.pop()
         self._lost += self._gaps.pop(len(self._events), 0)
 
@@ -221,11 +236,18 @@ class Recorder:
         self._gaps[place] = self._gaps.get(place, 0) + self._lost
         self._lost = 0
 
-    def _hand_over_soon(self) -> None:
-        if not self._is_asked:
+    def _look(self) -> None:
+        """Pack the frames, and see to it that the records are handed over if they are enough."""
+        enough = BATCH_BYTES
+        if self._messages:
+            enough = MESSAGES_BYTES
+        else:
+            self._packed.append(self._sink.pack(self._frames))
+            self._frames = []
+        if self._size >= enough and not self._is_asked:
             self._is_asked = True
             self._call_soon(self.hand_over)
-        self._limit = self._size + BATCH_BYTES
+        self._limit = self._size + PACK_BYTES
         self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
 
     def hand_over(self) -> None:
@@ -234,7 +256,8 @@ class Recorder:
         if not self._events:
             return
         size, next_seq = self._size, self.next_seq
-        columns = self._events, self._times, self._peers, self._frames, self._ends, self._messages
+        frames = [*self._packed, self._frames]
+        columns = self._events, self._times, self._peers, frames, self._counts, self._messages
         batch = Batch(self._first_seq, *columns, self._extras, self._gaps, self._has_holes, size)
         self._begin()
         self._first_seq = next_seq - self._lost

@@ -13,24 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from hopline.capture.columns import DAY, Chunk, Columns, after_loss, span, together
+import pyarrow as pa
+
+from hopline.capture.columns import DAY, Chunk, Columns, after_loss, pack, span
 from hopline.capture.journal import Journal
 from hopline.capture.naming import name_of
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import HOLE, Batch
+from hopline.capture.recorder import HOLE, Batch, Frames
 from hopline.capture.records import shown
 from hopline.capture.retention import Retention
-from hopline.capture.settings import MEBIBYTE, CaptureSettings
+from hopline.capture.settings import CaptureSettings
 from hopline.message import WireFormat
 from hopline.wire import Limits
 
 log = logging.getLogger("hopline.capture")
 
 _TICK = 1.0  # seconds between looks at the clock, while nothing comes
-# Seconds for which batches gather, and bytes of them that are written at once. For every write the thread takes the
-# interpreter from the event loop a few times, which costs the loop more than the write itself.
-_GATHER_TIME = 0.05
-_GATHER_BYTES = 4 * MEBIBYTE
 _END_TIME = 10.0  # seconds that the last segment may take to be closed
 
 
@@ -61,19 +59,24 @@ class Writer:
         self._retry_at = 0.0
         self._lost = 0  # records since the last one that was written
         self._retention = Retention(self._directory, keep_time=settings.keep_time, keep_bytes=settings.keep_bytes)
-        self._is_urgent = threading.Event()  # somebody waits for what was taken
-        self._has_more = False  # that waits, beyond what was written last
         self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="hopline-capture", daemon=True)
         self._thread.start()
 
     # -- for the event loop --------------------------------------------------------------------------------------------
 
+    def pack(self, frames: list[bytes]) -> Frames:
+        """Copy frames, and let go of their objects at once; what is no frame is left to `take`."""
+        try:
+            return pack(frames)
+        except (TypeError, ValueError, pa.ArrowException):
+            return frames
+
     def take(self, batch: Batch) -> None:
         """Take a batch of records, and let go of their objects at once.
 
-        To make columns of them here, while they are in the processor's cache, costs the loop less than to keep them
-        until another thread has had its turn with the interpreter: their memory is used again for the next messages.
+        To make columns of them here costs the loop less than to keep them until another thread has had its turn with
+        the interpreter: their memory is used again for the next messages.
         """
         lost = self._columns.lost
         try:
@@ -90,12 +93,10 @@ class Writer:
     def close_segment(self) -> None:
         """Close the open segment, after what was taken before."""
         self._queue.put(self._rotate)
-        self._is_urgent.set()
 
     def end(self) -> bool:
         """Write everything, close the segment and end the thread; waits for that, and tells whether it came to be."""
         self._queue.put(self._end)
-        self._is_urgent.set()
         self._thread.join(_END_TIME)
         if self._thread.is_alive():
             log.error("the capture in %s did not end within %g s; its tail may be lost", self._directory, _END_TIME)
@@ -105,41 +106,20 @@ class Writer:
 
     def _run(self) -> None:
         while not self._is_ending:
-            works, done = self._gather()
-            for work in together(works):
-                try:
-                    if isinstance(work, Chunk):
-                        self._write(work)
-                    else:
-                        work()
-                except Exception:  # the thread must outlive whatever it is; what it could not write was counted
-                    log.exception("capture failed")
-            self.done += done
-
-    def _gather(self) -> tuple[list[Chunk | Callable[[], None]], int]:
-        """Wait for something to do, and give it with what comes soon after, and how many bytes that lets go of."""
-        works: list[Chunk | Callable[[], None]] = []
-        most = min(_GATHER_BYTES, self._settings.segment_bytes)
-        size = done = 0
-        try:
-            work = self._queue.get(timeout=_TICK)
-            if not self._has_more:
-                self._is_urgent.wait(_GATHER_TIME)
-                self._is_urgent.clear()
-            while True:
-                if isinstance(work, int):
-                    done += work
+            try:
+                work = self._queue.get(timeout=_TICK)
+            except Empty:
+                work = 0
+            try:
+                if isinstance(work, Chunk):
+                    self._write(work)
+                elif isinstance(work, int):
+                    self.done += work
+                    self._look_at_clock()
                 else:
-                    works.append(work)
-                    size += work.columns.nbytes if isinstance(work, Chunk) else 0
-                    if size >= most:
-                        break
-                work = self._queue.get_nowait()
-        except Empty:
-            pass
-        self._has_more = size >= most
-        works.append(self._look_at_clock)
-        return works, done
+                    work()
+            except Exception:  # the thread must outlive whatever it is; what it could not write was counted
+                log.exception("capture failed")
 
     def _write(self, chunk: Chunk) -> None:
         if self.problem and self._clock() < self._retry_at:
