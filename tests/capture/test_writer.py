@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import time
-from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ def record(time: int = NOON, body: bytes = b"body") -> Record:
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
     frames: list[bytes] = []
-    counts = array("i", (0,))
+    counts = [0]
     messages: dict[int, Message] = {}
     for place, (_, _, content, _) in enumerate(records):
         if isinstance(content, Message):
@@ -53,7 +52,7 @@ def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reas
     return Batch(
         first_seq=first,
         events=[event for event, _, _, _ in records],
-        times=array("q", (time for _, time, _, _ in records)),
+        times=[time for _, time, _, _ in records],
         peers=[peer for _, _, _, peer in records],
         frames=[frames],
         counts=counts,

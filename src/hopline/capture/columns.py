@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain, islice
@@ -98,7 +97,7 @@ class Columns:
             )
         return pa.RecordBatch.from_arrays(
             [
-                pc.divide(_numbers(batch.times, _INT64), _NANOSECONDS).view(_TIME),
+                pc.divide(pa.array(batch.times, _INT64), _NANOSECONDS).view(_TIME),
                 pc.add(_counting(count), batch.first_seq),
                 _always(self._node, count),
                 _always(self._uri, count),
@@ -118,17 +117,17 @@ class Columns:
         """Put the frames of all messages into one flat array: far cheaper than a list of lists."""
         pieces, counts = self._with_messages(batch) if batch.messages else (batch.frames, batch.counts)
         values = pa.concat_arrays([pack(piece) if isinstance(piece, list) else piece for piece in pieces])
-        ends = pc.cumulative_sum(_numbers(counts, _INT32))
+        ends = pc.cumulative_sum(pa.array(counts, _INT32))
         return pa.ListArray.from_arrays(ends, values, type=_FRAMES)
 
-    def _with_messages(self, batch: Batch) -> tuple[list[Frames], array[int]]:
+    def _with_messages(self, batch: Batch) -> tuple[list[Frames], list[int]]:
         """Encode what is there as messages only."""
         written: dict[int, list[bytes]] = {}  # one message is often submitted, delivered and handled in a batch
         others = chain.from_iterable(
             piece if isinstance(piece, list) else cast("list[bytes]", piece.to_pylist()) for piece in batch.frames
         )
         frames: list[bytes] = []
-        counts = array("i", (0,))
+        counts = [0]
         for place, count in enumerate(batch.counts[1:]):
             message = batch.messages.get(place)
             if message is None:
@@ -192,11 +191,6 @@ def _column(values: Sequence[Any], kind: pa.DataType, convert: Callable[[Any], A
     if values.count(None) == len(values):  # or there are none at all
         return _nothing(count, kind)
     return pa.array([None if value is None else convert(value) for value in values], kind)
-
-
-def _numbers(values: array[int], kind: pa.DataType) -> pa.Array:
-    """Give numbers that are there as Arrow wants them, without a copy."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 # Arrays never change, and a part of one costs nothing: the same ones serve again and again, for batches of any length.

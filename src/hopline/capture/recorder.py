@@ -6,7 +6,6 @@ what finds no room is dropped, and its number with it, and the next record says 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from time import time_ns
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -40,15 +39,15 @@ class Batch(NamedTuple):
     """Records as they are handed over, column by column, each with its place in all of them.
 
     There is no list or tuple for each record: a thousand more small objects that are kept wake the garbage collector,
-    which then looks at everything else too. Numbers are kept as Arrow wants them.
+    which then looks at everything else too.
     """
 
     first_seq: int  # of the first record, or of what was lost before it
     events: list[str]
-    times: array[int]  # nanoseconds since 1970
+    times: list[int]  # nanoseconds since 1970
     peers: list[bytes | None]
     frames: list[Frames]  # of all records, without the sockets' identities, in pieces
-    counts: array[int]  # 0, and then how many frames each record has
+    counts: list[int]  # 0, and then how many frames each record has
     messages: dict[int, Message]  # to be encoded, by the place of the record, which has no frames
     extras: dict[int, Extra]  # by the place of the record
     gaps: dict[int, int]  # how many numbers were lost before the record at a place
@@ -93,11 +92,11 @@ class Recorder:
 
     def _begin(self) -> None:
         self._events: list[str] = []
-        self._times = array("q")
+        self._times: list[int] = []
         self._peers: list[bytes | None] = []
         self._frames: list[bytes] = []
         self._packed: list[Frames] = []  # before them
-        self._counts = array("i", (0,))
+        self._counts = [0]
         self._messages: dict[int, Message] = {}
         self._extras: dict[int, Extra] = {}
         self._gaps: dict[int, int] = {}
