@@ -5,26 +5,26 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from hopline.capture.records import ENDINGS, Event
+from hopline.capture.records import Event
 from hopline.pipeline.schemas import AUDIT
+from hopline.pipeline.tables.books import BALANCING, CAME_IN, WENT_OUT
+from hopline.pipeline.traces import Traces, TracesOfMessages
 from hopline.pipeline.windows import day, window_start
 
 _HOUR_S = 3_600
 # Numbers are looked through in blocks of this size, so that one busy node is the work of many tasks.
 _BLOCK_BITS = 14
-_CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
-_WENT_OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
 _AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
 _COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies", "balance")
 
 
-def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+def audit(messages: DataFrame, rejects: DataFrame, traces: Traces | None = None) -> DataFrame:
     """Count what each node recorded by hour, what is missing, and whether what came in went out."""
     is_full = _sum(_AT_LEVEL_FULL) > 0
     return (
         _by_hour(messages, rejects)
         .unionByName(_gaps(messages, rejects), allowMissingColumns=True)
-        .unionByName(_books(messages), allowMissingColumns=True)
+        .unionByName((traces or TracesOfMessages(messages)).made_by(BALANCING), allowMissingColumns=True)
         .groupBy("node", "hour")
         .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
         .withColumn("date", day(sf.col("hour")))
@@ -85,37 +85,12 @@ def _gaps(messages: DataFrame, rejects: DataFrame) -> DataFrame:
 
 def _side() -> Column:
     event = sf.col("event")
-    return sf.when(event.isin(*_CAME_IN), 1).when(event.isin(*_WENT_OUT), -1).otherwise(0)
+    return sf.when(event.isin(*CAME_IN), 1).when(event.isin(*WENT_OUT), -1).otherwise(0)
 
 
 def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
     """Count the numbers between two records that the second does not say it dropped."""
     return sf.greatest(sf.coalesce(seq - previous - 1 - dropped, sf.lit(0)), sf.lit(0))
-
-
-def _books(messages: DataFrame) -> DataFrame:
-    """Count the outcomes that are too few or too many, and the copies of broadcasts, in the hour of the last record.
-
-    By message: what is under way when an hour ends is balanced all the same.
-    """
-    came_in, went_out = _count_of(_CAME_IN), _count_of(_WENT_OUT)
-    copies = sf.when(sf.max("distribution") == 1, sf.greatest(went_out - came_in, sf.lit(0))).otherwise(0)
-    return (
-        messages.filter(sf.col("event").isin(*_CAME_IN, *_WENT_OUT))
-        .repartition("message_id")
-        .groupBy("message_id", "node")
-        .agg(
-            sf.max(window_start(sf.col("ts"), _HOUR_S)).alias("hour"),
-            copies.alias("copies"),
-            (came_in - went_out).alias("difference"),
-        )
-        .groupBy("node", "hour")
-        .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
-    )
-
-
-def _count_of(events: tuple[Event, ...]) -> Column:
-    return sf.count(sf.when(sf.col("event").isin(*events), True))
 
 
 def _sum(names: tuple[str, ...]) -> Column:
