@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hopline.pipeline.decoding.files import decode_files
@@ -21,6 +22,7 @@ from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
 from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
 from hopline.pipeline.traces import Chest, Traces, TracesInFiles
+from hopline.pipeline.traces.spans import SPANS
 from hopline.pipeline.writing import Building, add_rows
 
 
@@ -35,7 +37,11 @@ class TablesInTheMaking:
         self._place = place
         self._options = options
         self._steps = steps
-        self._schemas: dict[str, StructType] = {"messages": MESSAGES, "rejects": REJECTS}
+        self._schemas: dict[str, StructType] = {
+            "messages": MESSAGES,
+            "rejects": REJECTS,
+            "spans": from_arrow_schema(SPANS),
+        }
 
     def __getitem__(self, name: str) -> DataFrame:
         return self._spark.read.schema(self._schemas[name]).parquet(str(self._place.place(name)))
@@ -60,6 +66,7 @@ class TablesInTheMaking:
             for name in ("messages", "rejects"):
                 place(name).mkdir()
                 add_rows(place("decoded") / name, place(name))
+            (place("decoded") / "spans").rename(place("spans"))
             judge_verified(self._spark, chest, place("decoded") / "verified", place("messages"))
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages

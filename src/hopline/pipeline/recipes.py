@@ -46,7 +46,7 @@ class Recipe:
     make: Callable[[Making], DataFrame]
 
 
-# In an order in which everything is there when it is needed. Messages and rejects come first, by decoding. What several
+# In an order in which everything is there when it is needed. Messages, rejects and spans come by decoding. What several
 # tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
     "transits": Recipe(("messages",), lambda made: transits(made["messages"], made.traces)),
@@ -66,7 +66,10 @@ RECIPES = {
     ),
     "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
     "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
-    "audit": Recipe(("messages", "rejects"), lambda made: audit(made["messages"], made["rejects"], made.traces)),
+    "audit": Recipe(
+        ("messages", "rejects", "spans"),
+        lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"]),
+    ),
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.decoding.arrow import FILE_SCHEMAS, RECORD_COLUMNS, RECORDS
@@ -22,6 +23,7 @@ from hopline.pipeline.folders import DAY, NO_DAY
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.segments import open_segment, read_rows
 from hopline.pipeline.traces import Chest, traces_of
+from hopline.pipeline.traces.spans import SPANS, spans_of
 
 _BATCH = 16_384  # records that are read at once: what they need stays near the processor
 _GOOD_TASKS, _SMALL_TASK, _LARGE_TASK = 16, 20_000, 250_000  # how many; records in one
@@ -50,7 +52,7 @@ def decode_files(
     """Write the records of a time, from its begin to before its end, into folders of a folder, each by day.
 
     These are `messages`, `rejects`, and `verified`: messages with a good signature, any of which may be a replay, in a
-    form that is quick to read. The traces of all messages go into a chest, under the same names.
+    form that is quick to read; and the `spans` of all records. The traces of messages go into a chest.
     """
     tasks = tasks_of(row_groups)
 
@@ -110,25 +112,29 @@ class _Files:
         self._name = f"part-{task:05}-{uuid.uuid4()}"
         self._files: dict[tuple[str, date | None], RowFile] = {}
         self._traces: list[pa.Table] = []
+        self._spans = [SPANS.empty_table()]
 
     def add(self, read: Read) -> None:
         """Write down what was read."""
         self._traces.append(traces_of(read.messages))
+        self._spans.append(spans_of([read.messages, read.rejects]))
         is_verified = pc.fill_null(pc.equal(read.messages.column("verdict"), "verified"), False)
         for name, rows in (
-            ("messages", read.messages.filter(pc.invert(is_verified))),
-            ("verified", read.messages.filter(is_verified)),
+            ("messages", _where(pc.invert(is_verified), read.messages)),
+            ("verified", _where(is_verified, read.messages)),
             ("rejects", read.rejects),
         ):
             dates = rows.column("date")
             for day in pc.unique(dates).to_pylist():
                 is_of_day = pc.is_null(dates) if day is None else pc.equal(dates, day)
-                self._file(name, day).add(rows.filter(is_of_day))
+                self._file(name, day).add(_where(is_of_day, rows))
 
     def close(self) -> pa.RecordBatch:
         """Finish all files, and tell their name."""
         rows = sum(file.close() for file in self._files.values())
         self._chest.write(self._name, self._traces)
+        (self._folder / "spans").mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.concat_tables(self._spans), self._folder / "spans" / f"{self._name}.parquet")
         return pa.record_batch({"file": [self._name], "rows": pa.array([rows], pa.int64())})
 
     def _file(self, table: str, day: date | None) -> RowFile:
@@ -138,3 +144,9 @@ class _Files:
             opened = ArrowFile if table == "verified" else ParquetFile
             self._files[table, day] = opened(folder / self._name, FILE_SCHEMAS[table])
         return self._files[table, day]
+
+
+def _where(wanted: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
+    """Keep the rows that are wanted: mostly it is all of them, or none."""
+    count = pc.sum(wanted).as_py() or 0
+    return rows if count == len(rows) else rows.filter(pc.fill_null(wanted, False)) if count else rows.slice(0, 0)
