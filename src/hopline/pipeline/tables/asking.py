@@ -47,25 +47,68 @@ def _keep(rows: pa.Table) -> Flags:
     return kept
 
 
+class _Said:
+    """What the rows say, of which only the first of each kind counts."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.ask, self.event, self.flags = longs(rows, "ask"), longs(rows, "event"), longs(rows, "flags")
+        self.node, self.peer, self.home = codes(rows, "node", "peer", "callback_receiver_node")
+        self._ts, self._seq = longs(rows, "ts", NONE), longs(rows, "seq", NONE)
+        self._rank, self._trail = longs(rows, "rank"), longs(rows, "trail")
+        self._kind = tuple(codes(rows, name)[0] for name in _KIND)
+        self.is_answer: Flags = self.flags & ANSWER != 0
+        self.is_receipt: Flags = self.flags & IS_RECEIPT != 0
+        self.is_expired: Flags = self.event == EXPIRED
+
+    def requests(self) -> Longs:
+        """Give the request of each one who waits, as the first who saw it recorded it."""
+        seq_at_home = np.where(self.node == self.home, self._seq, NONE)
+        order = (self._rank, self._trail, seq_at_home, self._ts, self.node, self._seq)
+        return _firsts(self._rank > 0, (self.ask,), order)
+
+    def answers(self, wanted: Flags, *groups: Longs) -> Longs:
+        """Give the first answer in each group."""
+        return _firsts(wanted & self.is_answer, (self.ask, *groups), (self._ts, self._seq, *self._kind))
+
+
+def _firsts(wanted: Flags, groups: tuple[Longs, ...], order: tuple[Longs, ...]) -> Longs:
+    """Give the first wanted row of each group."""
+    rows = np.flatnonzero(wanted)
+    rows = rows[np.lexsort(tuple(key[rows] for key in reversed((*groups, *order))))]
+    return rows[starts_of(*(key[rows] for key in groups))]
+
+
+def _shrunk(rows: pa.Table) -> pa.Table:
+    """Leave out what is neither the first request nor a first answer: all messages of a flow may carry one callback."""
+    rows = rows.filter(pa.array(~is_offence(rows))).combine_chunks()
+    said = _Said(rows)
+    kept = (
+        said.requests(),
+        said.answers(np.ones(len(rows), np.bool_), said.node, said.is_receipt.astype(np.int64)),
+        _firsts(said.is_expired, (said.ask,), ()),
+    )
+    return rows.take(pa.array(np.unique(np.concatenate(kept)))).combine_chunks()
+
+
 def _asked(rows: pa.Table) -> pa.Table:
     """Find the request of each one who waits, as far as it was seen, and the first answer that came to him."""
     rows = rows.filter(pa.array(~is_offence(rows)))
     rows = rows.take(pa.array(np.argsort(longs(rows, "ask"), kind="stable"))).combine_chunks()
-    starts = starts_of(longs(rows, "ask"))
+    said = _Said(rows)
+    starts = starts_of(said.ask)
     group, count = groups_of(starts), int(np.count_nonzero(starts))
-    event, flags, rank = longs(rows, "event"), longs(rows, "flags"), longs(rows, "rank")
-    ts, seq = longs(rows, "ts", NONE), longs(rows, "seq", NONE)
-    node, peer, home = codes(rows, "node", "peer", "callback_receiver_node")
-    seq_at_home = np.where(node == home, seq, NONE)
-    request = _first(group, count, rank > 0, rank, longs(rows, "trail"), seq_at_home, ts, node, seq)
+    request, answer = np.full(count, NONE), np.full(count, NONE)
+    found = said.requests()
+    request[group[found]] = found
     # Where the format does not say which node waits, only the request does.
     is_nameless = pc.equal(rows["callback_receiver_node"].cast(pa.string()), "").to_numpy()
-    waits_at = np.where(is_nameless, np.where(event == RECEIVED, peer, node), home)[request]
-    is_enough = flags[request] & RECEIPT_ENOUGH != 0
-    is_answer = (flags & ANSWER != 0) & (node == waits_at[group]) & (node != 0)
-    is_answer &= (flags & IS_RECEIPT == 0) | is_enough[group]
-    answer = _first(group, count, is_answer, ts, seq, *(codes(rows, name)[0] for name in _KIND))
-    is_expired = np.bincount(group[event == EXPIRED], minlength=count) > 0
+    event, node = said.event, said.node
+    waits_at = np.where(is_nameless, np.where(event == RECEIVED, said.peer, node), said.home)[request]
+    is_enough = said.flags[request] & RECEIPT_ENOUGH != 0
+    comes = (node == waits_at[group]) & (node != 0) & (~said.is_receipt | is_enough[group])
+    found = said.answers(comes)
+    answer[group[found]] = found
+    is_expired = np.bincount(group[said.is_expired], minlength=count) > 0
     known = np.flatnonzero(request != NONE)
     request, answer = request[known], answer[known]
     home_of, node_of = picked(rows, "callback_receiver_node", request), picked(rows, "node", request)
@@ -93,23 +136,14 @@ def _asked(rows: pa.Table) -> pa.Table:
     )
 
 
-def _first(group: Longs, count: int, wanted: Flags, *order: Longs) -> Longs:
-    """Give of each group the first row that is wanted, or none."""
-    rows = np.flatnonzero(wanted)
-    rows = rows[np.lexsort((*(key[rows] for key in reversed(order)), group[rows]))]
-    found = np.full(count, NONE)
-    rows = rows[starts_of(group[rows])]
-    found[group[rows]] = rows
-    return found
-
-
 ASKING = Kernel(
     columns=(
-        *("flow_id", "event", "rank", "trail", "peer", "sender", "callback_receiver_node", "callback_receiver"),
+        *("flow_id", "event", "ask", "rank", "trail", "peer", "sender", "callback_receiver_node", "callback_receiver"),
         *("callback_key", "callbacks", "ttl_us", *_KIND, *JUDGED_BY),
     ),
     schema=ASKED,
     work=_asked,
     together="ask",
     keep=_keep,
+    shrink=_shrunk,
 )
