@@ -13,7 +13,7 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 FRAMES = pa.list_(pa.binary())
-_WIDEST = 8  # bytes of the largest number
+_WIDEST = 8  # bytes of the largest number: so many may be read behind the end
 _NUMBERS = {2: "<u2", 4: "<u4", 8: "<i8"}
 
 
@@ -25,16 +25,16 @@ class Frames:
     """
 
     def __init__(self, records: pa.ListArray) -> None:
-        values = records.values
         offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset : records.offset + len(records) + 1]
+        values = records.values.slice(offsets[0], offsets[-1] - offsets[0])  # a slice of records still has all values
         starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
         begin, end = int(starts[0]), int(starts[-1])
-        content = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin:end]
-        # A number is read wherever it begins, also just before the end.
-        self.data = np.concatenate([content, np.zeros(_WIDEST, np.uint8)])
-        self.starts = starts.astype(np.int64) - begin
-        self.first = offsets[:-1].astype(np.int64)
-        self.behind = offsets[1:].astype(np.int64)
+        self.data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin : end + _WIDEST]
+        if len(self.data) < end - begin + _WIDEST:
+            self.data = np.concatenate([self.data[: end - begin], np.zeros(_WIDEST, np.uint8)])
+        self.starts = np.subtract(starts, begin, dtype=np.int64)
+        bounds = np.subtract(offsets, offsets[0], dtype=np.int64)
+        self.first, self.behind = bounds[:-1], bounds[1:]
         self.is_whole = _has_no_nulls(records, values, self.first, self.behind)
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Frames:
         return self.starts[behind] - self.starts[first]
 
     def number(self, place: Longs, width: int) -> Longs:
-        """Read little-endian integers, unsigned but for those of eight bytes. Bytes behind the end are zeros."""
+        """Read little-endian integers, unsigned but for those of eight bytes, wherever they begin: also near the end."""
         return self._views[width][place].astype(np.int64, copy=False)
 
     @cached_property
