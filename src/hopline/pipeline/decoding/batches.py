@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from hopline.message import NO_FLOW
 from hopline.pipeline.decoding.arrow import MESSAGES, RECORD_COLUMNS, REJECTS
 from hopline.pipeline.decoding.careful import read_carefully
 from hopline.pipeline.decoding.columns import PlainColumns
-from hopline.pipeline.decoding.digests import digests, message_ids
+from hopline.pipeline.decoding.digests import fingerprints, message_ids
 from hopline.pipeline.decoding.frames import FRAMES, Flags, Frames, Longs
 from hopline.pipeline.decoding.header import LISTS, Headers, Listed
 from hopline.pipeline.decoding.meta import read_meta
@@ -93,7 +94,7 @@ def _with_measures(records: pa.RecordBatch, frames: Frames) -> pa.Table:
         "date": pc.if_else(records.column("ts").is_valid(), pa.array(days.astype(np.int32)).cast(pa.date32()), None),
         "frame_count": pa.array(frames.counts, pa.int32(), mask=unknown),
         "bytes": pa.array(frames.bytes_of(frames.first, frames.behind), mask=unknown),
-        "fingerprint": pa.array(digests(frames, frames.first, frames.counts), mask=unknown),
+        "fingerprint": pa.array(fingerprints(frames), mask=unknown),
     }
     return pa.table({name: records.column(name) for name in RECORD_COLUMNS} | measures)
 
@@ -113,15 +114,15 @@ def _verdicts(
 
 def _derived(said: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
     """Give the columns that follow from the others."""
-    correlation_id, identity = said["correlation_id"], said["identity"]
-    is_flow = pc.invert(pc.is_in(correlation_id, _NO_FLOWS))
-    service = pc.starts_with(identity, _SERVICE_PREFIXES[0])
-    for prefix in _SERVICE_PREFIXES[1:]:
-        service = pc.or_(service, pc.starts_with(identity, prefix))
+    # Most texts are there more than once, and looked at once only.
+    known = {name: said[name].dictionary_encode() for name in ("correlation_id", "identity")}
+    flows, kinds = known["correlation_id"], known["identity"]
+    is_flow = pc.invert(pc.is_in(flows.dictionary, _NO_FLOWS)).take(flows.indices)
+    is_service = reduce(pc.or_, [pc.starts_with(kinds.dictionary, prefix) for prefix in _SERVICE_PREFIXES])
     return {
-        "flow_id": pc.if_else(is_flow, correlation_id, None),
-        "service": service,
-        "message_id": pa.array(message_ids(said)),
+        "flow_id": pc.if_else(is_flow, said["correlation_id"], None),
+        "service": is_service.take(kinds.indices),
+        "message_id": pa.array(message_ids({**said, **known})),
     }
 
 

@@ -50,6 +50,16 @@ class Frames:
         """The bytes of all frames."""
         return pa.py_buffer(self.data)
 
+    @cached_property
+    def sizes(self) -> Longs:
+        """The sizes of all frames."""
+        return np.diff(self.starts)
+
+    def joined(self) -> pa.BinaryArray:
+        """Give the frames of each record as one piece."""
+        bounds = np.append(self.starts[self.first], self.starts[-1]).astype(np.int32)
+        return pa.Array.from_buffers(pa.binary(), len(self), [None, pa.py_buffer(bounds), self.buffer])
+
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
         """Give places and sizes of the last frames of some records: a row for each frame, the last one first."""
         places = self.starts[self.behind[records] - np.arange(count + 1)[:, np.newaxis]]
@@ -61,7 +71,7 @@ class Frames:
 
     def size(self, frame: Longs) -> Longs:
         """Give the sizes of frames."""
-        return self.starts[frame + 1] - self.starts[frame]
+        return self.sizes[frame]
 
     def bytes_of(self, first: Longs, behind: Longs) -> Longs:
         """Count the bytes from some frames to before others."""
