@@ -29,6 +29,7 @@ NAMES = {
 """The names among the fields of a message, and what the table calls them."""
 
 _SHAPE_NAMES = pa.array([{int(one): one.name for one in Shape}.get(code) for code in range(max(Shape) + 1)])
+_WORDS = pa.array(np.arange(1 << 16)).cast(pa.string())  # every version as text
 _ASCII = 0x80  # all bytes of such a text are below
 _CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above what a number may be
 
@@ -95,9 +96,10 @@ class PlainColumns:
 
     def _versions(self, slices: Slices, numbers: Longs, is_first: Flags) -> pa.StringArray:
         """Give versions as text: of the first format, ``1.0`` is 1."""
-        as_text = pa.array(numbers).cast(pa.string())
         texts = pc.replace_substring(self._shown(slices.of(is_first)), ".0", "")
-        return pc.replace_with_mask(as_text, pa.array(is_first), texts)
+        all_numbers = numbers.copy()
+        all_numbers[is_first] = texts.cast(pa.int64())
+        return _WORDS.take(pa.array(all_numbers))
 
     def _unconventional(self, versions: Slices, is_first: Flags) -> Longs:
         """Find the versions of the first format that are not ``N.0``."""

@@ -33,7 +33,7 @@ class Frames:
         if len(self.data) < end - begin + _WIDEST:
             self.data = np.concatenate([self.data[: end - begin], np.zeros(_WIDEST, np.uint8)])
         self.starts = np.subtract(starts, begin, dtype=np.int64)
-        bounds = np.subtract(offsets, offsets[0], dtype=np.int64)
+        bounds: Longs = np.subtract(offsets, offsets[0], dtype=np.int64)
         self.first, self.behind = bounds[:-1], bounds[1:]
         self.is_whole = _has_no_nulls(records, values, self.first, self.behind)
 
@@ -78,7 +78,7 @@ class Frames:
         return self.starts[behind] - self.starts[first]
 
     def number(self, place: Longs, width: int) -> Longs:
-        """Read little-endian integers, unsigned but for those of eight bytes, wherever they begin: also near the end."""
+        """Read little-endian integers, unsigned but for those of eight bytes, wherever they begin."""
         return self._views[width][place].astype(np.int64, copy=False)
 
     @cached_property
