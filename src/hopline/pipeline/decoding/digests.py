@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from hopline.message import RECEIPT
@@ -95,7 +94,7 @@ def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
     return found
 
 
-def _of_texts(texts: pa.StringArray) -> Digests:
+def _of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
     """Give a digest of each text. Most are there more than once."""
     known = texts.dictionary_encode()
     found: Digests = _of_bytes(known.dictionary.view(pa.binary()))[known.indices.to_numpy()]
@@ -106,9 +105,12 @@ def _of_callbacks(lists: pa.ListArray) -> Digests:
     """Give a digest of each list of kinds, in which receipts do not count."""
     begins = lists.offsets.to_numpy().astype(np.int64)
     entries = lists.values.slice(begins[0], begins[-1] - begins[0]) if len(begins) else lists.values
-    fields = {name: entries.field(name) for name in _RECEIPT}
+    fields = {name: entries.field(name).dictionary_encode() for name in _RECEIPT}
     is_receipt = np.logical_and.reduce(
-        [pc.equal(fields[name], text).to_numpy(zero_copy_only=False) for name, text in _RECEIPT.items()]
+        [
+            fields[name].indices.to_numpy() == fields[name].dictionary.index(text).as_py()
+            for name, text in _RECEIPT.items()
+        ]
     )
     before = np.concatenate([[0], np.cumsum(~is_receipt)])  # how many others
     begins = begins - begins[0]
