@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.pipeline.extremes import no_flow, one_flow
 from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.pipeline.peers import duckdb_scan_and_decode, pickled_udf
 from hopline.generator import Options, generate
@@ -32,6 +33,7 @@ from hopline.pipeline.schemas import RECORDS
 from hopline.pipeline.session import spark_session
 
 SIZES = (1_000_000, 10_000_000)
+EXTREME_MESSAGES = 1_000_000
 ROUNDS = 3
 CORES = 2
 MEMORY = "3g"
@@ -123,12 +125,37 @@ def _make_tables(spark: SparkSession, result: Run, made: Path, home: Path) -> No
     result.scores = list(judge(made / "truth", out))
 
 
+@dataclass
+class Extreme:
+    """What a capture took that kills jobs which hold a flow, or what has none, in one piece."""
+
+    what: str
+    records: int = 0
+    seconds: float = 0.0
+    peak: PeakMemory = field(default_factory=PeakMemory)
+
+
+def measure_extremes(messages: int, home: Path) -> list[Extreme]:
+    """Make all tables of one flow of so many messages, and of as many messages without any; each was seen twice."""
+    found = []
+    for what, write in (("one flow", one_flow), ("no flow", no_flow)):
+        captures, out = home / what / "captures", home / what / "tables"
+        write(captures, 2 * messages)
+        extreme = Extreme(what)
+        with extreme.peak, spark_session(f"local[{CORES}]", memory=MEMORY) as spark:
+            report = run(PipelineOptions(captures=(str(captures),), out=out), spark)
+        extreme.records, extreme.seconds = report.records, report.seconds
+        say(f"{what}: {report.records:,} records in {report.seconds:.1f} s")
+        found.append(extreme)
+    return found
+
+
 def say(text: str) -> None:
     """Tell how it goes, beside the results."""
     print(text, file=sys.stderr, flush=True)
 
 
-def show(runs: Sequence[Run]) -> None:
+def show(runs: Sequence[Run], extremes: Sequence[Extreme]) -> None:
     """Print the results as the tables of RESULTS.md."""
     for one in runs:
         scan = one.took("scan")
@@ -146,12 +173,21 @@ def show(runs: Sequence[Run]) -> None:
         for score in one.scores:
             if not score.is_perfect:
                 print(f"* {score.what}: precision {score.precision:.6f}, recall {score.recall:.6f}", score.missed[:2])
+    if extremes:
+        print("\n### Extremes\n\n| capture | records | all tables s | JVM GiB | Python workers GiB | together GiB |")
+        print("|---|---|---|---|---|---|")
+    for extreme in extremes:
+        sizes = (extreme.peak.jvm, extreme.peak.python, extreme.peak.together)
+        memory = " | ".join(f"{size / (1 << 30):.2f}" for size in sizes)
+        print(f"| {extreme.what} | {extreme.records:,} | {extreme.seconds:.1f} | {memory} |")
     print("\n### Goals\n")
     for one in runs:
         scan = one.took("scan")
         for name in ("decode", "all tables"):
             judge_goal(f"{one.messages:,} records: {name}, x scan", one.took(name) / scan, GOALS[name])
         judge_goal(f"{one.messages:,} records: memory, GiB", one.peak.together / (1 << 30), GOALS["memory GiB"])
+    for extreme in extremes:
+        judge_goal(f"{extreme.what}: memory, GiB", extreme.peak.together / (1 << 30), GOALS["memory GiB"])
     for small, large in pairwise(runs):
         growth = large.took("all tables") / small.took("all tables")
         judge_goal(f"growth from {small.messages:,} to {large.messages:,}", growth, GOALS["growth"])
@@ -169,12 +205,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each way is timed; the median counts")
     parser.add_argument("--home", type=Path, help="where to keep captures and tables; default: nowhere")
     parser.add_argument("--no-peers", action="store_true", help="leave the other ways to decode out")
+    parser.add_argument("--no-extremes", action="store_true", help="leave out one flow that never ends, and no flows")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hopline-bench-") as scratch:
         home = options.home or Path(scratch)
         sizes = sorted(options.messages or SIZES)
         runs = [measure(size, options.rounds, home, peers=not options.no_peers and size == sizes[0]) for size in sizes]
-    show(runs)
+        extremes = [] if options.no_extremes else measure_extremes(min(EXTREME_MESSAGES, sizes[0]), home)
+    show(runs, extremes)
 
 
 if __name__ == "__main__":

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from hopline.pipeline.tables import critical_path
-from hopline.pipeline.tables.causality import DELIVERED, HANDLED, RESOLVED, SUBMITTED, beside, by_group
-from hopline.pipeline.tables.critical_path import ANSWER, FLOW_DETAIL_LIMIT, MAY_BEGIN, PATHS, paths
+from hopline.pipeline.tables.causality import beside, by_group
+from hopline.pipeline.tables.critical_path import FLOW_DETAIL_LIMIT, PATHS, walking
+from hopline.pipeline.traces import TRACES, Chest, Kernel, kernels
+from hopline.pipeline.traces.columns import ANSWER, DELIVERED, HANDLED, MAY_BEGIN, RESOLVED, SUBMITTED
+from hopline.pipeline.traces.kernels import divided, whole
 
-NUMBERS = (
-    *("ts_us", "seq", "receiver_key", "cause", "message_id", "fingerprint", "hops", "bytes", "facts", "ask"),
-    "bound_us",
+NO_BOUNDS = pa.table(
+    {"date": pa.array([], pa.date32())}
+    | {name: pa.array([], pa.string()) for name in ("node_a", "node_b")}
+    | {"bound_us": pa.array([], pa.int64())}
 )
-TEXTS = ("flow_id", "node", "peer", "identity")
-COLUMNS = pa.schema([*((name, pa.string()) for name in TEXTS), *((name, pa.int64()) for name in NUMBERS)])
+WALKING = walking(NO_BOUNDS)
 
 
 def record(
     flow: str, event: int, at: int, message: int, node: int = 1, flags: int = 0, **columns: object
 ) -> dict[str, object]:
-    row: dict[str, object] = dict.fromkeys(NUMBERS, 0) | {"peer": None, "cause": None, "bound_us": None}
-    names = {"flow_id": flow, "node": f"n{node}", "identity": f"M{min(message, 3)}"}
-    numbers = {"facts": event + flags, "ts_us": at, "seq": at, "message_id": message, "bytes": 10}
-    return row | names | numbers | columns
+    names = {"flow": ord(flow), "flow_id": flow, "node": f"n{node}", "identity": f"M{min(message, 3)}"}
+    numbers = {"event": event, "flags": flags, "ts": at, "seq": at, "message_id": message, "fingerprint": message}
+    return dict.fromkeys(TRACES.names) | names | numbers | {"hops": 0, "trail": 0, "bytes": 10, "ask": 0} | columns
 
 
 def large_flow(flow: str, parts: int) -> list[dict[str, object]]:
@@ -41,13 +46,22 @@ def large_flow(flow: str, parts: int) -> list[dict[str, object]]:
     ]
     rows.append(record(flow, DELIVERED, 8_000_000, 3, flags=ANSWER, ask=5))
     rows.append(record(flow, RESOLVED, 8_000_001, 3, flags=ANSWER, ask=5))
-    return sorted(rows, key=lambda row: (str(row["ts_us"]).zfill(9), str(row["node"])))
+    return rows
 
 
-def walked(rows: list[dict[str, object]], size: int) -> list[dict[str, object]]:
-    table = pa.Table.from_pylist(rows, COLUMNS).combine_chunks()
-    found: list[dict[str, object]] = pa.Table.from_batches(paths(iter(table.to_batches(size))), PATHS).to_pylist()
-    return found
+def traces(rows: list[dict[str, object]]) -> pa.Table:
+    plain = pa.schema([kernels.plain(field) for field in TRACES])
+    return kernels.encoded(pa.Table.from_pylist(rows, plain)).select(list(WALKING.needs()))
+
+
+def made(kernel: Kernel, parts: Iterator[pa.Table]) -> list[dict[str, object]]:
+    batches = [batch for rows in parts for batch in kernel.run(rows)]
+    found: list[dict[str, object]] = pa.Table.from_batches(batches, PATHS).to_pylist()
+    return sorted(found, key=lambda row: str(row["flow_id"]))
+
+
+def walked(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return made(WALKING, iter([traces(rows)]))
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +74,34 @@ def flows() -> list[dict[str, object]]:
 def test_batches_may_be_cut_anywhere(
     flows: list[dict[str, object]], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once = walked(flows, 1 << 20)
-    assert walked(flows, size) == at_once
-    monkeypatch.setattr(critical_path, "ROWS_AT_ONCE", size)
-    assert walked(flows, size) == at_once
+    by_flow = traces(sorted(flows, key=lambda row: str(row["flow_id"])))
+    monkeypatch.setattr(kernels, "ROWS_AT_ONCE", size)
+    assert made(WALKING, whole(iter(by_flow.to_batches(size)), WALKING)) == walked(flows)
+
+
+@pytest.mark.parametrize("most", [100, 2_500, 1 << 20])
+def test_files_may_hold_the_records_in_any_order(
+    flows: list[dict[str, object]], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed = list(flows)
+    Random(most).shuffle(mixed)
+    chest = Chest(tmp_path, 3)
+    plain = pa.schema([kernels.plain(field) for field in TRACES])
+    for number in range(7):
+        part = kernels.encoded(pa.Table.from_pylist(mixed[number::7], plain))
+        chest.write(f"part-{number}", [part.slice(0, 40), part.slice(40)])
+    monkeypatch.setattr(kernels, "MOST_ROWS", most)
+    parts = (rows for drawer in range(chest.drawers) for rows in divided(chest, drawer, WALKING))
+    assert made(WALKING, parts) == walked(flows)
 
 
 def test_a_large_flow_still_ends_with_its_first_answer_and_knows_all_its_nodes(flows: list[dict[str, object]]) -> None:
-    for row in walked(flows, 1_000):
+    for row in walked(flows):
         assert (row["start_us"], row["end_us"], row["nodes"]) == (0, 8_000_000, 2)
 
 
 def test_what_is_whole_is_counted_and_what_is_too_large_is_left_to_others(flows: list[dict[str, object]]) -> None:
-    for row in walked(flows, 1_000):
+    for row in walked(flows):
         records = sum(one["flow_id"] == row["flow_id"] for one in flows)
         found = [row[name] for name in ("records", "messages", "hops", "bytes", "is_failed", "is_expired")]
         if records > FLOW_DETAIL_LIMIT:
@@ -83,14 +112,14 @@ def test_what_is_whole_is_counted_and_what_is_too_large_is_left_to_others(flows:
 
 
 def test_no_batches_and_empty_ones_give_no_rows() -> None:
-    empty = pa.RecordBatch.from_pylist([], COLUMNS)
-    assert list(paths(iter([]))) == []
-    assert list(paths(iter([empty, empty]))) == []
+    empty = traces([]).to_batches()
+    assert made(WALKING, whole(iter([]), WALKING)) == []
+    assert made(WALKING, whole(iter([*empty, *empty]), WALKING)) == []
 
 
 def test_records_that_follow_each_other_in_a_circle_end_somewhere() -> None:
     rows = [record("f", SUBMITTED, at, at, cause=3 - at) for at in (1, 2)]
-    (row,) = walked(rows, 10)
+    (row,) = walked(rows)
     stages = row["critical_path"]
     assert isinstance(stages, list)
     assert sum(stage["us"] for stage in stages) == row["end_us"] - row["start_us"]  # type: ignore[operator]

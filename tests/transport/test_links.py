@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -25,12 +26,12 @@ class Peer:
         self, identity: bytes = NODE, address: str = "tcp://127.0.0.1:0", curve: Curve | None = None, **settings: int
     ) -> None:
         self.got: list[Message] = []
-        socket = open_socket(ROUTER, SocketSettings(**settings), identity=identity, curve=curve, is_server=True)
-        self._socket = socket
+        opened = open_socket(ROUTER, SocketSettings(**settings), identity=identity, curve=curve, is_server=True)
+        self._socket = opened
         try:
-            self.uri = bind(socket, parse(address))
+            self.uri = bind(opened, parse(address))
         except LocalError:
-            socket.close(0)
+            opened.close(0)
             raise
         self._inlet: Inlet | None = None
 
@@ -41,6 +42,18 @@ class Peer:
         if self._inlet is not None:
             self._inlet.close()
         self._socket.close(0)
+
+
+class Nobody:
+    """An address where connections are refused, and which nobody else takes meanwhile."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        self.uri = f"tcp://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class Sender:
@@ -144,10 +157,9 @@ async def test_a_slow_peer_does_not_stall_another() -> None:
 
 @on_loop
 async def test_a_peer_that_nobody_is_there_for_is_given_up_with_what_waited() -> None:
-    peer = Peer()
-    peer.close()
+    nobody = Nobody()
     async with sender() as one:
-        link = one.backend.link(NODE, peer.uri)
+        link = one.backend.link(NODE, nobody.uri)
         assert link.offer(hello(7))
         await until(lambda: one.gave_up)
         ((node, left),) = one.gave_up
@@ -158,6 +170,7 @@ async def test_a_peer_that_nobody_is_there_for_is_given_up_with_what_waited() ->
             link.offer(hello())
         with pytest.raises(PeerGoneError):
             await link.room()
+    nobody.close()
 
 
 @on_loop
@@ -204,9 +217,7 @@ async def test_nothing_goes_to_another_node_that_took_the_address() -> None:
 
 @on_loop
 async def test_what_waits_follows_a_peer_to_its_new_address() -> None:
-    nobody = Peer()
-    nobody.close()
-    peer = Peer()
+    nobody, peer = Nobody(), Peer()
     peer.read()
     async with sender(SocketSettings(refusal_time=5.0)) as one:
         one.backend.link(NODE, nobody.uri).offer(hello(1))
@@ -214,13 +225,13 @@ async def test_what_waits_follows_a_peer_to_its_new_address() -> None:
         await until(lambda: len(peer.got) == 2)
         assert [message.body for message in peer.got] == [b"1", b"2"]
         assert one.gave_up == []
+    nobody.close()
     peer.close()
 
 
 @on_loop
 async def test_a_peer_that_is_left_gives_back_what_never_went() -> None:
-    nobody = Peer()
-    nobody.close()
+    nobody = Nobody()
     async with sender(SocketSettings(refusal_time=5.0)) as one:
         link = one.backend.link(NODE, nobody.uri)
         link.offer(hello(1))
@@ -229,6 +240,7 @@ async def test_a_peer_that_is_left_gives_back_what_never_went() -> None:
         assert link.is_gone
         assert one.backend.disconnect(NODE) == []
         assert one.gave_up == []
+    nobody.close()
 
 
 @on_loop

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hopline.pipeline.decoding.files import decode_files
+from hopline.pipeline.decoding.verified import judge_verified
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
@@ -18,8 +20,9 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
-from hopline.pipeline.spark_work import documented, translated, within, write_as_it_falls, write_by_day, write_empty
-from hopline.pipeline.tables.security import with_rare_replays
+from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.traces import Chest, Traces, TracesInFiles
+from hopline.pipeline.traces.spans import SPANS
 from hopline.pipeline.writing import Building, add_rows
 
 
@@ -29,11 +32,16 @@ class TablesInTheMaking:
     def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
         self.records = self.messages = self.rejects = 0
         self.signed_identities: list[str] = []
+        self.traces: Traces
         self._spark = spark
         self._place = place
         self._options = options
         self._steps = steps
-        self._schemas: dict[str, StructType] = {"messages": MESSAGES, "rejects": REJECTS}
+        self._schemas: dict[str, StructType] = {
+            "messages": MESSAGES,
+            "rejects": REJECTS,
+            "spans": from_arrow_schema(SPANS),
+        }
 
     def __getitem__(self, name: str) -> DataFrame:
         return self._spark.read.schema(self._schemas[name]).parquet(str(self._place.place(name)))
@@ -47,19 +55,19 @@ class TablesInTheMaking:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
         self.signed_identities = keyring.signed_identities
         days, place = self._options.days, self._place.place
+        chest = Chest.for_records(place("traces"), captures.rows)
+        self.traces = TracesInFiles(self._spark, chest)
         with self._step("decode", captures.rows) as step:
             self.records = captures.rows if days.is_all else self._count(captures)
-            decode_files(self._spark, captures.row_groups, keyring, place("decoded"), (days.read_from, days.read_until))
+            span = (days.read_from, days.read_until)
+            decode_files(self._spark, captures.row_groups, keyring, place("decoded"), chest, span)
             step.rows = self.records
         with self._step("messages") as step:
             for name in ("messages", "rejects"):
                 place(name).mkdir()
                 add_rows(place("decoded") / name, place(name))
-            if partitions(place("decoded") / "verified"):
-                self._schemas["decoded/verified"] = MESSAGES
-                judged = with_rare_replays(self["decoded/verified"])
-                write_as_it_falls(documented(judged, MESSAGES, "messages"), place("judged"), "date")
-                add_rows(place("judged"), place("messages"))
+            (place("decoded") / "spans").rename(place("spans"))
+            judge_verified(self._spark, chest, place("decoded") / "verified", place("messages"))
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages
             step.text = f"and {self.rejects:,} rejects"

@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame
 
 from hopline.pipeline.tables.audit import audit
 from hopline.pipeline.tables.callbacks import callbacks
-from hopline.pipeline.tables.edges import edges
-from hopline.pipeline.tables.flows import flows
+from hopline.pipeline.tables.edges import deliveries, edges
+from hopline.pipeline.tables.flows import flows, paths
 from hopline.pipeline.tables.handlers import handlers
 from hopline.pipeline.tables.hops import hops, transits
 from hopline.pipeline.tables.security import incidents, security
 from hopline.pipeline.tables.skew import skew
+from hopline.pipeline.traces import Traces
 
 
 class Making(Protocol):
@@ -23,6 +24,10 @@ class Making(Protocol):
 
     def __getitem__(self, name: str) -> DataFrame:
         """Read one of them."""
+
+    @property
+    def traces(self) -> Traces:
+        """Give the traces of all messages."""
 
     @property
     def window_s(self) -> int:
@@ -41,22 +46,30 @@ class Recipe:
     make: Callable[[Making], DataFrame]
 
 
-# In an order in which everything is there when it is needed. Messages and rejects come first, by decoding. What several
+# In an order in which everything is there when it is needed. Messages, rejects and spans come by decoding. What several
 # tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
-    "transits": Recipe(("messages",), lambda made: transits(made["messages"])),
+    "transits": Recipe(("messages",), lambda made: transits(made["messages"], made.traces)),
     "skew": Recipe(("transits",), lambda made: skew(made["transits"])),
     "hops": Recipe(("transits", "skew"), lambda made: hops(made["transits"], made["skew"])),
-    "callbacks": Recipe(("messages",), lambda made: callbacks(made["messages"])),
+    "callbacks": Recipe(("messages",), lambda made: callbacks(made["messages"], made.traces)),
+    "paths": Recipe(("messages", "skew"), lambda made: paths(made["messages"], made["skew"], made.traces)),
     "flows": Recipe(
-        ("messages", "callbacks", "hops", "skew"),
-        lambda made: flows(made["messages"], made["callbacks"], made["hops"], made["skew"]),
+        ("messages", "callbacks", "hops", "paths"),
+        lambda made: flows(made["messages"], made["callbacks"], made["hops"], made["paths"]),
     ),
-    "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s)),
-    "edges": Recipe(("messages", "transits"), lambda made: edges(made["messages"], made["transits"], made.window_s)),
+    "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
+    "deliveries": Recipe(("messages",), lambda made: deliveries(made["messages"], made.traces)),
+    "edges": Recipe(
+        ("messages", "transits", "deliveries"),
+        lambda made: edges(made["messages"], made["transits"], made["deliveries"], made.window_s),
+    ),
     "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
     "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
-    "audit": Recipe(("messages", "rejects"), lambda made: audit(made["messages"], made["rejects"])),
+    "audit": Recipe(
+        ("messages", "rejects", "spans"),
+        lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"]),
+    ),
 }
 
 

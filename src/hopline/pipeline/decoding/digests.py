@@ -85,7 +85,7 @@ _RECEIPT = {
 
 def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
     """Give the same number for the same message wherever it was seen; receipts may be asked for on the way."""
-    parts = [_of_texts(columns[name]) for name in _SAME_TEXTS]
+    parts = [of_texts(columns[name]) for name in _SAME_TEXTS]
     parts += [columns[name].to_numpy().view(np.uint64) for name in _SAME_NUMBERS]
     parts.append(_of_callbacks(columns["callbacks"]))
     total = sum((part * _FACTOR[at] for at, part in enumerate(parts)), np.zeros(len(parts[0]), np.uint64))
@@ -94,7 +94,7 @@ def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
     return found
 
 
-def _of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
+def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
     """Give a digest of each text. Most are there more than once."""
     known = texts.dictionary_encode()
     found: Digests = _of_bytes(known.dictionary.view(pa.binary()))[known.indices.to_numpy()]
@@ -117,7 +117,7 @@ def _of_callbacks(lists: pa.ListArray) -> Digests:
     record = np.repeat(np.arange(len(lists)), np.diff(begins))
     nth = np.minimum(before[:-1] - before[begins[record]], _FACTORS - 1)
     of_kinds = sum(
-        (_of_texts(field) * _FACTOR[at + 1] for at, field in enumerate(fields.values())),
+        (of_texts(field) * _FACTOR[at + 1] for at, field in enumerate(fields.values())),
         np.zeros(len(entries), np.uint64),
     )
     weights = np.where(is_receipt, np.uint64(0), of_kinds * _FACTOR[nth])

@@ -18,12 +18,14 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.decoding.arrow import FILE_SCHEMAS, RECORD_COLUMNS, RECORDS
 from hopline.pipeline.decoding.batches import Read, read_batch
+from hopline.pipeline.decoding.row_files import ArrowFile, ParquetFile, RowFile
 from hopline.pipeline.folders import DAY, NO_DAY
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.segments import open_segment, read_rows
+from hopline.pipeline.traces import Chest, traces_of
+from hopline.pipeline.traces.spans import SPANS, spans_of
 
 _BATCH = 16_384  # records that are read at once: what they need stays near the processor
-_ROW_GROUP = 131_072
 _GOOD_TASKS, _SMALL_TASK, _LARGE_TASK = 16, 20_000, 250_000  # how many; records in one
 _WRITTEN = "file string, rows bigint"
 
@@ -40,18 +42,24 @@ class RowGroup:
 
 
 def decode_files(
-    spark: SparkSession, row_groups: Sequence[RowGroup], keyring: Keyring, folder: Path, span: Span = (None, None)
+    spark: SparkSession,
+    row_groups: Sequence[RowGroup],
+    keyring: Keyring,
+    folder: Path,
+    chest: Chest,
+    span: Span = (None, None),
 ) -> None:
     """Write the records of a time, from its begin to before its end, into folders of a folder, each by day.
 
-    These are `messages`, `rejects`, and `verified`: messages with a good signature, any of which may be a replay.
+    These are `messages`, `rejects`, and `verified`: messages with a good signature, any of which may be a replay, in a
+    form that is quick to read; and the `spans` of all records. The traces of messages go into a chest.
     """
     tasks = tasks_of(row_groups)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch.column("id").to_pylist():
-                files = _Files(folder, task)
+                files = _Files(folder, task, chest)
                 for read in read_row_groups(tasks[task], keyring, span):
                     files.add(read)
                 yield files.close()
@@ -59,8 +67,8 @@ def decode_files(
     # A task may have been tried more often than once: what the others wrote does not count.
     written = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, _WRITTEN).collect()
     counts = {row.file for row in written}
-    for file in folder.rglob("*.parquet"):
-        if file.name not in counts:
+    for file in (*folder.rglob("part-*"), *chest.folder.glob("part-*")):
+        if file.stem not in counts:
             file.unlink()
 
 
@@ -98,60 +106,47 @@ def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
 class _Files:
     """What one task writes: a file for each table and day, whose names nobody else uses."""
 
-    def __init__(self, folder: Path, task: int) -> None:
+    def __init__(self, folder: Path, task: int, chest: Chest) -> None:
         self._folder = folder
-        self._name = f"part-{task:05}-{uuid.uuid4()}.parquet"
-        self._files: dict[tuple[str, date | None], _File] = {}
+        self._chest = chest
+        self._name = f"part-{task:05}-{uuid.uuid4()}"
+        self._files: dict[tuple[str, date | None], RowFile] = {}
+        self._traces: list[pa.Table] = []
+        self._spans = [SPANS.empty_table()]
 
     def add(self, read: Read) -> None:
         """Write down what was read."""
+        self._traces.append(traces_of(read.messages))
+        self._spans.append(spans_of([read.messages, read.rejects]))
         is_verified = pc.fill_null(pc.equal(read.messages.column("verdict"), "verified"), False)
         for name, rows in (
-            ("messages", read.messages.filter(pc.invert(is_verified))),
-            ("verified", read.messages.filter(is_verified)),
+            ("messages", _where(pc.invert(is_verified), read.messages)),
+            ("verified", _where(is_verified, read.messages)),
             ("rejects", read.rejects),
         ):
             dates = rows.column("date")
             for day in pc.unique(dates).to_pylist():
                 is_of_day = pc.is_null(dates) if day is None else pc.equal(dates, day)
-                self._file(name, day).add(rows.filter(is_of_day))
+                self._file(name, day).add(_where(is_of_day, rows))
 
     def close(self) -> pa.RecordBatch:
-        """Finish all files, and list them."""
+        """Finish all files, and tell their name."""
         rows = sum(file.close() for file in self._files.values())
+        self._chest.write(self._name, self._traces)
+        (self._folder / "spans").mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.concat_tables(self._spans), self._folder / "spans" / f"{self._name}.parquet")
         return pa.record_batch({"file": [self._name], "rows": pa.array([rows], pa.int64())})
 
-    def _file(self, table: str, day: date | None) -> _File:
+    def _file(self, table: str, day: date | None) -> RowFile:
         if (table, day) not in self._files:
             folder = self._folder / table / f"{DAY}{day or NO_DAY}"
             folder.mkdir(parents=True, exist_ok=True)
-            self._files[table, day] = _File(folder / self._name, FILE_SCHEMAS[table])
+            opened = ArrowFile if table == "verified" else ParquetFile
+            self._files[table, day] = opened(folder / self._name, FILE_SCHEMAS[table])
         return self._files[table, day]
 
 
-class _File:
-    """A Parquet file that gets its rows little by little, in row groups of a good size."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
-        self._waiting: list[pa.Table] = []
-        self._rows = self._written = 0
-
-    def add(self, rows: pa.Table) -> None:
-        self._waiting.append(rows)
-        self._rows += rows.num_rows
-        if self._rows - self._written >= _ROW_GROUP:
-            self._write()
-
-    def close(self) -> int:
-        self._write()
-        self._writer.close()
-        return self._rows
-
-    def _write(self) -> None:
-        if self._waiting:
-            rows = pa.concat_tables(self._waiting).select(self._schema.names).cast(self._schema)
-            self._writer.write_table(rows, row_group_size=_ROW_GROUP)
-            self._waiting = []
-            self._written = self._rows
+def _where(wanted: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
+    """Keep the rows that are wanted: mostly it is all of them, or none."""
+    count = pc.sum(wanted).as_py() or 0
+    return rows if count == len(rows) else rows.filter(pc.fill_null(wanted, False)) if count else rows.slice(0, 0)

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from hopline.capture.records import ENDINGS, Event
+from hopline.capture.records import Event
 from hopline.pipeline.schemas import AUDIT
+from hopline.pipeline.tables.books import BALANCING, CAME_IN, WENT_OUT
+from hopline.pipeline.traces import Traces, TracesOfMessages
+from hopline.pipeline.traces.spans import NUMBERED, SPANS, spans_of
 from hopline.pipeline.windows import day, window_start
 
 _HOUR_S = 3_600
-# Numbers are looked through in blocks of this size, so that one busy node is the work of many tasks.
-_BLOCK_BITS = 14
-_CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
-_WENT_OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
 _AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
 _COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies", "balance")
 
 
-def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+def spans(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Give the numbers of each node's records as spans without a gap."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from spans_of([pa.Table.from_batches([batch])]).to_batches()
+
+    numbered = messages.select(*NUMBERED).unionByName(rejects.select(*NUMBERED))
+    return numbered.mapInArrow(work, from_arrow_schema(SPANS))
+
+
+def audit(
+    messages: DataFrame, rejects: DataFrame, traces: Traces | None = None, spans_there: DataFrame | None = None
+) -> DataFrame:
     """Count what each node recorded by hour, what is missing, and whether what came in went out."""
+    numbered = spans(messages, rejects) if spans_there is None else spans_there
     is_full = _sum(_AT_LEVEL_FULL) > 0
     return (
         _by_hour(messages, rejects)
-        .unionByName(_gaps(messages, rejects), allowMissingColumns=True)
-        .unionByName(_books(messages), allowMissingColumns=True)
+        .unionByName(_gaps(numbered), allowMissingColumns=True)
+        .unionByName((traces or TracesOfMessages(messages)).made_by(BALANCING), allowMissingColumns=True)
         .groupBy("node", "hour")
         .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
         .withColumn("date", day(sf.col("hour")))
@@ -51,71 +68,20 @@ def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
     )
 
 
-def _gaps(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+def _gaps(spans: DataFrame) -> DataFrame:
     """Count the numbers that no record has and none says it dropped, in the hour of the record behind the gap."""
-    columns = ("node", "seq", "ts", sf.coalesce("dropped", sf.lit(0)).alias("dropped"))
-    records = messages.select(*columns).unionByName(rejects.select(*columns)).where(sf.col("seq").isNotNull())
-    # A number for each block: all that is compared, and most of what is moved, are numbers.
-    block = sf.shiftright("seq", _BLOCK_BITS)
-    in_order = Window.partitionBy("place").orderBy("seq", "ts")
-    numbered = records.withColumn("place", sf.xxhash64("node", block)).withColumn(
-        "previous", sf.lag("seq").over(in_order)
-    )
-    is_first = sf.col("previous").isNull()
-    blocks = numbered.groupBy("place", "node", window_start(sf.col("ts"), _HOUR_S).alias("hour")).agg(
-        sf.sum(_unexplained(sf.col("seq"), sf.col("previous"), sf.col("dropped"))).alias("inside"),
-        sf.max("seq").alias("last"),
-        sf.min(sf.when(is_first, sf.col("seq"))).alias("first"),
-        sf.sum(sf.when(is_first, sf.col("dropped"))).alias("first_dropped"),
-    )
-    # One row a block and hour: few enough to look at a node's in one place.
-    earlier = Window.partitionBy("node").orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
-    return (
-        blocks.withColumn("block", sf.shiftright("last", _BLOCK_BITS))
-        .withColumn("before", sf.max("last").over(earlier))
-        .select(
-            "node",
-            "hour",
-            (sf.col("inside") + _unexplained(sf.col("first"), sf.col("before"), sf.col("first_dropped"))).alias(
-                "missing"
-            ),
-        )
+    earlier = Window.partitionBy("node").orderBy("first", "ts").rowsBetween(Window.unboundedPreceding, -1)
+    gap = sf.col("first") - sf.max("last").over(earlier) - 1 - sf.col("dropped")
+    return spans.select(
+        "node",
+        window_start(sf.col("ts"), _HOUR_S).alias("hour"),
+        sf.greatest(sf.coalesce(gap, sf.lit(0)), sf.lit(0)).alias("missing"),
     )
 
 
 def _side() -> Column:
     event = sf.col("event")
-    return sf.when(event.isin(*_CAME_IN), 1).when(event.isin(*_WENT_OUT), -1).otherwise(0)
-
-
-def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
-    """Count the numbers between two records that the second does not say it dropped."""
-    return sf.greatest(sf.coalesce(seq - previous - 1 - dropped, sf.lit(0)), sf.lit(0))
-
-
-def _books(messages: DataFrame) -> DataFrame:
-    """Count the outcomes that are too few or too many, and the copies of broadcasts, in the hour of the last record.
-
-    By message: what is under way when an hour ends is balanced all the same.
-    """
-    came_in, went_out = _count_of(_CAME_IN), _count_of(_WENT_OUT)
-    copies = sf.when(sf.max("distribution") == 1, sf.greatest(went_out - came_in, sf.lit(0))).otherwise(0)
-    return (
-        messages.filter(sf.col("event").isin(*_CAME_IN, *_WENT_OUT))
-        .repartition("message_id")
-        .groupBy("message_id", "node")
-        .agg(
-            sf.max(window_start(sf.col("ts"), _HOUR_S)).alias("hour"),
-            copies.alias("copies"),
-            (came_in - went_out).alias("difference"),
-        )
-        .groupBy("node", "hour")
-        .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
-    )
-
-
-def _count_of(events: tuple[Event, ...]) -> Column:
-    return sf.count(sf.when(sf.col("event").isin(*events), True))
+    return sf.when(event.isin(*CAME_IN), 1).when(event.isin(*WENT_OUT), -1).otherwise(0)
 
 
 def _sum(names: tuple[str, ...]) -> Column:

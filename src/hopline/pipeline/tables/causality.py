@@ -6,25 +6,12 @@ Everything here works on arrays that hold the records of many flows one after th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hopline.capture.records import ENDINGS, Event
+from hopline.pipeline.traces.arrays import NONE, starts_of
+from hopline.pipeline.traces.columns import DELIVERED, ENDED, HANDLED, RECEIVED, RESOLVED, SENT, SUBMITTED, Flags, Longs
 
-Longs: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
-
-NONE = -1
-# Events by their place in `Event`, from 1; 0 is none. From the first ending on, all are endings.
-SUBMITTED, SENT, RECEIVED, DELIVERED, HANDLED, RESOLVED, ENDED, REJECTED = (
-    tuple(Event).index(event) + 1
-    for event in (
-        *(Event.SUBMITTED, Event.SENT, Event.RECEIVED, Event.DELIVERED, Event.HANDLED, Event.RESOLVED),
-        *(ENDINGS[0], Event.REJECTED),
-    )
-)
 # What becomes of the time between a record and the one that it follows.
 STAGES = ("send", "transit", "wait", "run", "unseen")
 SEND, TRANSIT, WAIT, RUN, UNSEEN = range(5)
@@ -78,15 +65,6 @@ class Links:
     stage: Longs
 
 
-def starts_of(*keys: Longs) -> Flags:
-    """Mark where a new group begins in arrays that are sorted by group."""
-    starts = np.zeros(len(keys[0]), np.bool_)
-    starts[:1] = True
-    for key in keys:
-        starts[1:] |= key[1:] != key[:-1]
-    return starts
-
-
 @dataclass(frozen=True, slots=True)
 class Sorted:
     """Records by group and number: sorted once, and asked many times what came before."""
@@ -105,9 +83,9 @@ class Sorted:
         return found
 
 
-def by_group(groups: tuple[Longs, ...], seq: Longs) -> Sorted:
-    """Sort by group, and by number inside it."""
-    order = np.lexsort((seq, *reversed(groups)))
+def by_group(groups: tuple[Longs, ...], *numbers: Longs) -> Sorted:
+    """Sort by group, and by number inside it, and by further numbers where these are the same."""
+    order = np.lexsort((*reversed(numbers), *reversed(groups)))
     starts = starts_of(*(key[order] for key in groups))
     return Sorted(order, np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0)))
 

@@ -5,36 +5,31 @@ A flow's records are capped before anything else is done with them, so that no f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hopline.pipeline.tables.causality import (
-    NONE,
-    REJECTED,
-    STAGES,
-    TRANSIT,
-    UNSEEN,
-    Flags,
-    Links,
-    Longs,
-    Records,
-    beside,
-    depths,
-    link,
-    starts_of,
-)
+from hopline.pipeline.tables.bounds import Bounds
+from hopline.pipeline.tables.causality import STAGES, TRANSIT, UNSEEN, Links, Records, beside, depths, link
 from hopline.pipeline.tables.flow_totals import TOTALS, totals
+from hopline.pipeline.traces import Kernel
+from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, picked, starts_of
+from hopline.pipeline.traces.columns import (
+    ANSWER,
+    FROM_WAITING,
+    IS_RECEIPT,
+    MAY_BEGIN,
+    OFFENCE,
+    RECEIPT_ENOUGH,
+    REJECTED,
+    Flags,
+    Longs,
+)
+from hopline.pipeline.traces.replays import is_offence
 
 FLOW_DETAIL_LIMIT = 1_000
-ROWS_AT_ONCE = 50_000
-
-# What is small is one number, as each column costs time on its way: a record's event, its flags and its trail.
-EVENT_BITS, TRAIL_SHIFT = 4, 10
-MAY_BEGIN, FROM_WAITING, ANSWER, IS_RECEIPT, RECEIPT_ENOUGH, OFFENCE = (1 << bit for bit in range(4, 10))
 
 STAGE = pa.struct([("stage", pa.string()), ("node", pa.string()), ("identity", pa.string()), ("us", pa.int64())])
 PATHS = pa.schema(
@@ -54,58 +49,41 @@ PATHS = pa.schema(
 )
 
 
-def paths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give a row for each flow. The records come sorted by flow, and by the order inside it."""
-    open_flow: pa.Table | None = None  # whose end may be in the next batch
-    for gathered in _gathered(batches):
-        rows = _capped(pa.concat_tables([gathered] if open_flow is None else [open_flow, gathered]).combine_chunks())
-        begin = _starts(rows)[-1] if len(rows) else 0
-        if begin:
-            yield from _paths(rows.slice(0, begin))
-        open_flow = rows.slice(begin)
-    if open_flow is not None and len(open_flow):
-        yield from _paths(open_flow)
+def walking(bounds: pa.Table) -> Kernel:
+    """Give the kernel that makes a row of each flow; `bounds` are what is not known of the clocks, as in skew."""
+    return Kernel(
+        columns=(
+            *("flow", "flow_id", "ts", "seq", "node", "event", "peer", "local_receiver", "cause", "message_id"),
+            *("fingerprint", "identity", "hops", "bytes", "flags", "trail", "ask"),
+        ),
+        schema=PATHS,
+        work=partial(_paths, Bounds(bounds)),
+        together="flow",
+        shrink=_capped,
+    )
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put small batches together: there are some hundred steps to take for each."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
-
-
-def _starts(rows: pa.Table) -> Longs:
-    flow = rows["flow_id"]
-    changes = pc.not_equal(flow.slice(1), flow.slice(0, len(rows) - 1)).to_numpy()
-    return np.flatnonzero(np.concatenate(([True], changes)))
-
-
-def _long(rows: pa.Table, name: str) -> Longs:
-    found: Longs = pc.fill_null(rows[name], 0).to_numpy().astype(np.int64)
-    return found
+def _in_order(rows: pa.Table) -> pa.Table:
+    """Sort by flow, and by the order inside it."""
+    (node,) = codes(rows, "node")
+    keys = (longs(rows, "seq"), node, longs(rows, "ts"), longs(rows, "trail"), longs(rows, "flow"))
+    return rows.take(pa.array(np.lexsort(keys))).combine_chunks()
 
 
 def _capped(rows: pa.Table) -> pa.Table:
     """Keep the first records of each flow, and of the others what tells its nodes, its first answers and its last one.
 
-    To do so again, with more records behind, makes no difference to doing it once with all of them.
+    To do so again, with more records beside, makes no difference to doing it once with all of them.
     """
-    starts = _starts(rows)
-    sizes = np.diff(np.append(starts, len(rows)))
-    if sizes.max(initial=0) <= FLOW_DETAIL_LIMIT:
+    rows = _in_order(rows)
+    flow, starts = _flows_of(rows)
+    if np.diff(np.append(starts, len(rows))).max(initial=0) <= FLOW_DETAIL_LIMIT:
         return rows
-    flow = np.repeat(np.arange(len(starts)), sizes)
     keep = np.arange(len(rows)) - starts[flow] < FLOW_DETAIL_LIMIT
-    facts, ts = _long(rows, "facts"), _long(rows, "ts_us")
-    others = np.flatnonzero(~keep & (facts & OFFENCE == 0))
-    answers = others[facts[others] & ANSWER != 0]
-    asks = _long(rows, "ask")
-    node, _ = _nodes_of(rows)
+    flags, ts, asks = longs(rows, "flags"), longs(rows, "ts"), longs(rows, "ask")
+    others = np.flatnonzero(~keep & (flags & OFFENCE == 0))
+    answers = others[flags[others] & ANSWER != 0]
+    (node,) = codes(rows, "node")
     for chosen, group, order in (
         (others, node, np.zeros(len(others), np.int64)),
         (others, np.zeros(len(rows), np.int64), -ts[others]),
@@ -114,61 +92,60 @@ def _capped(rows: pa.Table) -> pa.Table:
         sort = np.lexsort((chosen, order, group[chosen], flow[chosen]))
         first = chosen[sort][starts_of(flow[chosen][sort], group[chosen][sort])]
         keep[first] = True
-    return rows.filter(pa.array(keep))
+    return rows.filter(pa.array(keep)).combine_chunks()
 
 
-def _paths(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _flows_of(rows: pa.Table) -> tuple[Longs, Longs]:
+    """Give the flows of sorted rows numbers, from 0, and tell where each begins."""
+    starts = starts_of(longs(rows, "flow"))
+    return groups_of(starts), np.flatnonzero(starts)
+
+
+def _paths(bounds: Bounds, rows: pa.Table) -> pa.Table:
+    rows = _capped(rows)
     records = _records(rows)
     is_whole = np.bincount(records.flow) <= FLOW_DETAIL_LIMIT
     kept = ~_left_out(rows, records)
     if not kept.all():
         rows = rows.filter(pa.array(kept)).combine_chunks()
         if not len(rows):
-            return
+            return PATHS.empty_table()
         is_whole = is_whole[np.unique(records.flow[kept])]
         records = _records(rows)
-    counted = totals(records, _long(rows, "hops"), _long(rows, "bytes"))
-    yield pa.RecordBatch.from_arrays(
-        [*_columns_of(rows, records), *(pa.array(column, mask=~is_whole) for column in counted)], schema=PATHS
+    counted = totals(records, longs(rows, "hops"), longs(rows, "bytes"))
+    return pa.table(
+        [*_columns_of(rows, records, bounds), *(pa.array(column, mask=~is_whole) for column in counted)], schema=PATHS
     )
 
 
-def _nodes_of(rows: pa.Table) -> tuple[Longs, Longs]:
-    """Give nodes and peers numbers, from 1; 0 is none."""
-    both = pa.chunked_array([*rows["node"].chunks, *rows["peer"].chunks], pa.string()).combine_chunks()
-    numbers: Longs = pc.fill_null(both.dictionary_encode().indices, NONE).to_numpy().astype(np.int64) + 1
-    return numbers[: len(rows)], numbers[len(rows) :]
-
-
 def _records(rows: pa.Table) -> Records:
-    starts = _starts(rows)
-    facts = _long(rows, "facts")
-    node, peer = _nodes_of(rows)
+    flags = longs(rows, "flags")
+    node, peer = codes(rows, "node", "peer")
     return Records(
-        flow=np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows)))),
-        ts=_long(rows, "ts_us"),
-        seq=_long(rows, "seq"),
+        flow=_flows_of(rows)[0],
+        ts=longs(rows, "ts"),
+        seq=longs(rows, "seq"),
         node=node,
         peer=peer,
-        event=facts & ((1 << EVENT_BITS) - 1),
-        receiver=_long(rows, "receiver_key"),
-        cause=_long(rows, "cause"),
-        has_cause=pc.is_valid(rows["cause"]).to_numpy(),
-        message=_long(rows, "message_id"),
-        fingerprint=_long(rows, "fingerprint"),
-        trail=facts >> TRAIL_SHIFT,
-        ask=_long(rows, "ask"),
-        may_begin=facts & MAY_BEGIN != 0,
-        is_from_waiting=facts & FROM_WAITING != 0,
-        is_answer=facts & ANSWER != 0,
-        is_receipt=facts & IS_RECEIPT != 0,
-        is_receipt_enough=facts & RECEIPT_ENOUGH != 0,
+        event=longs(rows, "event"),
+        receiver=codes(rows, "local_receiver")[0],
+        cause=longs(rows, "cause"),
+        has_cause=is_set(rows, "cause"),
+        message=longs(rows, "message_id"),
+        fingerprint=longs(rows, "fingerprint"),
+        trail=longs(rows, "trail"),
+        ask=longs(rows, "ask"),
+        may_begin=flags & MAY_BEGIN != 0,
+        is_from_waiting=flags & FROM_WAITING != 0,
+        is_answer=flags & ANSWER != 0,
+        is_receipt=flags & IS_RECEIPT != 0,
+        is_receipt_enough=flags & RECEIPT_ENOUGH != 0,
     )
 
 
 def _left_out(rows: pa.Table, records: Records) -> Flags:
     """Mark what is none of the flow's: what was forged or replayed, and that it was rejected."""
-    offence: Flags = _long(rows, "facts") & OFFENCE != 0
+    offence = is_offence(rows)
     if not offence.any():
         return offence
     same_bytes = (records.flow, records.message, records.node, records.fingerprint)
@@ -238,20 +215,19 @@ def _walk(records: Records, links: Links, ends: _Ends) -> _Steps:
     return _Steps(*(column[order] for column in columns))
 
 
-def _columns_of(rows: pa.Table, records: Records) -> list[pa.Array]:
+def _columns_of(rows: pa.Table, records: Records, bounds: Bounds) -> list[pa.Array]:
     links, begins = link(records)
     ends = _ends(records, links, begins)
     steps = _walk(records, links, ends)
     count = len(ends.root)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(steps.flow, minlength=count))))
-    node, identity = rows["node"].combine_chunks(), rows["identity"].combine_chunks()
     # What runs is the message that was handled; everything else happens to the message that moves.
     runs = np.isin(steps.stage, [STAGES.index("run")])
     stages = pa.StructArray.from_arrays(
         [
             pa.array(STAGES).take(pa.array(steps.stage)),
-            node.take(pa.array(steps.end)),
-            identity.take(pa.array(np.where(runs, steps.start, steps.end))),
+            picked(rows, "node", steps.end),
+            picked(rows, "identity", np.where(runs, steps.start, steps.end)),
             pa.array(records.ts[steps.end] - records.ts[steps.start]),
         ],
         fields=list(STAGE),
@@ -259,15 +235,15 @@ def _columns_of(rows: pa.Table, records: Records) -> list[pa.Array]:
     depth = np.zeros(count, np.int64)
     np.maximum.at(depth, records.flow, depths(records, links))
     return [
-        rows["flow_id"].combine_chunks().take(pa.array(np.flatnonzero(starts_of(records.flow)))),
+        picked(rows, "flow_id", np.flatnonzero(starts_of(records.flow))),
         pa.array(ends.has_root),
         pa.array(records.ts[ends.root]),
         pa.array(records.ts[ends.last]),
-        node.take(pa.array(ends.root, mask=~ends.has_root)),
-        identity.take(pa.array(ends.root)),
+        picked(rows, "node", np.where(ends.has_root, ends.root, NONE)),
+        picked(rows, "identity", ends.root),
         pa.array(_nodes(records)),
         pa.array(depth.astype(np.int32)),
-        _skew_bound(rows, records, ends, steps),
+        _skew_bound(bounds.of(rows, steps.end[steps.stage == TRANSIT]), records, ends, steps),
         pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), stages),
     ]
 
@@ -277,15 +253,16 @@ def _nodes(records: Records) -> Longs:
     return np.bincount(records.flow[records.node != 0][known], minlength=int(records.flow[-1]) + 1)
 
 
-def _skew_bound(rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> pa.Array:
+def _skew_bound(bound_of: pa.Array, records: Records, ends: _Ends, steps: _Steps) -> pa.Array:
     """Add up what is not known of the clocks between both ends; none where it is not known at all."""
     count = len(ends.root)
     crosses = steps.stage == TRANSIT
-    is_known = ~crosses | pc.is_valid(rows["bound_us"]).to_numpy()[steps.end]
+    is_known = ~crosses
+    is_known[crosses] = bound_of.is_valid().to_numpy(zero_copy_only=False)
     # What nobody saw may have happened on the way between two clocks.
     is_known &= (steps.stage != UNSEEN) | (records.node[steps.start] == records.node[steps.end])
     bound = np.zeros(count, np.int64)
-    np.add.at(bound, steps.flow, np.where(crosses, _long(rows, "bound_us")[steps.end], 0))
+    np.add.at(bound, steps.flow[crosses], bound_of.fill_null(0).to_numpy())
     unknown = np.bincount(steps.flow[~is_known], minlength=count) > 0
     is_one_clock = records.node[ends.root] == records.node[ends.last]
     return pa.array(np.where(is_one_clock, 0, bound), mask=unknown & ~is_one_clock)

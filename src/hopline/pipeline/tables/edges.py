@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.capture.records import Event
 from hopline.pipeline.percentiles import GROUP, percentile, ranked
 from hopline.pipeline.schemas import EDGES
-from hopline.pipeline.windows import WINDOW_S, day, us_between, window_start
+from hopline.pipeline.tables.deliveries import DELIVERING
+from hopline.pipeline.traces import Traces, TracesOfMessages
+from hopline.pipeline.windows import WINDOW_S, day, window_start
 
 _ENDS = ("kind", "source_node", "source", "target_node", "target", "identity")
 _GROUP = ("window_start", *_ENDS)
 _COUNTS = ("count", "bytes", "errors", "lost")
-_NOBODY = ""
 
 
-def edges(messages: DataFrame, transits: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+def edges(messages: DataFrame, transits: DataFrame, deliveries: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
     """Sum up the transits between nodes, and the messages between handlers."""
     columns = ("at", *_ENDS, *_COUNTS, "transit_us")
-    both = _physical(transits).select(*columns).unionByName(_logical(messages).select(*columns))
+    both = _physical(transits).select(*columns).unionByName(_logical(deliveries, messages).select(*columns))
     in_windows = both.withColumn("window_start", window_start(sf.col("at"), window_s)).drop("at")
     return (
         ranked(in_windows, _GROUP, "transit_us")
@@ -50,88 +51,45 @@ def _physical(transits: DataFrame) -> DataFrame:
     )
 
 
-def _logical(messages: DataFrame) -> DataFrame:
-    """Give each delivery and each failure of a handler the submission that it comes from."""
-    # Submissions have no target, and so come before all deliveries: their number is known at each of these.
-    of_message = Window.partitionBy("message_id").orderBy("target_node", "target", "ts", "node", "seq")
-    at_target = Window.partitionBy("message_id", "target_node", "target").orderBy("ts", "node", "seq")
-    so_far = (Window.unboundedPreceding, Window.currentRow)
-    is_submitted, is_delivered = sf.col("event") == Event.SUBMITTED, sf.col("event") == Event.DELIVERED
-    delivered_at = sf.when(is_delivered, sf.col("ts"))
-    numbered = (
-        _with_source(messages)
-        .repartition("message_id")
-        .withColumn("submissions", sf.count(sf.when(is_submitted, True)).over(of_message.rowsBetween(*so_far)))
-        .withColumns(
-            {
-                "nth": sf.count(sf.when(is_submitted | is_delivered, True)).over(at_target.rowsBetween(*so_far)),
-                "at": sf.last(delivered_at, ignorenulls=True).over(at_target.rowsBetween(*so_far)),
-            }
-        )
-        # What was delivered more often than submitted is the same message again.
-        .filter(is_submitted | (sf.col("submissions") == 0) | (sf.col("nth") <= sf.col("submissions")))
-    )
-    nth = Window.partitionBy("message_id", "nth").orderBy(sf.col("event") != Event.SUBMITTED)
-    submission = sf.first(sf.when(is_submitted, sf.struct("source_node", "source", "ts")), ignorenulls=True)
+def deliveries(messages: DataFrame, traces: Traces | None = None) -> DataFrame:
+    """Give each delivery, and each failure of a handler, the submission that it comes from.
+
+    Where that was submitted while something of another flow was handled, `cause` is the number of that delivery, and
+    `edges` looks it up. Keep it rather than compute it twice.
+    """
+    return (traces or TracesOfMessages(messages)).made_by(DELIVERING)
+
+
+def _logical(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
     return (
-        numbered.withColumn("submission", submission.over(nth.rowsBetween(*so_far)))
-        .filter(~is_submitted & sf.col("at").isNotNull())
+        deliveries.where("cause is null")
+        .unionByName(_looked_up(deliveries.where("cause is not null"), messages))
         .select(
             "at",
             sf.lit("logical").alias("kind"),
-            sf.coalesce("submission.source_node", sf.lit(_NOBODY)).alias("source_node"),
-            sf.coalesce("submission.source", sf.lit(_NOBODY)).alias("source"),
+            "source_node",
+            "source",
             "target_node",
             "target",
             "identity",
-            is_delivered.cast("int").alias("count"),
-            sf.when(is_delivered, sf.col("bytes")).otherwise(0).alias("bytes"),
-            (~is_delivered).cast("int").alias("errors"),
+            sf.col("is_delivered").cast("int").alias("count"),
+            "bytes",
+            (~sf.col("is_delivered")).cast("int").alias("errors"),
             sf.lit(0).alias("lost"),
-            # Messages that nothing tells apart are counted, but which took how long nobody knows.
-            sf.when(
-                is_delivered & (sf.col("submissions") == 1), us_between(sf.col("submission.ts"), sf.col("at"))
-            ).alias("transit_us"),
+            "transit_us",
         )
     )
 
 
-def _with_source(messages: DataFrame) -> DataFrame:
-    """Give each submission the receiver that was handling its cause, and each delivery its target."""
-    is_submitted, is_delivered = sf.col("event") == Event.SUBMITTED, sf.col("event") == Event.DELIVERED
-    has_failed = (sf.col("event") == Event.HANDLED) & sf.col("reason").isNotNull()
-    # A delivery and all that it caused have one key.
-    cause = sf.when(is_submitted, sf.coalesce("cause", "seq")).otherwise(sf.col("seq"))
-    caused = Window.partitionBy("key").orderBy(~is_delivered, "ts", "seq")
-    handling = sf.first(sf.when(is_delivered, sf.col("local_receiver")), ignorenulls=True)
-    return (
-        messages.filter(sf.col("node").isNotNull() & (is_submitted | is_delivered | has_failed))
-        .select(
-            "message_id",
-            "node",
-            sf.xxhash64("node", cause).alias("key"),
-            "event",
-            "ts",
-            "seq",
-            "local_receiver",
-            "cause",
-            "identity",
-            "bytes",
-        )
-        .withColumn("handling", handling.over(caused.rowsBetween(Window.unboundedPreceding, Window.currentRow)))
-        .select(
-            "message_id",
-            "node",
-            "event",
-            "ts",
-            "seq",
-            "identity",
-            "bytes",
-            sf.col("node").alias("source_node"),
-            sf.coalesce(
-                sf.when(sf.col("cause").isNotNull(), sf.col("handling")), "local_receiver", sf.lit(_NOBODY)
-            ).alias("source"),
-            sf.when(~is_submitted, sf.col("node")).alias("target_node"),
-            sf.when(~is_submitted, sf.coalesce("local_receiver", sf.lit(_NOBODY))).alias("target"),
-        )
+def _looked_up(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
+    """Put the receiver that was handling the cause in the place of the source."""
+    at = ["source_node", "cause"]
+    handling = (
+        messages.where((sf.col("event") == Event.DELIVERED) & sf.col("local_receiver").isNotNull())
+        .select(sf.col("node").alias("source_node"), sf.col("seq").alias("cause"), "ts", "local_receiver")
+        .join(deliveries.select(*at).distinct(), at, "left_semi")
+        .groupBy(*at)
+        .agg(sf.min_by("local_receiver", "ts").alias("handling"))
     )
+    found = deliveries.join(handling, at, "left")
+    return found.withColumn("source", sf.coalesce("handling", "source")).drop("handling")

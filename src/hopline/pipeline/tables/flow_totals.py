@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from hopline.capture.records import Event
-from hopline.pipeline.tables.causality import ENDED, RECEIVED, SENT, SUBMITTED, Flags, Longs, Records, starts_of
+from hopline.pipeline.tables.causality import Records
+from hopline.pipeline.traces.arrays import starts_of
+from hopline.pipeline.traces.columns import ENDED, EXPIRED, RECEIVED, SENT, SUBMITTED, Flags, Longs
 
 TOTALS = pa.schema(
     [
@@ -18,7 +19,6 @@ TOTALS = pa.schema(
         ("is_expired", pa.bool_()),
     ]
 )
-_EXPIRED = tuple(Event).index(Event.EXPIRED) + 1
 
 
 def totals(records: Records, hops: Longs, size: Longs) -> tuple[Longs, Longs, Longs, Longs, Flags, Flags]:
@@ -48,8 +48,8 @@ def totals(records: Records, hops: Longs, size: Longs) -> tuple[Longs, Longs, Lo
         of_flows(times),
         of_flows(crossed),
         of_flows(times * size_of),
-        np.bincount(flow[(event >= ENDED) & (event != _EXPIRED)], minlength=count) > 0,
-        np.bincount(flow[event == _EXPIRED], minlength=count) > 0,
+        np.bincount(flow[(event >= ENDED) & (event != EXPIRED)], minlength=count) > 0,
+        np.bincount(flow[event == EXPIRED], minlength=count) > 0,
     )
 
 

@@ -9,9 +9,8 @@ from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
 from hopline.pipeline.schemas import INCIDENTS, SECURITY, VERDICTS
+from hopline.pipeline.traces.columns import OFFENCES
 from hopline.pipeline.windows import WINDOW_S, day, window_start
-
-OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 
 
 def from_outside() -> Column:
@@ -24,19 +23,6 @@ def with_replays(checked: DataFrame) -> DataFrame:
     again = Window.partitionBy("node", "fingerprint", "verdict").orderBy("seq", "ts")
     nth = sf.when(sf.col("verdict") == "verified", sf.row_number().over(again))
     return checked.withColumn("verdict", sf.when(nth > 1, "replayed").otherwise(sf.col("verdict")))
-
-
-def with_rare_replays(checked: DataFrame) -> DataFrame:
-    """Do the same for a table that can be read again cheaply: only what is there more than once is looked at."""
-    twice = (
-        checked.where(sf.col("verdict") == "verified")
-        .groupBy(sf.col("node").alias("at_node"), sf.col("fingerprint").alias("of_frames"))
-        .agg(sf.count("*").alias("times"))
-        .where("times > 1")
-    )
-    is_again = sf.col("node").eqNullSafe(sf.col("at_node")) & (sf.col("fingerprint") == sf.col("of_frames"))
-    others = checked.join(twice, is_again, "left_anti")
-    return others.unionByName(with_replays(checked.join(twice, is_again, "left_semi")))
 
 
 def security(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:

@@ -1,0 +1,101 @@
+"""What was verified, judged once more when all of it is there: who sends the same bytes again replays them."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from hopline.pipeline.decoding.arrow import FILE_SCHEMAS
+from hopline.pipeline.decoding.row_files import ARROW, ParquetFile
+from hopline.pipeline.traces import Chest
+from hopline.pipeline.traces.replays import JUDGED_BY, is_replayed
+
+_KNOWN_BY = ("node", "fingerprint", "seq", "ts")
+_REPLAYS = ".replays"
+
+
+def judge_verified(spark: SparkSession, chest: Chest, verified: Path, messages: Path) -> None:
+    """Move what was verified among the messages; what is a replay is called one there."""
+    files = sorted(verified.rglob(f"*{ARROW}"))
+    if not files:
+        return
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for drawer in batch.column("id").to_pylist():
+                yield _find_replays(chest, drawer)
+
+    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                file = files[number]
+                target = messages / file.parent.relative_to(verified) / f"verified-{file.stem}.parquet"
+                rows = _judge(file, _replays_in(chest, file.stem), target)
+                yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
+
+    for count, work in ((chest.drawers, find), (len(files), judge)):
+        spark.range(0, count, 1, count).mapInArrow(work, "rows bigint").collect()
+
+
+def _find_replays(chest: Chest, drawer: int) -> pa.RecordBatch:
+    """Write down the replays among the traces in a drawer, with the name of the file that each is in."""
+    read = [rows.append_column("file", pa.array([name] * len(rows))) for name, rows in chest.read(drawer, JUDGED_BY)]
+    found = pa.concat_tables(read).unify_dictionaries() if read else None
+    if found is not None and (again := is_replayed(found.combine_chunks())).any():
+        replays = found.filter(pa.array(again)).select(["file", *_KNOWN_BY]).combine_chunks()
+        _write(replays, chest.folder / f"{drawer}{_REPLAYS}")
+    return pa.record_batch({"rows": pa.array([0 if found is None else found.num_rows], pa.int64())})
+
+
+def _replays_in(chest: Chest, file: str) -> Counter[tuple[object, ...]]:
+    """Count the replays in a file by what they are known by: records may be the same in all of it."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for path in chest.folder.glob(f"*{_REPLAYS}"):
+        with pa.memory_map(str(path)) as mapped:
+            replays = pa.ipc.open_file(mapped).read_all()
+            found.update(_known_by(replays.filter(pc.equal(replays["file"], file))))
+    return found
+
+
+def _known_by(rows: pa.Table) -> Iterator[tuple[object, ...]]:
+    return zip(*(rows[name].to_pylist() for name in _KNOWN_BY), strict=True)
+
+
+def _judge(file: Path, replays: Counter[tuple[object, ...]], target: Path) -> int:
+    """Write a file of messages, in which replays are called so."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f"_{uuid.uuid4()}.parquet")
+    written = ParquetFile(aside, FILE_SCHEMAS["messages"])
+    fingerprints = pa.array([fingerprint for _, fingerprint, *_ in replays], pa.int64())
+    with pa.memory_map(str(file)) as mapped:
+        batches = pa.ipc.open_file(mapped)
+        for number in range(batches.num_record_batches):
+            rows = pa.Table.from_batches([batches.get_batch(number)])
+            suspects = np.flatnonzero(pc.is_in(rows["fingerprint"], value_set=fingerprints).to_numpy())
+            guilty = []
+            for row, known in zip(suspects, _known_by(rows.take(pa.array(suspects))), strict=True):
+                if replays[known]:
+                    replays[known] -= 1
+                    guilty.append(row)
+            if guilty:
+                verdict = rows["verdict"].to_numpy(zero_copy_only=False).copy()
+                verdict[guilty] = "replayed"
+                rows = rows.set_column(rows.column_names.index("verdict"), "verdict", pa.array(verdict, pa.string()))
+            written.add(rows)
+    count = written.close()
+    aside.rename(target)
+    return count
+
+
+def _write(rows: pa.Table, path: Path) -> None:
+    aside = path.with_suffix(f".{uuid.uuid4()}")
+    with pa.ipc.new_file(aside, rows.schema) as file:
+        file.write_table(rows)
+    aside.rename(path)

@@ -1,0 +1,123 @@
+"""Each delivery of a message, and each failure of its handler, with the submission that it comes from. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopline.pipeline.tables.causality import by_group
+from hopline.pipeline.traces import Kernel
+from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, picked, starts_of
+from hopline.pipeline.traces.columns import DELIVERED, FAILED, HANDLED, SUBMITTED, Flags, Longs
+
+NOBODY = ""
+DELIVERIES = pa.schema(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("source_node", pa.string()),
+        ("source", pa.string()),  # whoever submitted it, unless it was handling something:
+        ("cause", pa.int64()),  # the delivery that it was handling, where that is of another flow
+        ("target_node", pa.string()),
+        ("target", pa.string()),
+        ("identity", pa.string()),
+        ("bytes", pa.int64()),
+        ("is_delivered", pa.bool_()),
+        ("transit_us", pa.int64()),
+    ]
+)
+
+
+def _keep(rows: pa.Table) -> Flags:
+    event = longs(rows, "event")
+    has_failed = (event == HANDLED) & (longs(rows, "flags") & FAILED != 0)
+    kept: Flags = (event == SUBMITTED) | (event == DELIVERED) | has_failed
+    return kept & is_set(rows, "node") & is_set(rows, "ts")
+
+
+def _deliveries(rows: pa.Table) -> pa.Table:
+    event, ts, seq = longs(rows, "event"), longs(rows, "ts"), longs(rows, "seq", NONE)
+    message, (node,) = longs(rows, "message_id"), codes(rows, "node")
+    receiver = _receivers(rows)
+    (target,) = codes(pa.table({"target": receiver}), "target")
+    # Submissions by message, from the first to the last.
+    submitted = np.flatnonzero(event == SUBMITTED)
+    submitted = submitted[np.lexsort((seq[submitted], node[submitted], ts[submitted], message[submitted]))]
+    begin, end = (np.searchsorted(message[submitted], message, side) for side in ("left", "right"))
+    # The others by message and target: how often it was delivered there so far, and by which record the last time.
+    others = np.flatnonzero(event != SUBMITTED)
+    keys = (message, node, target)
+    others = others[np.lexsort((seq[others], ts[others], *(key[others] for key in reversed(keys))))]
+    starts = starts_of(*(key[others] for key in keys))
+    first = np.flatnonzero(starts)[groups_of(starts)]
+    is_delivered = event[others] == DELIVERED
+    so_far = np.cumsum(is_delivered)
+    nth = so_far - so_far[first] + is_delivered[first]
+    at = others[np.maximum.accumulate(np.where(is_delivered, np.arange(len(others)), 0))]
+    submissions = (end - begin)[others]
+    # What was delivered more often than submitted is the same message again.
+    kept = (nth > 0) & ((submissions == 0) | (nth <= submissions))
+    others, at, nth, submissions = others[kept], at[kept], nth[kept], submissions[kept]
+    is_delivered = is_delivered[kept]
+    submission = np.full(len(others), NONE)
+    submission[submissions > 0] = submitted[(begin[others] + nth - 1)[submissions > 0]]
+    # Messages that nothing tells apart are counted, but which took how long nobody knows.
+    is_timed = is_delivered & (submissions == 1)
+    return pa.table(
+        [
+            picked(rows, "ts", at),
+            pc.fill_null(picked(rows, "node", submission), NOBODY),
+            *_sources(rows, receiver, submission),
+            picked(rows, "node", others),
+            receiver.take(pa.array(others)).cast(pa.string()),
+            picked(rows, "identity", others),
+            pc.if_else(pa.array(is_delivered), picked(rows, "bytes", others), 0),
+            pa.array(is_delivered),
+            pa.array(ts[at] - ts[submission], mask=~is_timed),
+        ],
+        schema=DELIVERIES,
+    )
+
+
+def _receivers(rows: pa.Table) -> pa.DictionaryArray:
+    """Give everyone a name, if only an empty one."""
+    column = rows["local_receiver"].combine_chunks()
+    names = pa.concat_arrays([column.dictionary, pa.array([NOBODY])])
+    indices = pc.fill_null(column.indices, len(names) - 1)
+    known = names.dictionary_encode()  # it may have been there before
+    return pa.DictionaryArray.from_arrays(known.indices.take(indices), known.dictionary)
+
+
+def _sources(rows: pa.Table, receiver: pa.DictionaryArray, submission: Longs) -> tuple[pa.Array, pa.Array]:
+    """Tell who submitted: the receiver that was handling the cause. Where that is not here, its number is given too."""
+    (node,), seq, cause = codes(rows, "node"), longs(rows, "seq", NONE), longs(rows, "cause", NONE)
+    asking = np.unique(submission[(submission != NONE) & is_set(rows, "cause")[submission]])
+    handling = np.flatnonzero((longs(rows, "event") == DELIVERED) & is_set(rows, "local_receiver"))
+    # A question for a cause is put just behind the deliveries that have the number, of which the first comes last.
+    ordered = by_group(
+        (np.concatenate((node[handling], node[asking])),),
+        np.concatenate((seq[handling] * 2, cause[asking] * 2 + 1)),
+        -np.concatenate((longs(rows, "ts")[handling], np.zeros(len(asking), np.int64))),
+    )
+    is_handling = np.arange(len(handling) + len(asking)) < len(handling)
+    below = ordered.latest_before(is_handling)[len(handling) :]
+    found = np.where(below != NONE, handling[below] if len(handling) else NONE, NONE)
+    is_found = (found != NONE) & (seq[found] == cause[asking])
+    source = np.arange(len(rows))
+    source[asking[is_found]] = found[is_found]
+    is_open = np.zeros(len(rows), np.bool_)
+    is_open[asking[~is_found]] = True
+    is_known = submission != NONE
+    names = receiver.take(pa.array(source[submission])).cast(pa.string())
+    return (
+        pc.if_else(pa.array(is_known), names, NOBODY),
+        pa.array(cause[submission], mask=~(is_known & is_open[submission])),
+    )
+
+
+DELIVERING = Kernel(
+    columns=(*("message_id", "ts", "seq", "node", "event", "local_receiver", "cause", "identity", "bytes", "flags"),),
+    schema=DELIVERIES,
+    work=_deliveries,
+    keep=_keep,
+)

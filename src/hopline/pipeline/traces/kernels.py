@@ -1,0 +1,167 @@
+"""Tables made of traces: by functions that are given whole messages, or whole flows, whoever brought them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from hopline.pipeline.traces.columns import NEEDED, TRACES, Flags, traces_of
+from hopline.pipeline.traces.drawers import Chest
+
+ROWS_AT_ONCE = 50_000  # there are some hundred steps to take, however few rows there are
+MOST_ROWS = 400_000  # that are looked at together where they can be divided
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What is done to traces, and what of them it needs.
+
+    `together` is the column that tells which rows it must see together: `message_id`, or `flow` or `ask`, where 0 is
+    none. `keep` tells the rows that it needs at all. `shrink` leaves out rows that make no difference, also when it is
+    done again with more rows beside; where there is none, a group of rows has to fit into memory.
+    """
+
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    work: Callable[[pa.Table], pa.Table]
+    together: str = "message_id"
+    keep: Callable[[pa.Table], Flags] | None = None
+    shrink: Callable[[pa.Table], pa.Table] | None = None
+
+    def needs(self) -> tuple[str, ...]:
+        """List its columns, and the one by which rows come together."""
+        return tuple(dict.fromkeys((*self.columns, self.together)))
+
+    def relevant(self, rows: pa.Table) -> pa.Table:
+        """Leave out what it does not need."""
+        needed = np.ones(len(rows), np.bool_) if self.keep is None else self.keep(rows)
+        if self.together != "message_id":
+            needed &= rows[self.together].to_numpy() != 0
+        return rows if needed.all() else rows.filter(pa.array(needed))
+
+    def run(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Do it to rows that are whole."""
+        if rows.num_rows:
+            yield from self.work(rows.unify_dictionaries().combine_chunks()).cast(self.schema).to_batches()
+
+
+class Traces(Protocol):
+    """Traces, wherever they are."""
+
+    def made_by(self, kernel: Kernel) -> DataFrame:
+        """Give what a kernel makes of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracesInFiles:
+    """Traces that were written down when the messages were read: nothing has to be moved."""
+
+    spark: SparkSession
+    chest: Chest
+
+    def made_by(self, kernel: Kernel) -> DataFrame:
+        """Give what a kernel makes of them: a task for each drawer."""
+        chest = self.chest
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for drawer in batch.column("id").to_pylist():
+                    for rows in divided(chest, drawer, kernel):
+                        yield from kernel.run(rows)
+
+        drawers = self.spark.range(0, chest.drawers, 1, chest.drawers)
+        return drawers.mapInArrow(work, from_arrow_schema(kernel.schema))
+
+
+def divided(chest: Chest, drawer: int, kernel: Kernel) -> Iterator[pa.Table]:
+    """Give the rows of a drawer, in parts where they are many."""
+    columns = kernel.needs()
+    parts = 1
+    if kernel.shrink is None:
+        parts = -(-sum(rows.num_rows for _, rows in chest.read(drawer, (kernel.together,))) // MOST_ROWS)
+    for part in range(parts):
+        gathered = [TRACES.empty_table().select(list(columns))]
+        for _, rows in chest.read(drawer, columns):
+            needed = kernel.relevant(rows)
+            if parts > 1:
+                key = needed[kernel.together].to_numpy().view(np.uint64)
+                needed = needed.filter(pa.array(key // np.uint64(chest.drawers) % np.uint64(parts) == part))
+            gathered.append(needed)
+            if kernel.shrink is not None and sum(map(len, gathered)) > MOST_ROWS:
+                gathered = [kernel.shrink(_together(gathered))]
+        yield _together(gathered)
+
+
+def _together(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class TracesOfMessages:
+    """Traces of any table of messages: read off them when they are asked for, and brought together by Spark."""
+
+    messages: DataFrame
+
+    def made_by(self, kernel: Kernel) -> DataFrame:
+        """Give what a kernel makes of them."""
+        names = list(kernel.needs())
+        schema = pa.schema([plain(TRACES.field(name)) for name in names])
+
+        def trace(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                traces = kernel.relevant(traces_of(batch).select(names))
+                yield from traces.cast(schema).to_batches()
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for rows in whole(batches, kernel):
+                yield from kernel.run(encoded(rows))
+
+        return (
+            self.messages.select(*NEEDED)
+            .mapInArrow(trace, from_arrow_schema(schema))
+            .repartition(sf.col(kernel.together))
+            .sortWithinPartitions(kernel.together)
+            .mapInArrow(work, from_arrow_schema(kernel.schema))
+        )
+
+
+def plain(field: pa.Field) -> pa.Field:
+    """Give a field a type that Spark knows."""
+    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def encoded(rows: pa.Table) -> pa.Table:
+    """Give traces that Spark brought the types that they have in files."""
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(TRACES.field(field.name).type):
+            rows = rows.set_column(at, field.name, rows[field.name].combine_chunks().dictionary_encode())
+    return rows
+
+
+def whole(batches: Iterator[pa.RecordBatch], kernel: Kernel) -> Iterator[pa.Table]:
+    """Put batches of sorted rows together, and cut them where one group ends and the next begins."""
+    waiting: list[pa.Table] = []
+    enough = ROWS_AT_ONCE
+    for batch in batches:
+        waiting.append(pa.Table.from_batches([batch]))
+        if sum(map(len, waiting)) < enough:
+            continue
+        rows = pa.concat_tables(waiting)
+        key = rows[kernel.together].to_numpy()
+        begin = int(np.searchsorted(key, key[-1]))
+        if begin:
+            yield rows.slice(0, begin)
+        last = rows.slice(begin)
+        if kernel.shrink is not None and len(last) >= enough:
+            last = kernel.shrink(encoded(last.combine_chunks())).cast(rows.schema)
+        waiting = [last.combine_chunks()]
+        enough = max(ROWS_AT_ONCE, 2 * len(last))
+    if waiting:
+        yield pa.concat_tables(waiting)

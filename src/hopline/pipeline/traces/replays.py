@@ -1,0 +1,29 @@
+"""Forged and replayed messages among traces. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from hopline.pipeline.traces.arrays import NONE, codes, longs, starts_of
+from hopline.pipeline.traces.columns import OFFENCE, VERIFIED, Flags
+
+JUDGED_BY = ("flags", "node", "fingerprint", "ts", "seq")
+
+
+def is_replayed(rows: pa.Table) -> Flags:
+    """Tell what was verified, though the same node had received the same bytes before."""
+    found = np.zeros(len(rows), np.bool_)
+    verified = np.flatnonzero(longs(rows, "flags") & VERIFIED != 0)
+    if len(verified):
+        rows = rows.take(pa.array(verified))
+        (node,), fingerprint = codes(rows, "node"), longs(rows, "fingerprint")
+        order = np.lexsort((longs(rows, "ts", NONE), longs(rows, "seq", NONE), node, fingerprint))
+        found[verified[order]] = ~starts_of(fingerprint[order], node[order])
+    return found
+
+
+def is_offence(rows: pa.Table) -> Flags:
+    """Tell what carries somebody's correlation id, but is not part of that flow."""
+    found: Flags = (longs(rows, "flags") & OFFENCE != 0) | is_replayed(rows)
+    return found

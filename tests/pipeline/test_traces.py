@@ -1,0 +1,92 @@
+"""Traces: what is made of them is the same however they lie in files, and whoever brought them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from hopline.pipeline.schemas import MESSAGES
+from hopline.pipeline.tables.asking import ASKING
+from hopline.pipeline.tables.deliveries import DELIVERING
+from hopline.pipeline.tables.matching import MATCHING
+from hopline.pipeline.tables.runs import RUNNING
+from hopline.pipeline.traces import Chest, Kernel, TracesInFiles, TracesOfMessages, kernels, traces_of
+from hopline.pipeline.traces.kernels import divided
+from tests.pipeline.coincidences import coincidences
+from tests.pipeline.random_traffic import captures
+from tests.pipeline.rows import Row, message, rows_of, table
+
+KERNELS = {"asking": ASKING, "delivering": DELIVERING, "matching": MATCHING, "running": RUNNING}
+
+
+def chest_of(rows: list[Row], folder: Path, drawers: int = 3) -> Chest:
+    mixed = list(rows)
+    Random(drawers).shuffle(mixed)
+    chest = Chest(folder, drawers)
+    for number in range(5):
+        part = pa.Table.from_pylist(mixed[number::5], to_arrow_schema(MESSAGES, timezone="UTC"))
+        chest.write(f"part-{number}", [traces_of(part.slice(0, 50)), traces_of(part.slice(50))])
+    return chest
+
+
+def made(kernel: Kernel, parts: Iterable[pa.Table]) -> list[str]:
+    batches = [batch for rows in parts for batch in kernel.run(rows)]
+    return in_order(pa.Table.from_batches(batches, kernel.schema).to_pylist())
+
+
+def in_order(rows: Iterable[Row]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+def drawn(chest: Chest, kernel: Kernel) -> list[str]:
+    return made(kernel, (rows for drawer in range(chest.drawers) for rows in divided(chest, drawer, kernel)))
+
+
+@pytest.fixture(scope="module")
+def traffic() -> list[Row]:
+    return captures(seed=11, flows=80)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS.keys() - {"delivering"}))
+def test_drawers_may_be_large_or_small(
+    traffic: list[Row], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = drawn(chest_of(traffic, tmp_path / "one", 1), KERNELS[name])
+    assert at_once
+    assert drawn(chest_of(traffic, tmp_path / "many", 7), KERNELS[name]) == at_once
+    monkeypatch.setattr(kernels, "MOST_ROWS", 40)
+    assert drawn(chest_of(traffic, tmp_path / "parts", 2), KERNELS[name]) == at_once
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_spark_and_files_bring_the_same_together(
+    spark: SparkSession, traffic: list[Row], name: str, tmp_path: Path
+) -> None:
+    # Where causes are looked for depends on what lies beside.
+    rows = [row | {"cause": None} for row in (*traffic, *coincidences(4))]
+    in_files = TracesInFiles(spark, chest_of(rows, tmp_path)).made_by(KERNELS[name])
+    by_spark = TracesOfMessages(table(spark, rows)).made_by(KERNELS[name])
+    assert in_order(rows_of(in_files)) == in_order(rows_of(by_spark))
+
+
+def test_a_chest_of_no_records_has_nothing_in_any_drawer(tmp_path: Path) -> None:
+    chest = Chest.for_records(tmp_path, 0)
+    chest.write("part-0", [])
+    assert drawn(chest, MATCHING) == drawn(chest, ASKING) == []
+
+
+def test_what_has_no_flow_lies_with_its_message(tmp_path: Path) -> None:
+    rows = [message(event, "a", at=at, message_id=at % 5) for at, event in enumerate(("submitted", "delivered") * 20)]
+    chest = chest_of(rows, tmp_path, 4)
+    found = [
+        set(part["message_id"].to_pylist())
+        for drawer in range(4)
+        for part in [pa.concat_tables(rows for _, rows in chest.read(drawer, ("message_id",)))]
+    ]
+    assert sorted(number for numbers in found for number in numbers) == list(range(5))
