@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from hopline.message import NO_FLOW
 from hopline.pipeline.decoding.arrow import MESSAGES, RECORD_COLUMNS, REJECTS
 from hopline.pipeline.decoding.careful import read_carefully
 from hopline.pipeline.decoding.columns import PlainColumns
-from hopline.pipeline.decoding.digests import digests, message_ids
+from hopline.pipeline.decoding.digests import fingerprints, message_ids
 from hopline.pipeline.decoding.frames import FRAMES, Flags, Frames, Longs
 from hopline.pipeline.decoding.header import LISTS, Headers, Listed
 from hopline.pipeline.decoding.meta import read_meta
@@ -27,6 +28,7 @@ _NO_FLOWS = pa.array(["", "\0" * 16, NO_FLOW.decode()])
 _OWN = ("KINO.", "HOPLINE.")
 _SERVICE_PREFIXES = (*_OWN, *(f"0x{prefix.encode().hex().upper()}" for prefix in _OWN))  # where no text follows
 _DAY_US = 86_400_000_000
+_LARGE = 31 << 20  # bytes; beyond 32 MiB, pieces do not count
 
 
 class Read(NamedTuple):
@@ -38,6 +40,7 @@ class Read(NamedTuple):
 
 def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
     """Read records, whose columns are named as in the tables. They come out in another order."""
+    _keep_memory()
     frames = Frames(records.column("frames").cast(FRAMES))
     event = records.column("event")
     is_outside: Flags = pc.fill_null(pc.equal(event, Event.RECEIVED.value), True).to_numpy(zero_copy_only=False)
@@ -63,15 +66,25 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
     return Read(messages, _table(others.take(pa.array(refused.rows, pa.int64())), refused.columns(), REJECTS))
 
 
+@cache
+def _keep_memory() -> None:
+    """Let the process keep the memory of one batch for the next.
+
+    The C library of Linux gives back at once what is more than twice the largest piece that was ever freed; to get it
+    again, page by page, would be much of the work.
+    """
+    np.empty(_LARGE, np.uint8)
+
+
 def read_headers(frames: Frames) -> Headers:
     """Find out where everything is in the messages that are plain, as far as their bytes need not be looked at."""
     shape = shapes(frames)
     headers = Headers(shape, frames.start(frames.first))
     headers.plain &= frames.bytes_of(frames.first, frames.behind) <= DEFAULT_LIMITS.usual_size
     parts = []
-    for one, layout in LAYOUTS.items():
-        rows = np.flatnonzero(headers.plain & (shape == one))
-        if one is Shape.V6:
+    for alike, layout in LAYOUTS.items():
+        rows = np.flatnonzero(headers.plain & np.isin(shape, alike))
+        if Shape.V6 in alike:
             parts.append((rows, read_meta(frames, rows, headers)))
         else:
             parts.append((rows, Multipart(frames, rows, layout).read(headers)))
@@ -93,7 +106,7 @@ def _with_measures(records: pa.RecordBatch, frames: Frames) -> pa.Table:
         "date": pc.if_else(records.column("ts").is_valid(), pa.array(days.astype(np.int32)).cast(pa.date32()), None),
         "frame_count": pa.array(frames.counts, pa.int32(), mask=unknown),
         "bytes": pa.array(frames.bytes_of(frames.first, frames.behind), mask=unknown),
-        "fingerprint": pa.array(digests(frames, frames.first, frames.counts), mask=unknown),
+        "fingerprint": pa.array(fingerprints(frames), mask=unknown),
     }
     return pa.table({name: records.column(name) for name in RECORD_COLUMNS} | measures)
 
@@ -103,25 +116,25 @@ def _verdicts(
 ) -> pa.StringArray:
     """Judge the messages in some rows: only what came from outside, and by the keys where it is signed."""
     is_signed = pc.greater(pc.binary_length(signatures), 0).to_numpy(zero_copy_only=False)
-    verdicts = np.full(len(is_outside), None, np.object_)
-    verdicts[is_outside & ~is_signed] = "unsigned"
+    verdicts = pc.if_else(pa.array(is_outside & ~is_signed), "unsigned", pa.scalar(None, pa.string()))
     if keyring:
-        judged = np.flatnonzero(is_outside & is_signed)
-        verdicts[judged] = [keyring.verdict(decode(one)) for one in frames.take(pa.array(rows[judged])).to_pylist()]
-    return pa.array(verdicts, pa.string())
+        judged = is_outside & is_signed
+        found = [keyring.verdict(decode(one)) for one in frames.take(pa.array(rows[judged])).to_pylist()]
+        verdicts = pc.replace_with_mask(verdicts, pa.array(judged), pa.array(found, pa.string()))
+    return verdicts
 
 
 def _derived(said: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
     """Give the columns that follow from the others."""
-    correlation_id, identity = said["correlation_id"], said["identity"]
-    is_flow = pc.invert(pc.is_in(correlation_id, _NO_FLOWS))
-    service = pc.starts_with(identity, _SERVICE_PREFIXES[0])
-    for prefix in _SERVICE_PREFIXES[1:]:
-        service = pc.or_(service, pc.starts_with(identity, prefix))
+    # Most texts are there more than once, and looked at once only.
+    known = {name: said[name].dictionary_encode() for name in ("correlation_id", "identity")}
+    flows, kinds = known["correlation_id"], known["identity"]
+    is_flow = pc.invert(pc.is_in(flows.dictionary, _NO_FLOWS)).take(flows.indices)
+    is_service = reduce(pc.or_, [pc.starts_with(kinds.dictionary, prefix) for prefix in _SERVICE_PREFIXES])
     return {
-        "flow_id": pc.if_else(is_flow, correlation_id, None),
-        "service": service,
-        "message_id": pa.array(message_ids(said)),
+        "flow_id": pc.if_else(is_flow, said["correlation_id"], None),
+        "service": is_service.take(kinds.indices),
+        "message_id": pa.array(message_ids({**said, **known})),
     }
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hopline.capture.records import shown
 from hopline.message import TICKS_PER_MICROSECOND
 from hopline.pipeline.decoding.arrow import MESSAGES
-from hopline.pipeline.decoding.digests import digests
+from hopline.pipeline.decoding.digests import body_digests
 from hopline.pipeline.decoding.frames import Flags, Frames, Longs
 from hopline.pipeline.decoding.header import Headers, Listed, Slices
 from hopline.pipeline.decoding.shapes import Shape
@@ -29,6 +29,8 @@ NAMES = {
 """The names among the fields of a message, and what the table calls them."""
 
 _SHAPE_NAMES = pa.array([{int(one): one.name for one in Shape}.get(code) for code in range(max(Shape) + 1)])
+_WORDS = pa.array(np.arange(1 << 16)).cast(pa.string())  # every version as text
+_ASCII = 0x80  # all bytes of such a text are below
 _CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above what a number may be
 
 
@@ -44,20 +46,24 @@ class PlainColumns:
         is_first: Flags = self.headers.shape == Shape.FIRST
         return is_first
 
+    @cached_property
+    def _domains(self) -> pa.BinaryArray:
+        return self._bytes(self.headers.names["domain"])
+
+    @cached_property
+    def _uris(self) -> pa.BinaryArray:
+        return self._bytes(self.headers.lists["routing"].fields["uri"])
+
     def odd(self) -> Flags:
         """Tell the messages that are not plain after all: by their texts, which must be what their formats want."""
-        found: Flags = ~_are_texts(self._bytes(self.headers.names["domain"]))
+        found: Flags = ~_are_texts(self._domains)
         routing, kinds = self.headers.lists["routing"], self.headers.lists["callback_point"]
-        uris = self._bytes(routing.fields["uri"])
-        is_odd = ~_are_texts(uris)
-        wants_uri = np.isin(self.headers.shape, [Shape.FIRST, Shape.V4])[routing.message]
-        if wants_uri.any():
-            is_odd |= wants_uri & ~_are_usual_uris(uris)
+        is_odd = ~_are_texts(self._uris)
+        wants_uri = np.flatnonzero(np.isin(self.headers.shape, [Shape.FIRST, Shape.V4])[routing.message])
+        is_odd[wants_uri] |= ~_are_usual_uris(self._uris.take(pa.array(wants_uri)))
         found[routing.message[is_odd]] = True
-        if self._is_first.any():
-            found |= self._is_first & ~self._are_conventional(self.headers.names["version"])
-            is_odd = self._is_first[kinds.message] & ~self._are_conventional(kinds.fields["version"])
-            found[kinds.message[is_odd]] = True
+        found[self._unconventional(self.headers.names["version"], self._is_first)] = True
+        found[kinds.message[self._unconventional(kinds.fields["version"], self._is_first[kinds.message])]] = True
         return found
 
     def said(self) -> dict[str, pa.Array]:
@@ -68,7 +74,7 @@ class PlainColumns:
             "wire_format": _SHAPE_NAMES.take(pa.array(headers.shape)),
             **{column: self._shown(headers.names[name]) for name, column in NAMES.items()},
             "version": self._versions(headers.names["version"], numbers["version"], self._is_first),
-            "domain": self._shown(headers.names["domain"]),
+            "domain": _shown(self._domains),
             "signature": self._bytes(headers.names["signature"]),
             "callback_key": pa.array(numbers["callback_key"]),
             "callbacks": self._listed(headers.lists["callback_point"], MESSAGES.field("callbacks").type),
@@ -79,40 +85,38 @@ class PlainColumns:
             "ttl_us": pa.array(ttl_us(numbers["ttl_ticks"])),
             "body_frames": pa.array(headers.body_frames, pa.int32()),
             "body_bytes": pa.array(self.frames.bytes_of(body, body + headers.body_frames)),
-            "body_digest": pa.array(digests(self.frames, body, headers.body_frames)),
+            "body_digest": pa.array(body_digests(self.frames, body, headers.body_frames)),
         }
 
     def _bytes(self, slices: Slices) -> pa.BinaryArray:
         return self.frames.cut(slices.start, slices.size)
 
     def _shown(self, slices: Slices) -> pa.StringArray:
-        """Give names off the wire as text, as `hopline.capture.records.shown` does."""
-        raw = self._bytes(slices)
-        try:
-            return raw.cast(pa.string())
-        except pa.ArrowInvalid:  # some are no text
-            return pa.array([shown(one) for one in raw.to_pylist()], pa.string())
+        return _shown(self._bytes(slices))
 
     def _versions(self, slices: Slices, numbers: Longs, is_first: Flags) -> pa.StringArray:
         """Give versions as text: of the first format, ``1.0`` is 1."""
-        as_text = pa.array(numbers).cast(pa.string())
-        if not is_first.any():
-            return as_text
-        texts = pc.replace_substring(self._shown(slices), ".0", "")
-        return pc.if_else(pa.array(is_first), texts, as_text)
+        texts = pc.replace_substring(self._shown(slices.of(is_first)), ".0", "")
+        all_numbers = numbers.copy()
+        all_numbers[is_first] = texts.cast(pa.int64())
+        return _WORDS.take(pa.array(all_numbers))
 
-    def _are_conventional(self, versions: Slices) -> Flags:
-        """Tell which versions of the first format are ``N.0``."""
-        found: Flags = pc.match_substring_regex(self._shown(versions), _CONVENTIONAL_VERSION).to_numpy(
-            zero_copy_only=False
-        )
+    def _unconventional(self, versions: Slices, is_first: Flags) -> Longs:
+        """Find the versions of the first format that are not ``N.0``."""
+        texts = self._shown(versions.of(is_first))
+        are_conventional = pc.match_substring_regex(texts, _CONVENTIONAL_VERSION).to_numpy(zero_copy_only=False)
+        found: Longs = np.flatnonzero(is_first)[~are_conventional]
         return found
 
     def _listed(self, listed: Listed, type_: pa.ListType) -> pa.ListArray:
         entry = type_.value_type
         is_first = self._is_first[listed.message]
         fields = [
-            self._versions(slices, listed.version, is_first) if name == "version" else self._shown(slices)
+            _shown(self._uris)
+            if name == "uri"
+            else self._versions(slices, listed.version, is_first)
+            if name == "version"
+            else self._shown(slices)
             for name, slices in ((field.name, listed.fields[field.name]) for field in entry)
         ]
         entries = pa.StructArray.from_arrays(fields, fields=list(entry))
@@ -126,13 +130,27 @@ def ttl_us(ticks: Longs) -> Longs:
     return rounded
 
 
+def _shown(raw: pa.BinaryArray) -> pa.StringArray:
+    """Give names off the wire as text, as `hopline.capture.records.shown` does."""
+    if _is_ascii(raw):
+        return raw.view(pa.string())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:  # some are no text
+        return pa.array([shown(one) for one in raw.to_pylist()], pa.string())
+
+
 def _are_texts(raw: pa.BinaryArray) -> Flags:
     """Tell which are UTF-8."""
-    try:
-        raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        return np.array([_is_text(one) for one in raw.to_pylist()], np.bool_)
-    return np.ones(len(raw), np.bool_)
+    if _is_ascii(raw):
+        return np.ones(len(raw), np.bool_)
+    return np.array([_is_text(one) for one in raw.to_pylist()], np.bool_)
+
+
+def _is_ascii(raw: pa.BinaryArray) -> bool:
+    """Tell whether all are ASCII, as most are: then one look at all bytes is enough to know that they are texts."""
+    content = np.frombuffer(raw.buffers()[2] or b"", np.uint8)
+    return not len(content) or bool(content.max() < _ASCII)
 
 
 def _is_text(raw: bytes) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from hopline.message import RECEIPT
@@ -18,6 +18,7 @@ Digests: TypeAlias = npt.NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
 _FACTORS = 1 << 13  # a message may have no more frames; with more, some weigh the same
+_AT_ONCE = 1_024  # pieces that are objects of Python's at the same time
 
 
 def _factors() -> Digests:
@@ -32,11 +33,19 @@ def _factors() -> Digests:
 _FACTOR = _factors()
 
 
-def digests(frames: Frames, first: Longs, count: Longs) -> Longs:
+def fingerprints(frames: Frames) -> Longs:
+    """Give the digest of all frames of each record."""
+    return _digests(frames, frames.joined(), frames.first, frames.counts)
+
+
+def body_digests(frames: Frames, first: Longs, count: Longs) -> Longs:
     """Give the digest of some neighbouring frames of each record."""
-    pieces = map(slice, frames.start(first).tolist(), frames.start(first + count).tolist())
-    of_bytes = map(xxhash.xxh3_64_intdigest, map(frames.data.data.__getitem__, pieces))
-    found: Longs = (np.fromiter(of_bytes, np.uint64, len(first)) + _of_sizes(frames, first, count)).view(np.int64)
+    start = frames.start(first)
+    return _digests(frames, frames.cut(start, frames.start(first + count) - start), first, count)
+
+
+def _digests(frames: Frames, joined: pa.BinaryArray, first: Longs, count: Longs) -> Longs:
+    found: Longs = (_of_bytes(joined) + _of_sizes(frames, first, count)).view(np.int64)
     return found
 
 
@@ -47,13 +56,18 @@ def digest_of(frames: Sequence[bytes]) -> int:
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned
 
 
+def _of_bytes(pieces: pa.BinaryArray) -> Digests:
+    """Give a digest of each piece: some at a time, so that the memory of the one is used again for the other."""
+    some = (pieces.slice(at, _AT_ONCE).to_numpy(zero_copy_only=False) for at in range(0, len(pieces), _AT_ONCE))
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, chain.from_iterable(some)), np.uint64, len(pieces))
+
+
 def _of_sizes(frames: Frames, first: Longs, count: Longs) -> Digests:
     """Weigh the sizes of all frames but the last, which follows from the others; also of those without any bytes."""
     others = np.maximum(count - 1, 0)
     begins = np.concatenate([[0], np.cumsum(others)])
-    record = np.repeat(np.arange(len(first)), others)
-    nth = np.arange(begins[-1]) - begins[record]
-    weights = (frames.size(first[record] + nth) + 1).astype(np.uint64) * _FACTOR[np.minimum(nth, _FACTORS - 1)]
+    nth = np.arange(begins[-1]) - np.repeat(begins[:-1], others)
+    weights = (frames.size(nth + np.repeat(first, others)) + 1).view(np.uint64) * _FACTOR.take(nth, mode="clip")
     totals = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights)])
     found: Digests = totals[begins[1:]] - totals[begins[:-1]]
     return found
@@ -80,11 +94,10 @@ def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
     return found
 
 
-def of_texts(texts: pa.StringArray) -> Digests:
+def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
     """Give a digest of each text. Most are there more than once."""
     known = texts.dictionary_encode()
-    of_known = map(xxhash.xxh3_64_intdigest, known.dictionary.cast(pa.binary()).to_pylist())
-    found: Digests = np.fromiter(of_known, np.uint64, len(known.dictionary))[known.indices.to_numpy()]
+    found: Digests = _of_bytes(known.dictionary.view(pa.binary()))[known.indices.to_numpy()]
     return found
 
 
@@ -92,9 +105,12 @@ def _of_callbacks(lists: pa.ListArray) -> Digests:
     """Give a digest of each list of kinds, in which receipts do not count."""
     begins = lists.offsets.to_numpy().astype(np.int64)
     entries = lists.values.slice(begins[0], begins[-1] - begins[0]) if len(begins) else lists.values
-    fields = {name: entries.field(name) for name in _RECEIPT}
+    fields = {name: entries.field(name).dictionary_encode() for name in _RECEIPT}
     is_receipt = np.logical_and.reduce(
-        [pc.equal(fields[name], text).to_numpy(zero_copy_only=False) for name, text in _RECEIPT.items()]
+        [
+            fields[name].indices.to_numpy() == fields[name].dictionary.index(text).as_py()
+            for name, text in _RECEIPT.items()
+        ]
     )
     before = np.concatenate([[0], np.cumsum(~is_receipt)])  # how many others
     begins = begins - begins[0]

@@ -13,7 +13,7 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 FRAMES = pa.list_(pa.binary())
-_WIDEST = 8  # bytes of the largest number
+_WIDEST = 8  # bytes of the largest number: so many may be read behind the end
 _NUMBERS = {2: "<u2", 4: "<u4", 8: "<i8"}
 
 
@@ -25,16 +25,16 @@ class Frames:
     """
 
     def __init__(self, records: pa.ListArray) -> None:
-        values = records.values
         offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset : records.offset + len(records) + 1]
+        values = records.values.slice(offsets[0], offsets[-1] - offsets[0])  # a slice of records still has all values
         starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
         begin, end = int(starts[0]), int(starts[-1])
-        content = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin:end]
-        # A number is read wherever it begins, also just before the end.
-        self.data = np.concatenate([content, np.zeros(_WIDEST, np.uint8)])
-        self.starts = starts.astype(np.int64) - begin
-        self.first = offsets[:-1].astype(np.int64)
-        self.behind = offsets[1:].astype(np.int64)
+        self.data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin : end + _WIDEST]
+        if len(self.data) < end - begin + _WIDEST:
+            self.data = np.concatenate([self.data[: end - begin], np.zeros(_WIDEST, np.uint8)])
+        self.starts = np.subtract(starts, begin, dtype=np.int64)
+        bounds: Longs = np.subtract(offsets, offsets[0], dtype=np.int64)
+        self.first, self.behind = bounds[:-1], bounds[1:]
         self.is_whole = _has_no_nulls(records, values, self.first, self.behind)
 
     def __len__(self) -> int:
@@ -50,6 +50,16 @@ class Frames:
         """The bytes of all frames."""
         return pa.py_buffer(self.data)
 
+    @cached_property
+    def sizes(self) -> Longs:
+        """The sizes of all frames."""
+        return np.diff(self.starts)
+
+    def joined(self) -> pa.BinaryArray:
+        """Give the frames of each record as one piece."""
+        bounds = np.append(self.starts[self.first], self.starts[-1]).astype(np.int32)
+        return pa.Array.from_buffers(pa.binary(), len(self), [None, pa.py_buffer(bounds), self.buffer])
+
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
         """Give places and sizes of the last frames of some records: a row for each frame, the last one first."""
         places = self.starts[self.behind[records] - np.arange(count + 1)[:, np.newaxis]]
@@ -61,14 +71,14 @@ class Frames:
 
     def size(self, frame: Longs) -> Longs:
         """Give the sizes of frames."""
-        return self.starts[frame + 1] - self.starts[frame]
+        return self.sizes[frame]
 
     def bytes_of(self, first: Longs, behind: Longs) -> Longs:
         """Count the bytes from some frames to before others."""
         return self.starts[behind] - self.starts[first]
 
     def number(self, place: Longs, width: int) -> Longs:
-        """Read little-endian integers, unsigned but for those of eight bytes. Bytes behind the end are zeros."""
+        """Read little-endian integers, unsigned but for those of eight bytes, wherever they begin."""
         return self._views[width][place].astype(np.int64, copy=False)
 
     @cached_property

@@ -23,10 +23,12 @@ class Shape(IntEnum):
     V6 = 6
 
 
-LAYOUTS: dict[Shape, Layout] = {Shape.FIRST: FIRST, Shape.V4: V4, Shape.V5: V5, Shape.V6: V6}
+LAYOUTS: dict[tuple[Shape, ...], Layout] = {(Shape.FIRST,): FIRST, (Shape.V4, Shape.V5): V5, (Shape.V6,): V6}
+"""How the shapes are read. V4 has the frames of V5; what its URIs must be is looked at when the texts are."""
 
 _MULTIPART_FRAMES = len(V5.fixed) + 1
 _V4_NUMBERS = (V4.number, V4.number[:2], V5_INT32.number)  # the last differs in its number only
+_LONGEST_NUMBER = max(map(len, _V4_NUMBERS))
 
 
 def shapes(frames: Frames) -> Longs:
@@ -37,15 +39,21 @@ def shapes(frames: Frames) -> Longs:
     second_last = np.where(usual, frames.behind - 2, 0)
     if not usual.any():
         return np.zeros(len(frames), np.int64)
-    size, size_before, place = frames.size(last), frames.size(second_last), frames.start(last)
+    size, size_before = frames.size(last), frames.size(second_last)
+    begin = frames.number(frames.start(last), _LONGEST_NUMBER)
+
+    def begins_with(number: bytes) -> Flags:
+        mask = (1 << 8 * len(number)) - 1
+        begins: Flags = (size >= len(number)) & (begin & mask == int.from_bytes(number, "little"))
+        return begins
 
     def is_number(number: bytes) -> Flags:
-        is_it: Flags = (size == len(number)) & (frames.number(place, len(number)) == int.from_bytes(number, "little"))
+        is_it: Flags = begins_with(number) & (size == len(number))
         return is_it
 
     has_descriptor = (counts >= _MULTIPART_FRAMES) & (size_before >= WORDS.size)
     is_v4 = np.logical_or.reduce([is_number(number) for number in _V4_NUMBERS])
-    is_meta = (size >= len(V6.number)) & (frames.number(place, len(V6.number)) == int.from_bytes(V6.number, "little"))
+    is_meta = begins_with(V6.number)
     is_empty = size_before == 0
     may_be_first = is_empty & (counts >= FIRST_FRAMES)
     found: Longs = np.select(
