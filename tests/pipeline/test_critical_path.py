@@ -91,8 +91,9 @@ def test_files_may_hold_the_records_in_any_order(
         part = kernels.encoded(pa.Table.from_pylist(mixed[number::7], plain))
         chest.write(f"part-{number}", [part.slice(0, 40), part.slice(40)])
     monkeypatch.setattr(kernels, "MOST_ROWS", most)
-    parts = (rows for drawer in range(chest.drawers) for rows in divided(chest, drawer, WALKING))
-    assert made(WALKING, parts) == walked(flows)
+    with chest.opened(WALKING.needs()) as drawers:
+        parts = (rows for number in range(chest.drawers) for rows in divided(drawers, number, WALKING))
+        assert made(WALKING, parts) == walked(flows)
 
 
 def test_a_large_flow_still_ends_with_its_first_answer_and_knows_all_its_nodes(flows: list[dict[str, object]]) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import FLOWS, HOPS, SKEW
 from hopline.pipeline.tables.callbacks import callbacks
-from hopline.pipeline.tables.flows import flows, paths
+from hopline.pipeline.tables.flows import flows
 from tests.pipeline import reference, scenarios
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, day, moment, rows_of, table
@@ -103,8 +103,7 @@ def computed(
 ) -> dict[str, Row]:
     messages = table(spark, rows).repartition(cut).cache()
     try:
-        walked = paths(messages, table(spark, skew or [], SKEW)).persist()
-        frame = flows(messages, callbacks(messages), table(spark, hops or [], HOPS), walked)
+        frame = flows(messages, callbacks(messages), table(spark, hops or [], HOPS), table(spark, skew or [], SKEW))
         assert frame.schema.simpleString() == FLOWS.simpleString()
         return {row["flow_id"]: row for row in rows_of(frame)}
     finally:

@@ -45,7 +45,8 @@ def in_order(rows: Iterable[Row]) -> list[str]:
 
 
 def drawn(chest: Chest, kernel: Kernel) -> list[str]:
-    return made(kernel, (rows for drawer in range(chest.drawers) for rows in divided(chest, drawer, kernel)))
+    with chest.opened(kernel.needs()) as drawers:
+        return made(kernel, (rows for number in range(chest.drawers) for rows in divided(drawers, number, kernel)))
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +85,9 @@ def test_a_chest_of_no_records_has_nothing_in_any_drawer(tmp_path: Path) -> None
 def test_what_has_no_flow_lies_with_its_message(tmp_path: Path) -> None:
     rows = [message(event, "a", at=at, message_id=at % 5) for at, event in enumerate(("submitted", "delivered") * 20)]
     chest = chest_of(rows, tmp_path, 4)
-    found = [
-        set(part["message_id"].to_pylist())
-        for drawer in range(4)
-        for part in [pa.concat_tables(rows for _, rows in chest.read(drawer, ("message_id",)))]
-    ]
+    with chest.opened(("message_id",)) as drawers:
+        found = [
+            {number for _, rows in drawers.read(one) for number in rows["message_id"].to_pylist()} for one in range(4)
+        ]
+        assert sum(map(drawers.rows, range(4))) == len(rows)
     assert sorted(number for numbers in found for number in numbers) == list(range(5))

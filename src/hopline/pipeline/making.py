@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.decoding.files import decode_files
+from hopline.pipeline.decoding.files import SEEN, decode_files
 from hopline.pipeline.decoding.verified import judge_verified
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
@@ -21,7 +21,7 @@ from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
 from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
-from hopline.pipeline.traces import Chest, Traces, TracesInFiles
+from hopline.pipeline.traces import Chest, Kernel, TracesInFiles
 from hopline.pipeline.traces.spans import SPANS
 from hopline.pipeline.writing import Building, add_rows
 
@@ -32,7 +32,7 @@ class TablesInTheMaking:
     def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
         self.records = self.messages = self.rejects = 0
         self.signed_identities: list[str] = []
-        self.traces: Traces
+        self.traces: TracesInFiles
         self._spark = spark
         self._place = place
         self._options = options
@@ -41,6 +41,7 @@ class TablesInTheMaking:
             "messages": MESSAGES,
             "rejects": REJECTS,
             "spans": from_arrow_schema(SPANS),
+            "seen": from_arrow_schema(SEEN),
         }
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -66,7 +67,8 @@ class TablesInTheMaking:
             for name in ("messages", "rejects"):
                 place(name).mkdir()
                 add_rows(place("decoded") / name, place(name))
-            (place("decoded") / "spans").rename(place("spans"))
+            for name in ("spans", "seen"):
+                (place("decoded") / name).rename(place(name))
             judge_verified(self._spark, chest, place("decoded") / "verified", place("messages"))
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages
@@ -82,13 +84,17 @@ class TablesInTheMaking:
     def make(self, name: str) -> None:
         """Make a table of those that are there."""
         with self._step(name) as step:
-            table = RECIPES[name].make(self)
-            if name in TABLES:
-                write_by_day(table, self._place.place(name), TABLES[name])
+            table, place = RECIPES[name].make(self), self._place.place(name)
+            if isinstance(table, Kernel):
+                self.traces.write(table, place)
+                self._schemas[name] = from_arrow_schema(table.schema)
+            elif name in TABLES:
+                write_by_day(table, place, TABLES[name])
+                self._schemas[name] = TABLES[name]
             else:
-                write_as_it_falls(table, self._place.place(name))
-            self._schemas[name] = TABLES.get(name, table.schema)
-            step.rows = row_count(self._place.place(name))
+                write_as_it_falls(table, place)
+                self._schemas[name] = table.schema
+            step.rows = row_count(place)
 
     def publish(self) -> dict[str, int]:
         """Put the tables that were asked for in their places; give the numbers of their rows."""

@@ -10,13 +10,16 @@ from pyspark.sql import DataFrame
 
 from hopline.pipeline.tables.audit import audit
 from hopline.pipeline.tables.callbacks import callbacks
-from hopline.pipeline.tables.edges import deliveries, edges
-from hopline.pipeline.tables.flows import flows, paths
+from hopline.pipeline.tables.deliveries import DELIVERING
+from hopline.pipeline.tables.edges import edges
+from hopline.pipeline.tables.flows import flows, walked
 from hopline.pipeline.tables.handlers import handlers
 from hopline.pipeline.tables.hops import hops, transits
+from hopline.pipeline.tables.matching import MATCHING
 from hopline.pipeline.tables.security import incidents, security
 from hopline.pipeline.tables.skew import skew
-from hopline.pipeline.traces import Traces
+from hopline.pipeline.traces import Kernel, Traces
+from hopline.pipeline.windows import last_seen
 
 
 class Making(Protocol):
@@ -40,29 +43,30 @@ class Making(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a table is made."""
+    """How a table is made: by Spark, or of the traces by a kernel."""
 
     needs: tuple[str, ...]
-    make: Callable[[Making], DataFrame]
+    make: Callable[[Making], DataFrame | Kernel]
 
 
-# In an order in which everything is there when it is needed. Messages, rejects and spans come by decoding. What several
-# tables are made of, but nobody reads, is written as well rather than computed again.
+# In an order in which everything is there when it is needed. Messages, rejects, spans and what was seen come by
+# decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
-    "transits": Recipe(("messages",), lambda made: transits(made["messages"], made.traces)),
-    "skew": Recipe(("transits",), lambda made: skew(made["transits"])),
-    "hops": Recipe(("transits", "skew"), lambda made: hops(made["transits"], made["skew"])),
-    "callbacks": Recipe(("messages",), lambda made: callbacks(made["messages"], made.traces)),
-    "paths": Recipe(("messages", "skew"), lambda made: paths(made["messages"], made["skew"], made.traces)),
+    "ends": Recipe(("seen",), lambda made: last_seen(made["seen"])),
+    "matched": Recipe(("messages",), lambda _: MATCHING),
+    "skew": Recipe(("matched", "ends"), lambda made: skew(_transits(made))),
+    "hops": Recipe(("matched", "ends", "skew"), lambda made: hops(_transits(made), made["skew"])),
+    "callbacks": Recipe(("messages", "ends"), lambda made: callbacks(made["messages"], made.traces, made["ends"])),
+    "paths": Recipe(("messages", "skew"), lambda made: walked(made["skew"])),
     "flows": Recipe(
-        ("messages", "callbacks", "hops", "paths"),
-        lambda made: flows(made["messages"], made["callbacks"], made["hops"], made["paths"]),
+        ("messages", "callbacks", "hops", "skew", "paths"),
+        lambda made: flows(made["messages"], made["callbacks"], made["hops"], made["skew"], made["paths"]),
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
-    "deliveries": Recipe(("messages",), lambda made: deliveries(made["messages"], made.traces)),
+    "deliveries": Recipe(("messages",), lambda _: DELIVERING),
     "edges": Recipe(
-        ("messages", "transits", "deliveries"),
-        lambda made: edges(made["messages"], made["transits"], made["deliveries"], made.window_s),
+        ("messages", "matched", "ends", "deliveries"),
+        lambda made: edges(made["messages"], _transits(made), made.window_s, made["deliveries"]),
     ),
     "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
     "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
@@ -71,6 +75,10 @@ RECIPES = {
         lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"]),
     ),
 }
+
+
+def _transits(made: Making) -> DataFrame:
+    return transits(made["messages"], made["matched"], made["ends"])
 
 
 def to_make(tables: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 WINDOW_S = 60
@@ -25,3 +25,8 @@ def day(ts: Column) -> Column:
 def us_between(start: Column, end: Column) -> Column:
     """Give the microseconds from one time to another, by their clocks as they are."""
     return sf.unix_micros(end) - sf.unix_micros(start)
+
+
+def last_seen(messages: DataFrame) -> DataFrame:
+    """Give the time of each node's last message: as long as that, somebody watched."""
+    return messages.where(sf.col("node").isNotNull()).groupBy("node").agg(sf.max("ts").alias("last_ts"))

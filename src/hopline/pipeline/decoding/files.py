@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.decoding.arrow import FILE_SCHEMAS, RECORD_COLUMNS, RECORDS
 from hopline.pipeline.decoding.batches import Read, read_batch
-from hopline.pipeline.decoding.row_files import ArrowFile, ParquetFile, RowFile
 from hopline.pipeline.folders import DAY, NO_DAY
 from hopline.pipeline.keys import Keyring
+from hopline.pipeline.row_files import ArrowFile, ParquetFile, RowFile
 from hopline.pipeline.segments import open_segment, read_rows
 from hopline.pipeline.traces import Chest, traces_of
 from hopline.pipeline.traces.spans import SPANS, spans_of
@@ -28,6 +28,9 @@ from hopline.pipeline.traces.spans import SPANS, spans_of
 _BATCH = 16_384  # records that are read at once: what they need stays near the processor
 _GOOD_TASKS, _SMALL_TASK, _LARGE_TASK = 16, 20_000, 250_000  # how many; records in one
 _WRITTEN = "file string, rows bigint"
+
+SEEN = pa.schema([("node", pa.string()), ("ts", pa.timestamp("us", "UTC"))])
+"""The last message of each node, among some: all that matters where only times are asked for."""
 
 Span = tuple[datetime | None, datetime | None]
 
@@ -52,7 +55,8 @@ def decode_files(
     """Write the records of a time, from its begin to before its end, into folders of a folder, each by day.
 
     These are `messages`, `rejects`, and `verified`: messages with a good signature, any of which may be a replay, in a
-    form that is quick to read; and the `spans` of all records. The traces of messages go into a chest.
+    form that is quick to read; and the `spans` of all records, and which nodes were `seen` when, not by day. The traces
+    of messages go into a chest.
     """
     tasks = tasks_of(row_groups)
 
@@ -113,11 +117,14 @@ class _Files:
         self._files: dict[tuple[str, date | None], RowFile] = {}
         self._traces: list[pa.Table] = []
         self._spans = [SPANS.empty_table()]
+        self._seen = [SEEN.empty_table()]
 
     def add(self, read: Read) -> None:
         """Write down what was read."""
         self._traces.append(traces_of(read.messages))
         self._spans.append(spans_of([read.messages, read.rejects]))
+        seen = read.messages.select(SEEN.names).group_by("node").aggregate([("ts", "max")])
+        self._seen.append(seen.rename_columns(SEEN.names).cast(SEEN))
         is_verified = pc.fill_null(pc.equal(read.messages.column("verdict"), "verified"), False)
         for name, rows in (
             ("messages", _where(pc.invert(is_verified), read.messages)),
@@ -133,8 +140,9 @@ class _Files:
         """Finish all files, and tell their name."""
         rows = sum(file.close() for file in self._files.values())
         self._chest.write(self._name, self._traces)
-        (self._folder / "spans").mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.concat_tables(self._spans), self._folder / "spans" / f"{self._name}.parquet")
+        for name, noted in {"spans": self._spans, "seen": self._seen}.items():
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.concat_tables(noted), self._folder / name / f"{self._name}.parquet")
         return pa.record_batch({"file": [self._name], "rows": pa.array([rows], pa.int64())})
 
     def _file(self, table: str, day: date | None) -> RowFile:

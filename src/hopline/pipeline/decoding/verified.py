@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.decoding.arrow import FILE_SCHEMAS
-from hopline.pipeline.decoding.row_files import ARROW, ParquetFile
+from hopline.pipeline.row_files import ARROW, ParquetFile
 from hopline.pipeline.traces import Chest
-from hopline.pipeline.traces.replays import JUDGED_BY, is_replayed
+from hopline.pipeline.traces.drawers import Drawers
+from hopline.pipeline.traces.kernels import TASKS
+from hopline.pipeline.traces.replays import JUDGED_BY, is_replayed, is_verified
 
 _KNOWN_BY = ("node", "fingerprint", "seq", "ts")
 _REPLAYS = ".replays"
@@ -28,9 +30,10 @@ def judge_verified(spark: SparkSession, chest: Chest, verified: Path, messages: 
         return
 
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for drawer in batch.column("id").to_pylist():
-                yield _find_replays(chest, drawer)
+        with chest.opened(JUDGED_BY) as drawers:
+            for batch in batches:
+                for drawer in batch.column("id").to_pylist():
+                    yield _find_replays(chest, drawers, drawer)
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -41,14 +44,18 @@ def judge_verified(spark: SparkSession, chest: Chest, verified: Path, messages: 
                 yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
     for count, work in ((chest.drawers, find), (len(files), judge)):
-        spark.range(0, count, 1, count).mapInArrow(work, "rows bigint").collect()
+        spark.range(0, count, 1, min(count, TASKS)).mapInArrow(work, "rows bigint").collect()
 
 
-def _find_replays(chest: Chest, drawer: int) -> pa.RecordBatch:
+def _find_replays(chest: Chest, drawers: Drawers, drawer: int) -> pa.RecordBatch:
     """Write down the replays among the traces in a drawer, with the name of the file that each is in."""
-    read = [rows.append_column("file", pa.array([name] * len(rows))) for name, rows in chest.read(drawer, JUDGED_BY)]
-    found = pa.concat_tables(read).unify_dictionaries() if read else None
-    if found is not None and (again := is_replayed(found.combine_chunks())).any():
+    verified = [
+        rows.append_column("file", pa.repeat(name, len(rows)))
+        for name, rows in ((name, rows.filter(pa.array(is_verified(rows)))) for name, rows in drawers.read(drawer))
+        if len(rows)
+    ]
+    found = pa.concat_tables(verified).unify_dictionaries().combine_chunks() if verified else None
+    if found is not None and (again := is_replayed(found)).any():
         replays = found.filter(pa.array(again)).select(["file", *_KNOWN_BY]).combine_chunks()
         _write(replays, chest.folder / f"{drawer}{_REPLAYS}")
     return pa.record_batch({"rows": pa.array([0 if found is None else found.num_rows], pa.int64())})

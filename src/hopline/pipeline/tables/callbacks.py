@@ -9,15 +9,15 @@ from hopline.message import EXCEPTION
 from hopline.pipeline.schemas import CALLBACKS
 from hopline.pipeline.tables.asking import ASKING
 from hopline.pipeline.traces import Traces, TracesOfMessages
-from hopline.pipeline.windows import day, us_between
+from hopline.pipeline.windows import day, last_seen, us_between
 
 
-def callbacks(messages: DataFrame, traces: Traces | None = None) -> DataFrame:
+def callbacks(messages: DataFrame, traces: Traces | None = None, ends: DataFrame | None = None) -> DataFrame:
     """Match every request that named callback points with its first answer."""
     asked = (traces or TracesOfMessages(messages)).made_by(ASKING)
-    ends = messages.where(sf.col("node").isNotNull()).groupBy("node").agg(sf.max("ts").alias("capture_ends"))
-    ends = sf.broadcast(ends.withColumnRenamed("node", "asked_node"))
-    return _with_outcome(asked.join(ends, "asked_node", "left")).to(CALLBACKS)
+    ends = last_seen(messages) if ends is None else ends
+    watched = asked.join(sf.broadcast(ends.withColumnRenamed("node", "asked_node")), "asked_node", "left")
+    return _with_outcome(watched).to(CALLBACKS)
 
 
 def _with_outcome(asked: DataFrame) -> DataFrame:
@@ -25,7 +25,7 @@ def _with_outcome(asked: DataFrame) -> DataFrame:
     is_from_home = sf.col("request_node") == sf.col("asked_node")
     asked_ts, ttl = sf.col("request_ts"), sf.col("ttl_us")
     latency = us_between(asked_ts, sf.col("answered_ts"))
-    watched = us_between(asked_ts, sf.col("capture_ends"))
+    watched = us_between(asked_ts, sf.col("last_ts"))
     is_over = (ttl > 0) & sf.coalesce(is_from_home & (watched > ttl), sf.lit(False))
     outcome = (
         sf.when((ttl > 0) & is_from_home & (latency > ttl), "late")

@@ -9,7 +9,7 @@ from hopline.capture.records import Event
 from hopline.pipeline.percentiles import GROUP, percentile, ranked
 from hopline.pipeline.schemas import EDGES
 from hopline.pipeline.tables.deliveries import DELIVERING
-from hopline.pipeline.traces import Traces, TracesOfMessages
+from hopline.pipeline.traces import TracesOfMessages
 from hopline.pipeline.windows import WINDOW_S, day, window_start
 
 _ENDS = ("kind", "source_node", "source", "target_node", "target", "identity")
@@ -17,8 +17,14 @@ _GROUP = ("window_start", *_ENDS)
 _COUNTS = ("count", "bytes", "errors", "lost")
 
 
-def edges(messages: DataFrame, transits: DataFrame, deliveries: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    """Sum up the transits between nodes, and the messages between handlers."""
+def edges(
+    messages: DataFrame, transits: DataFrame, window_s: int = WINDOW_S, deliveries: DataFrame | None = None
+) -> DataFrame:
+    """Sum up the transits between nodes, and the messages between handlers.
+
+    `deliveries` are of the same messages, where they were made before.
+    """
+    deliveries = TracesOfMessages(messages).made_by(DELIVERING) if deliveries is None else deliveries
     columns = ("at", *_ENDS, *_COUNTS, "transit_us")
     both = _physical(transits).select(*columns).unionByName(_logical(deliveries, messages).select(*columns))
     in_windows = both.withColumn("window_start", window_start(sf.col("at"), window_s)).drop("at")
@@ -49,15 +55,6 @@ def _physical(transits: DataFrame) -> DataFrame:
         sf.coalesce(sf.col("lost").cast("int"), sf.lit(0)).alias("lost"),
         "transit_us",
     )
-
-
-def deliveries(messages: DataFrame, traces: Traces | None = None) -> DataFrame:
-    """Give each delivery, and each failure of a handler, the submission that it comes from.
-
-    Where that was submitted while something of another flow was handled, `cause` is the number of that delivery, and
-    `edges` looks it up. Keep it rather than compute it twice.
-    """
-    return (traces or TracesOfMessages(messages)).made_by(DELIVERING)
 
 
 def _logical(deliveries: DataFrame, messages: DataFrame) -> DataFrame:

@@ -9,21 +9,23 @@ from hopline.pipeline.schemas import FLOWS
 from hopline.pipeline.tables.critical_path import FLOW_DETAIL_LIMIT, walking
 from hopline.pipeline.tables.flow_totals import TOTALS
 from hopline.pipeline.tables.large_flows import totals_of_large_flows
-from hopline.pipeline.traces import Traces, TracesOfMessages
+from hopline.pipeline.traces import Kernel, TracesOfMessages
 from hopline.pipeline.windows import day
 
 
-def paths(messages: DataFrame, skew: DataFrame, traces: Traces | None = None) -> DataFrame:
-    """Walk through each flow: its ends, its critical path, and what it adds up to unless it is too large for that.
+def walked(skew: DataFrame) -> Kernel:
+    """Give the kernel that walks through each flow: its ends, its critical path, and what it adds up to."""
+    return walking(skew.select("date", "node_a", "node_b", "bound_us").toArrow())
 
-    Keep it rather than compute it again: `flows` reads it twice.
+
+def flows(
+    messages: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: DataFrame, paths: DataFrame | None = None
+) -> DataFrame:
+    """Give a row for each flow: exact totals, the outcome, and the critical path of its first records.
+
+    `paths` are what `walked` makes of the same messages, where they were made before: they are read twice.
     """
-    bounds = skew.select("date", "node_a", "node_b", "bound_us").toArrow()
-    return (traces or TracesOfMessages(messages)).made_by(walking(bounds))
-
-
-def flows(messages: DataFrame, callbacks: DataFrame, hops: DataFrame, paths: DataFrame) -> DataFrame:
-    """Give a row for each flow: exact totals, the outcome, and the critical path of its first records."""
+    paths = TracesOfMessages(messages).made_by(walked(skew)) if paths is None else paths
     asked = callbacks.groupBy("flow_id").agg(
         sf.lit(True).alias("is_asked"),
         *(

@@ -7,21 +7,21 @@ from pyspark.sql import functions as sf
 
 from hopline.pipeline.schemas import HOPS
 from hopline.pipeline.tables.matching import MATCHING
-from hopline.pipeline.traces import Traces, TracesOfMessages
-from hopline.pipeline.windows import day, us_between
+from hopline.pipeline.traces import TracesOfMessages
+from hopline.pipeline.windows import day, last_seen, us_between
 
 
-def transits(messages: DataFrame, traces: Traces | None = None) -> DataFrame:
+def transits(messages: DataFrame, matched: DataFrame | None = None, ends: DataFrame | None = None) -> DataFrame:
     """Match each `sent` with its `received`: the columns of hops without the skew, and whether it was rejected.
 
-    `rejected` is for edges. Several tables are made of it: keep it rather than compute it again.
+    `rejected` is for edges. `matched` and `ends` are of the same messages, where they were made before.
     """
-    matched = (traces or TracesOfMessages(messages)).made_by(MATCHING)
-    last_seen = messages.groupBy(sf.col("node").alias("to_node")).agg(sf.max("ts").alias("last_ts"))
+    matched = TracesOfMessages(messages).made_by(MATCHING) if matched is None else matched
+    ends = last_seen(messages) if ends is None else ends
     never_arrived = sf.col("sent_ts").isNotNull() & sf.col("received_ts").isNull()
     watched = sf.when(sf.col("last_ts") >= sf.col("sent_ts"), True)
     return (
-        matched.join(sf.broadcast(last_seen), "to_node", "left")
+        matched.join(sf.broadcast(ends.withColumnRenamed("node", "to_node")), "to_node", "left")
         .withColumns(
             {
                 "date": day(sf.coalesce("sent_ts", "received_ts")),

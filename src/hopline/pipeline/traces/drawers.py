@@ -5,8 +5,11 @@ All traces of a flow, and so of a message, are in the drawers with one number. W
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +17,29 @@ import pyarrow as pa
 
 from hopline.pipeline.traces.columns import TRACES
 
-_GOOD_SIZE = 100_000  # traces in all drawers with one number: what is done to them at once stays near the processor
+_GOOD_SIZE = 200_000  # traces in all drawers with one number, which are looked at together
 _FEWEST, _MOST = 4, 4_096
 _SUFFIX = ".traces"
+_ROWS = b"rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawers:
+    """The files of a chest, opened to read some columns."""
+
+    files: Mapping[str, pa.ipc.RecordBatchFileReader]
+    columns: tuple[str, ...]
+
+    def rows(self, drawer: int) -> int:
+        """Count what is in the drawers with one number."""
+        return sum(json.loads(file.schema.metadata[_ROWS])[drawer] for file in self.files.values())
+
+    def read(self, drawer: int) -> Iterator[tuple[str, pa.Table]]:
+        """Give what is in the drawers with one number, file by file, with the file's name."""
+        for name, file in self.files.items():
+            batch = file.get_batch(drawer)
+            if batch.num_rows:
+                yield name, pa.Table.from_batches([batch]).select(list(self.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +63,27 @@ class Chest:
         key = np.where(whole["flow"].to_numpy() != 0, whole["flow"].to_numpy(), whole["message_id"].to_numpy())
         drawer = (key.view(np.uint64) % np.uint64(self.drawers)).astype(np.uint16)
         order = np.argsort(drawer, kind="stable")
-        ends = np.cumsum(np.bincount(drawer, minlength=self.drawers))
+        counts = np.bincount(drawer, minlength=self.drawers).tolist()
+        schema = TRACES.with_metadata({_ROWS: json.dumps(counts)})
         (batch,) = whole.take(pa.array(order)).combine_chunks().to_batches()
-        with pa.ipc.new_file(self._path(name), TRACES, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
-            for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-                file.write_batch(batch.slice(begin, end - begin))
+        with pa.ipc.new_file(self._path(name), schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
+            for begin, count in zip(accumulate([0, *counts]), counts, strict=False):
+                file.write_batch(batch.slice(begin, count))
 
     def files(self) -> list[str]:
         """List the files, by their names."""
         return sorted(path.stem for path in self.folder.glob(f"*{_SUFFIX}"))
 
-    def read(self, drawer: int, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-        """Give what is in the drawers with one number, file by file, with the file's name."""
+    @contextmanager
+    def opened(self, columns: Sequence[str]) -> Iterator[Drawers]:
+        """Open all files, to read some columns of several drawers."""
         options = pa.ipc.IpcReadOptions(included_fields=[TRACES.get_field_index(name) for name in columns])
-        for name in self.files():
-            with pa.memory_map(str(self._path(name))) as mapped:
-                batch = pa.ipc.open_file(mapped, options=options).get_batch(drawer)
-                if batch.num_rows:
-                    yield name, pa.Table.from_batches([batch.select(list(columns))])
+        with ExitStack() as stack:
+            files = {}
+            for name in self.files():
+                mapped = stack.enter_context(pa.memory_map(str(self._path(name))))
+                files[name] = pa.ipc.open_file(mapped, options=options)
+            yield Drawers(files, tuple(columns))
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}{_SUFFIX}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -12,11 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from hopline.pipeline.row_files import ParquetFile
 from hopline.pipeline.traces.columns import NEEDED, TRACES, Flags, traces_of
-from hopline.pipeline.traces.drawers import Chest
+from hopline.pipeline.traces.drawers import Chest, Drawers
 
 ROWS_AT_ONCE = 50_000  # there are some hundred steps to take, however few rows there are
-MOST_ROWS = 400_000  # that are looked at together where they can be divided
+TASKS = 32
+MOST_ROWS = 800_000  # that are looked at together where they can be divided
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +71,53 @@ class TracesInFiles:
     chest: Chest
 
     def made_by(self, kernel: Kernel) -> DataFrame:
-        """Give what a kernel makes of them: a task for each drawer."""
+        """Give what a kernel makes of them: a task for some drawers."""
         chest = self.chest
+        return self._drawers().mapInArrow(
+            lambda batches: _made_of(chest, kernel, batches), from_arrow_schema(kernel.schema)
+        )
+
+    def write(self, kernel: Kernel, folder: Path) -> None:
+        """Write what a kernel makes of them, from where it is made."""
+        chest = self.chest
+        folder.mkdir(parents=True)
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for drawer in batch.column("id").to_pylist():
-                    for rows in divided(chest, drawer, kernel):
-                        yield from kernel.run(rows)
+            name = f"part-{uuid.uuid4()}"
+            file = ParquetFile(folder / name, kernel.schema)
+            for made in _made_of(chest, kernel, batches):
+                file.add(pa.Table.from_batches([made]))
+            file.close()
+            yield pa.record_batch({"file": [name]})
 
-        drawers = self.spark.range(0, chest.drawers, 1, chest.drawers)
-        return drawers.mapInArrow(work, from_arrow_schema(kernel.schema))
+        # A task may have been tried more often than once: what the others wrote does not count.
+        written = {row.file for row in self._drawers().mapInArrow(work, "file string").collect()}
+        for file in folder.iterdir():
+            if file.stem not in written:
+                file.unlink()
+
+    def _drawers(self) -> DataFrame:
+        return self.spark.range(0, self.chest.drawers, 1, min(self.chest.drawers, TASKS))
 
 
-def divided(chest: Chest, drawer: int, kernel: Kernel) -> Iterator[pa.Table]:
+def _made_of(chest: Chest, kernel: Kernel, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with chest.opened(kernel.needs()) as drawers:
+        for batch in batches:
+            for drawer in batch.column("id").to_pylist():
+                for rows in divided(drawers, drawer, kernel):
+                    yield from kernel.run(rows)
+
+
+def divided(drawers: Drawers, drawer: int, kernel: Kernel) -> Iterator[pa.Table]:
     """Give the rows of a drawer, in parts where they are many."""
-    columns = kernel.needs()
-    parts = 1
-    if kernel.shrink is None:
-        parts = -(-sum(rows.num_rows for _, rows in chest.read(drawer, (kernel.together,))) // MOST_ROWS)
+    parts = 1 if kernel.shrink is not None else -(-drawers.rows(drawer) // MOST_ROWS)
     for part in range(parts):
-        gathered = [TRACES.empty_table().select(list(columns))]
-        for _, rows in chest.read(drawer, columns):
+        gathered = [TRACES.empty_table().select(list(kernel.needs()))]
+        for _, rows in drawers.read(drawer):
             needed = kernel.relevant(rows)
             if parts > 1:
                 key = needed[kernel.together].to_numpy().view(np.uint64)
-                needed = needed.filter(pa.array(key // np.uint64(chest.drawers) % np.uint64(parts) == part))
+                needed = needed.filter(pa.array((key >> np.uint64(32)) % np.uint64(parts) == part))
             gathered.append(needed)
             if kernel.shrink is not None and sum(map(len, gathered)) > MOST_ROWS:
                 gathered = [kernel.shrink(_together(gathered))]

@@ -11,10 +11,16 @@ from hopline.pipeline.traces.columns import OFFENCE, VERIFIED, Flags
 JUDGED_BY = ("flags", "node", "fingerprint", "ts", "seq")
 
 
+def is_verified(rows: pa.Table) -> Flags:
+    """Tell what came from outside with a good signature, whether for the first time or not."""
+    found: Flags = longs(rows, "flags") & VERIFIED != 0
+    return found
+
+
 def is_replayed(rows: pa.Table) -> Flags:
     """Tell what was verified, though the same node had received the same bytes before."""
     found = np.zeros(len(rows), np.bool_)
-    verified = np.flatnonzero(longs(rows, "flags") & VERIFIED != 0)
+    verified = np.flatnonzero(is_verified(rows))
     if len(verified):
         rows = rows.take(pa.array(verified))
         (node,), fingerprint = codes(rows, "node"), longs(rows, "fingerprint")
