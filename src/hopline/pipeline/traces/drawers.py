@@ -18,7 +18,7 @@ import pyarrow as pa
 from hopline.pipeline.traces.columns import TRACES
 
 _GOOD_SIZE = 200_000  # traces in all drawers with one number, which are looked at together
-_FEWEST, _MOST = 4, 4_096
+_FEWEST, _MOST = 2, 4_096
 _SUFFIX = ".traces"
 _ROWS = b"rows"
 
