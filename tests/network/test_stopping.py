@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -45,6 +46,17 @@ async def test_what_never_left_is_told_when_the_node_stops() -> None:
         assert client.stats().is_balanced
 
 
+def is_free(port: int) -> bool:
+    """Tell whether nobody listens at a port any more: libzmq closes sockets a moment later, in a thread of its own."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 @on_loop
 async def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
     (port,) = free_ports(1)
@@ -57,7 +69,8 @@ async def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() ->
     await node.stop()
     with pytest.raises(NotRunningError):
         await starting
-    async with RendezvousServer(RendezvousSettings(address=f"tcp://127.0.0.1:{port}")):  # its address is free
+    await until(lambda: is_free(port))
+    async with RendezvousServer(RendezvousSettings(address=f"tcp://127.0.0.1:{port}")):
         pass
 
 
@@ -68,6 +81,7 @@ async def test_a_node_that_cannot_start_leaves_its_port_free() -> None:
     broken: Any = object()
     with pytest.raises(AttributeError):
         await Node(network=network, tracer_provider=broken).start()
+    await until(lambda: is_free(port))
     async with Node(network=network) as node:
         assert node.uri == network.address
 
