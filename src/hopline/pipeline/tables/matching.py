@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hopline.pipeline.traces import Kernel
 from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, picked, starts_of
 from hopline.pipeline.traces.columns import RECEIVED, REJECTED, SENT, TRACES, Flags, Longs
+from hopline.pipeline.traces.kernels import plain
 
 # What the same bytes say at both ends.
 _SAID = (
@@ -16,17 +18,11 @@ _SAID = (
 )
 _TIME = pa.timestamp("us", "UTC")
 
-
-def _type(name: str) -> pa.DataType:
-    type_ = TRACES.field(name).type
-    return type_.value_type if pa.types.is_dictionary(type_) else type_
-
-
 MATCHED = pa.schema(
     [
         ("from_node", pa.string()),
         ("to_node", pa.string()),
-        *((name, _type(name)) for name in _SAID),
+        *(plain(TRACES.field(name)) for name in _SAID),
         ("sent_ts", _TIME),
         ("received_ts", _TIME),
         ("sent_seq", pa.int64()),
@@ -71,8 +67,8 @@ def _matched(rows: pa.Table) -> pa.Table:
     only_came = pa.array(came != NONE)
     return pa.table(
         [
-            pa.compute.if_else(only_came, peer_of, node_of),
-            pa.compute.if_else(only_came, node_of, peer_of),
+            pc.if_else(only_came, peer_of, node_of),
+            pc.if_else(only_came, node_of, peer_of),
             *(picked(rows, name, either) for name in _SAID),
             picked(rows, "ts", leaves),
             picked(rows, "ts", arrives),
