@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import EDGES
 from hopline.pipeline.tables.edges import edges
-from hopline.pipeline.tables.hops import transits
+from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
-from tests.pipeline.test_hops import expected_transits, received, sent
+from tests.pipeline.test_hops import received, sent, transits
 
 LOGICAL = ("source_node", "source", "target_node", "target", "count", "errors", "transit_p50_us")
 
@@ -122,7 +122,7 @@ def micros(start: datetime, end: datetime) -> int:
 def expected_edges(rows: list[Row], window_s: int) -> list[dict[str, Any]]:
     """Sum up the plain way."""
     contributions = []
-    for row in expected_transits(rows):
+    for row in reference.transits(rows):
         at = row["sent_ts"] or row["received_ts"]
         later = [
             other

@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hopline.pipeline.schemas import MESSAGES
-from hopline.pipeline.tables.asking import ASKING
+from hopline.pipeline.arrow_schemas import arrow_schema
+from hopline.pipeline.schemas import MESSAGES, SKEW
+from hopline.pipeline.tables.callbacks import asking
 from hopline.pipeline.tables.deliveries import DELIVERING
-from hopline.pipeline.tables.matching import MATCHING
+from hopline.pipeline.tables.hops import matching
 from hopline.pipeline.tables.runs import RUNNING
 from hopline.pipeline.traces import Chest, Kernel, TracesInFiles, TracesOfMessages, kernels, traces_of
 from hopline.pipeline.traces.kernels import divided
@@ -22,6 +23,9 @@ from tests.pipeline.coincidences import coincidences
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, message, rows_of, table
 
+NO_SKEW = arrow_schema(SKEW).empty_table()
+NOBODY_WATCHED = pa.table({"node": pa.array([], pa.string()), "last_ts": pa.array([], pa.int64())})
+ASKING, MATCHING = asking(NOBODY_WATCHED), matching(NO_SKEW, NOBODY_WATCHED)
 KERNELS = {"asking": ASKING, "delivering": DELIVERING, "matching": MATCHING, "running": RUNNING}
 
 

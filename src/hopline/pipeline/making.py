@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from functools import cached_property
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.decoding.files import SEEN, decode_files
+from hopline.pipeline.arrow_schemas import file_schema
+from hopline.pipeline.decoding.files import decode_files
 from hopline.pipeline.decoding.verified import judge_verified
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
@@ -20,7 +25,7 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
-from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.spark_work import translated, within, write_by_day, write_empty
 from hopline.pipeline.traces import Chest, Kernel, TracesInFiles
 from hopline.pipeline.traces.spans import SPANS
 from hopline.pipeline.writing import Building, add_rows
@@ -41,7 +46,6 @@ class TablesInTheMaking:
             "messages": MESSAGES,
             "rejects": REJECTS,
             "spans": from_arrow_schema(SPANS),
-            "seen": from_arrow_schema(SEEN),
         }
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -51,6 +55,13 @@ class TablesInTheMaking:
     def window_s(self) -> int:
         """Tell the length of a window."""
         return self._options.window_s
+
+    @cached_property
+    def ends(self) -> pa.Table:
+        """Give the time of each node's last message."""
+        seen = pq.read_table(self._place.place("seen"))
+        last = seen.filter(pc.is_valid(seen["node"])).group_by("node").aggregate([("ts", "max")])
+        return last.rename_columns({"ts_max": "last_ts"})
 
     def decode(self, captures: Captures, keyring: Keyring) -> None:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
@@ -85,15 +96,15 @@ class TablesInTheMaking:
         """Make a table of those that are there."""
         with self._step(name) as step:
             table, place = RECIPES[name].make(self), self._place.place(name)
-            if isinstance(table, Kernel):
+            if name not in TABLES and isinstance(table, Kernel):
                 self.traces.write(table, place)
                 self._schemas[name] = from_arrow_schema(table.schema)
-            elif name in TABLES:
-                write_by_day(table, place, TABLES[name])
+            elif isinstance(table, Kernel):
+                self.traces.write_by_day(table, place, file_schema(TABLES[name]))
                 self._schemas[name] = TABLES[name]
             else:
-                write_as_it_falls(table, place)
-                self._schemas[name] = table.schema
+                write_by_day(table, place, TABLES[name])
+                self._schemas[name] = TABLES[name]
             step.rows = row_count(place)
 
     def publish(self) -> dict[str, int]:

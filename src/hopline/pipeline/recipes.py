@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hopline.pipeline.tables.audit import audit
-from hopline.pipeline.tables.callbacks import callbacks
+from hopline.pipeline.tables.callbacks import asking
 from hopline.pipeline.tables.deliveries import DELIVERING
 from hopline.pipeline.tables.edges import edges
-from hopline.pipeline.tables.flows import flows, walked
+from hopline.pipeline.tables.flows import walking
 from hopline.pipeline.tables.handlers import handlers
-from hopline.pipeline.tables.hops import hops, transits
-from hopline.pipeline.tables.matching import MATCHING
+from hopline.pipeline.tables.hops import matching
+from hopline.pipeline.tables.large_flows import totals_of_large_flows
 from hopline.pipeline.tables.security import incidents, security
 from hopline.pipeline.tables.skew import skew
 from hopline.pipeline.traces import Kernel, Traces
-from hopline.pipeline.windows import last_seen
 
 
 class Making(Protocol):
@@ -31,6 +31,10 @@ class Making(Protocol):
     @property
     def traces(self) -> Traces:
         """Give the traces of all messages."""
+
+    @property
+    def ends(self) -> pa.Table:
+        """Give the time of each node's last message."""
 
     @property
     def window_s(self) -> int:
@@ -52,21 +56,18 @@ class Recipe:
 # In an order in which everything is there when it is needed. Messages, rejects, spans and what was seen come by
 # decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
-    "ends": Recipe(("seen",), lambda made: last_seen(made["seen"])),
-    "matched": Recipe(("messages",), lambda _: MATCHING),
-    "skew": Recipe(("matched", "ends"), lambda made: skew(_transits(made))),
-    "hops": Recipe(("matched", "ends", "skew"), lambda made: hops(_transits(made), made["skew"])),
-    "callbacks": Recipe(("messages", "ends"), lambda made: callbacks(made["messages"], made.traces, made["ends"])),
-    "paths": Recipe(("messages", "skew"), lambda made: walked(made["skew"])),
+    "skew": Recipe(("messages",), lambda made: skew(made["messages"], made.traces)),
+    "hops": Recipe(("messages", "skew"), lambda made: matching(made["skew"].toArrow(), made.ends)),
+    "callbacks": Recipe(("messages",), lambda made: asking(made.ends)),
     "flows": Recipe(
-        ("messages", "callbacks", "hops", "skew", "paths"),
-        lambda made: flows(made["messages"], made["callbacks"], made["hops"], made["skew"], made["paths"]),
+        ("messages", "skew"),
+        lambda made: walking(made["skew"].toArrow(), made.ends, totals_of_large_flows(made.traces)),
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
     "deliveries": Recipe(("messages",), lambda _: DELIVERING),
     "edges": Recipe(
-        ("messages", "matched", "ends", "deliveries"),
-        lambda made: edges(made["messages"], _transits(made), made.window_s, made["deliveries"]),
+        ("messages", "hops", "deliveries"),
+        lambda made: edges(made["messages"], made["hops"], made.window_s, made["deliveries"]),
     ),
     "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
     "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
@@ -75,10 +76,6 @@ RECIPES = {
         lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"]),
     ),
 }
-
-
-def _transits(made: Making) -> DataFrame:
-    return transits(made["messages"], made["matched"], made["ends"])
 
 
 def to_make(tables: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from hopline.pipeline.day_files import DayFiles, where
 from hopline.pipeline.decoding.arrow import FILE_SCHEMAS, RECORD_COLUMNS, RECORDS
 from hopline.pipeline.decoding.batches import Read, read_batch
-from hopline.pipeline.folders import DAY, NO_DAY
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.row_files import ArrowFile, ParquetFile, RowFile
 from hopline.pipeline.segments import open_segment, read_rows
@@ -114,7 +114,10 @@ class _Files:
         self._folder = folder
         self._chest = chest
         self._name = f"part-{task:05}-{uuid.uuid4()}"
-        self._files: dict[tuple[str, date | None], RowFile] = {}
+        forms: dict[str, type[RowFile]] = {"messages": ParquetFile, "verified": ArrowFile, "rejects": ParquetFile}
+        self._files = {
+            table: DayFiles(folder / table, self._name, FILE_SCHEMAS[table], form) for table, form in forms.items()
+        }
         self._traces: list[pa.Table] = []
         self._spans = [SPANS.empty_table()]
         self._seen = [SEEN.empty_table()]
@@ -127,14 +130,11 @@ class _Files:
         self._seen.append(seen.rename_columns(SEEN.names).cast(SEEN))
         is_verified = pc.fill_null(pc.equal(read.messages.column("verdict"), "verified"), False)
         for name, rows in (
-            ("messages", _where(pc.invert(is_verified), read.messages)),
-            ("verified", _where(is_verified, read.messages)),
+            ("messages", where(pc.invert(is_verified), read.messages)),
+            ("verified", where(is_verified, read.messages)),
             ("rejects", read.rejects),
         ):
-            dates = rows.column("date")
-            for day in pc.unique(dates).to_pylist():
-                is_of_day = pc.is_null(dates) if day is None else pc.equal(dates, day)
-                self._file(name, day).add(_where(is_of_day, rows))
+            self._files[name].add(rows)
 
     def close(self) -> pa.RecordBatch:
         """Finish all files, and tell their name."""
@@ -144,17 +144,3 @@ class _Files:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.concat_tables(noted), self._folder / name / f"{self._name}.parquet")
         return pa.record_batch({"file": [self._name], "rows": pa.array([rows], pa.int64())})
-
-    def _file(self, table: str, day: date | None) -> RowFile:
-        if (table, day) not in self._files:
-            folder = self._folder / table / f"{DAY}{day or NO_DAY}"
-            folder.mkdir(parents=True, exist_ok=True)
-            opened = ArrowFile if table == "verified" else ParquetFile
-            self._files[table, day] = opened(folder / self._name, FILE_SCHEMAS[table])
-        return self._files[table, day]
-
-
-def _where(wanted: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
-    """Keep the rows that are wanted: mostly it is all of them, or none."""
-    count = pc.sum(wanted).as_py() or 0
-    return rows if count == len(rows) else rows.filter(pc.fill_null(wanted, False)) if count else rows.slice(0, 0)

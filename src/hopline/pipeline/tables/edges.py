@@ -18,15 +18,15 @@ _COUNTS = ("count", "bytes", "errors", "lost")
 
 
 def edges(
-    messages: DataFrame, transits: DataFrame, window_s: int = WINDOW_S, deliveries: DataFrame | None = None
+    messages: DataFrame, hops: DataFrame, window_s: int = WINDOW_S, deliveries: DataFrame | None = None
 ) -> DataFrame:
-    """Sum up the transits between nodes, and the messages between handlers.
+    """Sum up the hops between nodes, and the messages between handlers.
 
     `deliveries` are of the same messages, where they were made before.
     """
     deliveries = TracesOfMessages(messages).made_by(DELIVERING) if deliveries is None else deliveries
     columns = ("at", *_ENDS, *_COUNTS, "transit_us")
-    both = _physical(transits).select(*columns).unionByName(_logical(deliveries, messages).select(*columns))
+    both = _physical(hops).select(*columns).unionByName(_logical(deliveries, messages).select(*columns))
     in_windows = both.withColumn("window_start", window_start(sf.col("at"), window_s)).drop("at")
     return (
         ranked(in_windows, _GROUP, "transit_us")
@@ -40,8 +40,8 @@ def edges(
     )
 
 
-def _physical(transits: DataFrame) -> DataFrame:
-    return transits.select(
+def _physical(hops: DataFrame) -> DataFrame:
+    return hops.select(
         sf.coalesce("sent_ts", "received_ts").alias("at"),
         sf.lit("physical").alias("kind"),
         sf.col("from_node").alias("source_node"),

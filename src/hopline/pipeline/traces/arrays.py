@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from hopline.pipeline.traces.columns import Flags, Longs
 
 NONE = -1
+DAY_US = 86_400_000_000
 
 
 def longs(rows: pa.Table, name: str, null: int = 0) -> Longs:
@@ -24,14 +25,21 @@ def is_set(rows: pa.Table, name: str) -> Flags:
     return found
 
 
-def codes(rows: pa.Table, *names: str) -> tuple[Longs, ...]:
-    """Give texts as numbers, the same for all these columns and in the order of the texts, from 1; 0 is none."""
-    encoded = [rows[name].combine_chunks() for name in names]
-    known = [column.dictionary.to_pylist() for column in encoded]
-    numbers = {text: number for number, text in enumerate(sorted(set().union(*known)), 1)}
+def names(rows: pa.Table, *columns: str) -> list[str | None]:
+    """List the texts of some columns, once each and in order, behind none."""
+    known: set[str] = set()
+    for column in columns:
+        known.update(rows[column].combine_chunks().dictionary.to_pylist())
+    return [None, *sorted(known)]
+
+
+def codes(rows: pa.Table, *columns: str) -> tuple[Longs, ...]:
+    """Give texts as numbers: the places that they have in the `names` of these columns."""
+    numbers = {text: number for number, text in enumerate(names(rows, *columns))}
     found = []
-    for column, texts in zip(encoded, known, strict=True):
-        places = np.array([0, *map(numbers.__getitem__, texts)], np.int64)
+    for name in columns:
+        column = rows[name].combine_chunks()
+        places = np.array([0, *map(numbers.__getitem__, column.dictionary.to_pylist())], np.int64)
         found.append(places[pc.fill_null(column.indices, NONE).to_numpy().astype(np.int64) + 1])
     return tuple(found)
 
@@ -56,3 +64,10 @@ def picked(rows: pa.Table, name: str, at: Longs) -> pa.Array:
     column = rows[name].combine_chunks()
     found = column.take(pa.array(at, mask=at == NONE))
     return found.cast(found.type.value_type) if pa.types.is_dictionary(found.type) else found
+
+
+def days_of(times: pa.Array) -> pa.Array:
+    """Give the day of each time, UTC."""
+    us = times.cast(pa.int64())
+    days = pc.fill_null(us, 0).to_numpy() // DAY_US
+    return pa.array(days.astype(np.int32), mask=us.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
