@@ -18,7 +18,7 @@ from hopline.pipeline.tables.flow_records import FLOW_DETAIL_LIMIT
 from hopline.pipeline.tables.flows import walking
 from hopline.pipeline.tables.large_flows import COUNTING, LARGE_FLOWS, totalling
 from hopline.pipeline.traces import TRACES, Chest, Kernel, kernels
-from hopline.pipeline.traces.columns import ANSWER, DELIVERED, HANDLED, MAY_BEGIN, RESOLVED, SUBMITTED
+from hopline.pipeline.traces.columns import ANSWER, DELIVERED, HANDLED, MAY_BEGIN, RESOLVED, SUBMITTED, plain_field
 from hopline.pipeline.traces.kernels import divided, whole
 
 NO_SKEW = arrow_schema(SKEW).empty_table()
@@ -52,7 +52,7 @@ def large_flow(flow: str, parts: int) -> list[dict[str, object]]:
 
 
 def traces(rows: list[dict[str, object]]) -> pa.Table:
-    plain = pa.schema([kernels.plain(field) for field in TRACES])
+    plain = pa.schema([plain_field(field) for field in TRACES])
     return kernels.encoded(pa.Table.from_pylist(rows, plain)).select(list(WALKING.needs()))
 
 
@@ -106,7 +106,7 @@ def test_files_may_hold_the_records_in_any_order(
     mixed = list(flows)
     Random(most).shuffle(mixed)
     chest = Chest(tmp_path, 3)
-    plain = pa.schema([kernels.plain(field) for field in TRACES])
+    plain = pa.schema([plain_field(field) for field in TRACES])
     for number in range(7):
         part = kernels.encoded(pa.Table.from_pylist(mixed[number::7], plain))
         chest.write(f"part-{number}", [part.slice(0, 40), part.slice(40)])

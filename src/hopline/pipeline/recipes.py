@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 
 from hopline.pipeline.tables.audit import audit
 from hopline.pipeline.tables.callbacks import asking
-from hopline.pipeline.tables.deliveries import DELIVERING
 from hopline.pipeline.tables.edges import edges
 from hopline.pipeline.tables.flows import walking
 from hopline.pipeline.tables.handlers import handlers
@@ -19,6 +18,7 @@ from hopline.pipeline.tables.hops import matching
 from hopline.pipeline.tables.large_flows import totals_of_large_flows
 from hopline.pipeline.tables.security import incidents, security
 from hopline.pipeline.tables.skew import skew
+from hopline.pipeline.tables.talks import talking
 from hopline.pipeline.traces import Kernel, Traces
 
 
@@ -64,11 +64,8 @@ RECIPES = {
         lambda made: walking(made["skew"].toArrow(), made.ends, totals_of_large_flows(made.traces)),
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
-    "deliveries": Recipe(("messages",), lambda _: DELIVERING),
-    "edges": Recipe(
-        ("messages", "hops", "deliveries"),
-        lambda made: edges(made["messages"], made["hops"], made.window_s, made["deliveries"]),
-    ),
+    "talks": Recipe(("messages",), lambda made: talking(made.window_s, made.ends)),
+    "edges": Recipe(("messages", "talks"), lambda made: edges(made["messages"], made.window_s, made["talks"])),
     "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
     "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
     "audit": Recipe(

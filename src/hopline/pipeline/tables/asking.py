@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from hopline.message import EXCEPTION
 from hopline.pipeline.tables.clocks import Watched
 from hopline.pipeline.traces.arrays import NONE, codes, groups_of, longs, names, picked, starts_of
-from hopline.pipeline.traces.columns import ANSWER, EXPIRED, IS_RECEIPT, RECEIPT_ENOUGH, RECEIVED, Flags, Longs
+from hopline.pipeline.traces.columns import ANSWER, EXPIRED, IS_RECEIPT, KIND, RECEIPT_ENOUGH, RECEIVED, Flags, Longs
 from hopline.pipeline.traces.replays import JUDGED_BY, is_offence
 
-KIND = ("identity", "version", "partition")
 _NODES = ("node", "peer", "callback_receiver_node")
 ASKED_BY = (
     *("event", "ask", "rank", "trail", "peer", "callback_receiver_node", "ttl_us"),

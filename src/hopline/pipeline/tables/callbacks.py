@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame
 
 from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import CALLBACKS
-from hopline.pipeline.tables.asking import ASKED_BY, KIND, OUTCOMES, asked, firsts, matters
+from hopline.pipeline.tables.asking import ASKED_BY, OUTCOMES, asked, firsts, matters
 from hopline.pipeline.tables.clocks import Watched
 from hopline.pipeline.traces import Kernel, TracesOfMessages
 from hopline.pipeline.traces.arrays import NONE, days_of, longs, picked
-from hopline.pipeline.traces.columns import RECEIVED
+from hopline.pipeline.traces.columns import KIND, RECEIVED
 from hopline.pipeline.traces.replays import is_offence
 from hopline.pipeline.windows import last_seen
 

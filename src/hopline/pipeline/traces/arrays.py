@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,7 +11,9 @@ import pyarrow.compute as pc
 from hopline.pipeline.traces.columns import Flags, Longs
 
 NONE = -1
+_MOST = (1 << 63) - 1
 DAY_US = 86_400_000_000
+_SECOND_US = 1_000_000
 
 
 def longs(rows: pa.Table, name: str, null: int = 0) -> Longs:
@@ -44,6 +48,22 @@ def codes(rows: pa.Table, *columns: str) -> tuple[Longs, ...]:
     return tuple(found)
 
 
+def joined(keys: Sequence[Longs]) -> Longs:
+    """Make one number of several, in the same order: one is sorted much faster."""
+    whole, size = np.zeros(len(keys[0]), np.int64), 1
+    for key in keys:
+        low, high = int(key.min(initial=0)), int(key.max(initial=0))
+        if (high - low + 1) * size > _MOST:
+            key, low = np.unique(key, return_inverse=True)[1], 0
+            high = int(key.max(initial=0))
+        if (high - low + 1) * size > _MOST:
+            whole = np.unique(whole, return_inverse=True)[1]
+            size = int(whole.max(initial=0)) + 1
+        whole = whole * (high - low + 1) + (key - low)
+        size *= high - low + 1
+    return whole
+
+
 def starts_of(*keys: Longs) -> Flags:
     """Mark where a new group begins in arrays that are sorted by group."""
     starts = np.zeros(len(keys[0]), np.bool_)
@@ -66,8 +86,22 @@ def picked(rows: pa.Table, name: str, at: Longs) -> pa.Array:
     return found.cast(found.type.value_type) if pa.types.is_dictionary(found.type) else found
 
 
+def chosen(rows: pa.Table, name: str, at: Longs) -> pa.DictionaryArray:
+    """Take the texts of some rows as they are, in their dictionary; none where there is no row."""
+    column = rows[name].combine_chunks()
+    return pa.DictionaryArray.from_arrays(column.indices.take(pa.array(at, mask=at == NONE)), column.dictionary)
+
+
 def days_of(times: pa.Array) -> pa.Array:
     """Give the day of each time, UTC."""
     us = times.cast(pa.int64())
     days = pc.fill_null(us, 0).to_numpy() // DAY_US
     return pa.array(days.astype(np.int32), mask=us.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
+
+
+def in_windows(times: pa.Array | pa.ChunkedArray, seconds: int) -> pa.Array:
+    """Give the start of the window that each time lies in: a whole multiple of its length since 1970."""
+    us = times.cast(pa.int64())
+    starts = pc.fill_null(us, 0).to_numpy()
+    starts = starts - starts % (seconds * _SECOND_US)
+    return pa.array(starts, mask=us.is_null().to_numpy(zero_copy_only=False)).cast(times.type)

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopline.pipeline.day_files import DayFiles
 from hopline.pipeline.row_files import ParquetFile
-from hopline.pipeline.traces.columns import NEEDED, TRACES, Flags, Longs, traces_of
+from hopline.pipeline.traces.columns import NEEDED, TRACES, Flags, Longs, plain_field, traces_of
 from hopline.pipeline.traces.drawers import FEWEST, Chest, Drawers
 
 ROWS_AT_ONCE = 50_000  # there are some hundred steps to take, however few rows there are
@@ -161,7 +161,7 @@ class TracesOfMessages:
     def made_by(self, kernel: Kernel) -> DataFrame:
         """Give what a kernel makes of them."""
         names = list(kernel.needs())
-        schema = pa.schema([plain(TRACES.field(name)) for name in names])
+        schema = pa.schema([plain_field(TRACES.field(name)) for name in names])
 
         def trace(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -179,11 +179,6 @@ class TracesOfMessages:
             .sortWithinPartitions(kernel.together)
             .mapInArrow(work, from_arrow_schema(kernel.schema))
         )
-
-
-def plain(field: pa.Field) -> pa.Field:
-    """Give a field a type that Spark knows."""
-    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def encoded(rows: pa.Table) -> pa.Table:
