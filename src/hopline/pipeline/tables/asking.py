@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hopline.message import EXCEPTION
 from hopline.pipeline.tables.clocks import Watched
-from hopline.pipeline.traces.arrays import NONE, codes, groups_of, longs, names, picked, starts_of
+from hopline.pipeline.traces.arrays import NONE, codes, groups_of, longs, names, order_of, picked, starts_of
 from hopline.pipeline.traces.columns import ANSWER, EXPIRED, IS_RECEIPT, KIND, RECEIPT_ENOUGH, RECEIVED, Flags, Longs
 from hopline.pipeline.traces.replays import JUDGED_BY, is_offence
 
@@ -60,7 +60,7 @@ class _Said:
 def _first_of(wanted: Flags, groups: tuple[Longs, ...], order: tuple[Longs, ...]) -> Longs:
     """Give the first wanted row of each group."""
     rows = np.flatnonzero(wanted)
-    rows = rows[np.lexsort(tuple(key[rows] for key in reversed((*groups, *order))))]
+    rows = rows[order_of(*(key[rows] for key in (*groups, *order)))]
     return rows[starts_of(*(key[rows] for key in groups))]
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hopline.pipeline.tables.causality import STAGES, TRANSIT, UNSEEN, Links, Records, depths, link
 from hopline.pipeline.tables.clocks import Clocks
 from hopline.pipeline.tables.flow_records import NODES
-from hopline.pipeline.traces.arrays import DAY_US, NONE, names, picked, starts_of
+from hopline.pipeline.traces.arrays import DAY_US, NONE, names, order_of, picked, starts_of
 from hopline.pipeline.traces.columns import Flags, Longs
 
 STAGE = pa.struct([("stage", pa.string()), ("node", pa.string()), ("identity", pa.string()), ("us", pa.int64())])
@@ -48,14 +48,14 @@ def _ends(records: Records, links: Links, begins: Flags) -> _Ends:
     is_leaf = np.ones(len(records), np.bool_)
     is_leaf[links.parent[links.parent != NONE]] = False
     leaves = np.flatnonzero(is_leaf)
-    leaves = leaves[np.lexsort((leaves, records.ts[leaves]))]
+    leaves = leaves[order_of(records.ts[leaves])]
     last[records.flow[leaves]] = leaves
     last = np.where(last == NONE, root, last)  # only where all records follow each other in a circle
     asked = root[records.flow]
     is_home = records.is_answer & has_root[records.flow] & (records.ask == records.ask[asked]) & (records.ask != 0)
     is_home &= (records.node == records.node[asked]) & (~records.is_receipt | records.is_receipt_enough[asked])
     answers = np.flatnonzero(is_home)
-    answers = answers[np.lexsort((records.seq[answers], records.ts[answers]))][::-1]
+    answers = answers[order_of(records.ts[answers], records.seq[answers])][::-1]
     last[records.flow[answers]] = answers
     return _Ends(root, has_root, last)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopline.pipeline.tables.causality import by_group
-from hopline.pipeline.traces.arrays import NONE, chosen, codes, groups_of, is_set, longs, picked, starts_of
+from hopline.pipeline.traces.arrays import NONE, chosen, codes, groups_of, is_set, longs, order_of, picked, starts_of
 from hopline.pipeline.traces.columns import DELIVERED, FAILED, HANDLED, SUBMITTED, Flags, Longs
 
 NOBODY = ""
@@ -35,12 +35,12 @@ def deliveries(rows: pa.Table) -> pa.Table:
     (target,) = codes(pa.table({"target": receiver}), "target")
     # Submissions by message, from the first to the last.
     submitted = np.flatnonzero(event == SUBMITTED)
-    submitted = submitted[np.lexsort((seq[submitted], node[submitted], ts[submitted], message[submitted]))]
+    submitted = submitted[order_of(message[submitted], ts[submitted], node[submitted], seq[submitted])]
     begin, end = (np.searchsorted(message[submitted], message, side) for side in ("left", "right"))
     # The others by message and target: how often it was delivered there so far, and by which record the last time.
     others = np.flatnonzero(event != SUBMITTED)
     keys = (message, node, target)
-    others = others[np.lexsort((seq[others], ts[others], *(key[others] for key in reversed(keys))))]
+    others = others[order_of(*(key[others] for key in keys), ts[others], seq[others])]
     starts = starts_of(*(key[others] for key in keys))
     first = np.flatnonzero(starts)[groups_of(starts)]
     is_delivered = event[others] == DELIVERED

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopline.pipeline.tables.causality import Records, beside
-from hopline.pipeline.traces.arrays import codes, groups_of, is_set, longs, starts_of
+from hopline.pipeline.traces.arrays import codes, groups_of, is_set, longs, numbered, order_of, starts_of
 from hopline.pipeline.traces.columns import (
     ANSWER,
     FROM_WAITING,
@@ -48,7 +48,7 @@ def capped(rows: pa.Table) -> pa.Table:
         (others, np.zeros(len(rows), np.int64), -ts[others]),
         (answers, asks, ts[answers]),
     ):
-        sort = np.lexsort((chosen, order, group[chosen], flow[chosen]))
+        sort = order_of(flow[chosen], group[chosen], order)
         first = chosen[sort][starts_of(flow[chosen][sort], group[chosen][sort])]
         keep[first] = True
     return rows.filter(pa.array(keep)).combine_chunks()
@@ -56,8 +56,8 @@ def capped(rows: pa.Table) -> pa.Table:
 
 def _in_order(rows: pa.Table) -> pa.Table:
     (node,) = codes(rows, "node")
-    keys = (longs(rows, "seq"), node, longs(rows, "ts"), longs(rows, "trail"), longs(rows, "flow"))
-    return rows.take(pa.array(np.lexsort(keys))).combine_chunks()
+    order = order_of(longs(rows, "flow"), longs(rows, "trail"), longs(rows, "ts"), node, longs(rows, "seq"))
+    return rows.take(pa.array(order)).combine_chunks()
 
 
 def _flows_of(rows: pa.Table) -> tuple[Longs, Longs]:
@@ -71,9 +71,12 @@ def without_offences(rows: pa.Table) -> pa.Table:
     offence = is_offence(rows)
     if not offence.any():
         return rows
-    same_bytes = (longs(rows, "message_id"), codes(rows, "node")[0], longs(rows, "fingerprint"), longs(rows, "flow"))
-    left_out = offence | ((longs(rows, "event") == REJECTED) & beside(same_bytes, offence))
-    return rows.filter(pa.array(~left_out)).combine_chunks()
+    rejected = longs(rows, "event") == REJECTED
+    suspects = np.flatnonzero(offence | rejected)
+    names = (longs(rows, "flow"), longs(rows, "fingerprint"), codes(rows, "node")[0])
+    is_about_one = beside(tuple(name[suspects] for name in names), offence[suspects])
+    offence[suspects] |= rejected[suspects] & is_about_one
+    return rows.filter(pa.array(~offence)).combine_chunks()
 
 
 def records_of(rows: pa.Table) -> Records:
@@ -90,8 +93,8 @@ def records_of(rows: pa.Table) -> Records:
         receiver=codes(rows, "local_receiver")[0],
         cause=longs(rows, "cause"),
         has_cause=is_set(rows, "cause"),
-        message=longs(rows, "message_id"),
-        fingerprint=longs(rows, "fingerprint"),
+        message=numbered(longs(rows, "message_id")),
+        fingerprint=numbered(longs(rows, "fingerprint")),
         trail=longs(rows, "trail"),
         ask=longs(rows, "ask"),
         may_begin=flags & MAY_BEGIN != 0,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopline.pipeline.tables.clocks import Watched
-from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, names, starts_of
+from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, names, order_of, starts_of
 from hopline.pipeline.traces.columns import RECEIVED, REJECTED, SENT, Flags, Longs
 
 MATCHED_BY = ("message_id", "fingerprint", "ts", "seq", "node", "event", "peer")
@@ -65,9 +65,9 @@ def matched(rows: pa.Table) -> Transits:
     is_received = event == RECEIVED
     node, peer = codes(rows, *_NODES)
     source, target = np.where(is_received, peer, node), np.where(is_received, node, peer)
-    keys = (longs(rows, "message_id"), longs(rows, "fingerprint"), source, target)
+    keys = (longs(rows, "fingerprint"), source, target)
     ends = np.flatnonzero(event != REJECTED)
-    ends = ends[np.lexsort((seq[ends], ts[ends], is_received[ends], *(key[ends] for key in reversed(keys))))]
+    ends = ends[order_of(*(key[ends] for key in (*keys, is_received, ts, seq)))]
     starts = starts_of(*(key[ends] for key in keys))
     group, first = groups_of(starts), np.flatnonzero(starts)
     sent = np.bincount(group, ~is_received[ends], len(first)).astype(np.int64)
@@ -99,7 +99,7 @@ def _at(ends: Longs, places: Longs, is_there: Flags) -> Longs:
 def rejected(rows: pa.Table) -> Flags:
     """Tell which arrivals the receiver then rejected: its next record of the message says so."""
     event, message, (node,) = longs(rows, "event"), longs(rows, "message_id"), codes(rows, "node")
-    order = np.lexsort((longs(rows, "ts", NONE), longs(rows, "seq", NONE), node, message))
+    order = order_of(message, node, longs(rows, "seq", NONE), longs(rows, "ts", NONE))
     starts = starts_of(message[order], node[order])
     then = np.concatenate(((event[order] == REJECTED)[1:] & ~starts[1:], [False]))
     found = np.zeros(len(event), np.bool_)

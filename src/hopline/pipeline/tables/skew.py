@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from hopline.pipeline.schemas import SKEW
 from hopline.pipeline.tables.matching import MATCHED_BY, crosses, matched
 from hopline.pipeline.traces import Kernel, Traces, TracesOfMessages
-from hopline.pipeline.traces.arrays import DAY_US, groups_of, starts_of
+from hopline.pipeline.traces.arrays import DAY_US, groups_of, order_of, starts_of
 
 SHORTEST = pa.schema(
     [
@@ -58,7 +58,7 @@ def _shortest(rows: pa.Table) -> pa.Table:
     found = np.flatnonzero(ways.is_timed & (ways.source != ways.target))
     day, source, target = ways.sent_us[found] // DAY_US, ways.source[found], ways.target[found]
     transit = (ways.received_us - ways.sent_us)[found]
-    order = np.lexsort((transit, target, source, day))
+    order = order_of(day, source, target, transit)
     starts = starts_of(day[order], source[order], target[order])
     first, nodes = order[starts], pa.array(ways.names, pa.string())
     return pa.table(

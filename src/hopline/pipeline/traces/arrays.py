@@ -48,20 +48,46 @@ def codes(rows: pa.Table, *columns: str) -> tuple[Longs, ...]:
     return tuple(found)
 
 
-def joined(keys: Sequence[Longs]) -> Longs:
-    """Make one number of several, in the same order: one is sorted much faster."""
-    whole, size = np.zeros(len(keys[0]), np.int64), 1
-    for key in keys:
-        low, high = int(key.min(initial=0)), int(key.max(initial=0))
-        if (high - low + 1) * size > _MOST:
-            key, low = np.unique(key, return_inverse=True)[1], 0
-            high = int(key.max(initial=0))
-        if (high - low + 1) * size > _MOST:
-            whole = np.unique(whole, return_inverse=True)[1]
-            size = int(whole.max(initial=0)) + 1
-        whole = whole * (high - low + 1) + (key - low)
-        size *= high - low + 1
+def order_of(*keys: Longs | Flags) -> Longs:
+    """Sort rows by keys, of which the first matters most; rows with the same keys stay in their order."""
+    parts = _parts(keys)
+    order: Longs = np.argsort(parts[0], kind="stable") if len(parts) == 1 else np.lexsort(parts[::-1])
+    return order
+
+
+def joined(keys: Sequence[Longs | Flags]) -> Longs:
+    """Make one number of several, in the same order."""
+    parts = _parts(keys)
+    if len(parts) == 1:
+        return parts[0]
+    order = np.lexsort(parts[::-1])
+    whole = np.empty(len(order), np.int64)
+    whole[order] = groups_of(starts_of(*(part[order] for part in parts)))
     return whole
+
+
+def numbered(values: Longs) -> Longs:
+    """Give equal values equal numbers, from 0."""
+    order = np.argsort(values)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = groups_of(starts_of(values[order]))
+    return numbers
+
+
+def _parts(keys: Sequence[Longs | Flags]) -> list[Longs]:
+    """Make as few numbers of several as have room for them: a sort by fewer is faster."""
+    parts: list[Longs] = []
+    room = 0
+    for key in keys:
+        low, high = (int(key.min()), int(key.max())) if len(key) else (0, 0)
+        span = high - low + 1
+        if span <= room:
+            parts[-1] = parts[-1] * span + (key - np.int64(low))
+            room //= span
+        else:
+            parts.append(key - np.int64(low) if span <= _MOST else key.astype(np.int64))
+            room = _MOST // span
+    return parts
 
 
 def starts_of(*keys: Longs) -> Flags:
