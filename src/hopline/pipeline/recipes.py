@@ -16,7 +16,7 @@ from hopline.pipeline.tables.flows import walking
 from hopline.pipeline.tables.handlers import handlers
 from hopline.pipeline.tables.hops import matching
 from hopline.pipeline.tables.large_flows import totals_of_large_flows
-from hopline.pipeline.tables.security import incidents, security
+from hopline.pipeline.tables.security import security
 from hopline.pipeline.tables.skew import skew
 from hopline.pipeline.tables.talks import talking
 from hopline.pipeline.traces import Kernel, Traces
@@ -40,10 +40,6 @@ class Making(Protocol):
     def window_s(self) -> int:
         """Tell the length of a window in seconds."""
 
-    @property
-    def signed_identities(self) -> list[str]:
-        """Tell which messages must be signed, by the keys that the run was given."""
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -53,8 +49,8 @@ class Recipe:
     make: Callable[[Making], DataFrame | Kernel]
 
 
-# In an order in which everything is there when it is needed. Messages, rejects, spans and what was seen come by
-# decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
+# In an order in which everything is there when it is needed. Messages, rejects, incidents and what is noted of them
+# come by decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
     "skew": Recipe(("messages",), lambda made: skew(made["messages"], made.traces)),
     "hops": Recipe(("messages", "skew"), lambda made: matching(made["skew"].toArrow(), made.ends)),
@@ -66,11 +62,12 @@ RECIPES = {
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
     "talks": Recipe(("messages",), lambda made: talking(made.window_s, made.ends)),
     "edges": Recipe(("messages", "talks"), lambda made: edges(made["messages"], made.window_s, made["talks"])),
-    "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
-    "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
+    "security": Recipe(
+        ("messages", "verdicts"), lambda made: security(made["messages"], made.window_s, made["verdicts"])
+    ),
     "audit": Recipe(
-        ("messages", "rejects", "spans"),
-        lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"]),
+        ("messages", "rejects", "spans", "hours"),
+        lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"], made["hours"]),
     ),
 }
 
