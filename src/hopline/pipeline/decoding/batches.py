@@ -21,7 +21,7 @@ from hopline.pipeline.decoding.header import LISTS, Headers, Listed
 from hopline.pipeline.decoding.meta import read_meta
 from hopline.pipeline.decoding.multipart import Multipart
 from hopline.pipeline.decoding.repeats import Repeats
-from hopline.pipeline.decoding.shapes import LAYOUTS, Shape, shapes
+from hopline.pipeline.decoding.shapes import LAYOUTS, Shape, is_one_of, shapes
 from hopline.pipeline.keys import Keyring
 from hopline.wire import DEFAULT_LIMITS, decode
 
@@ -95,7 +95,7 @@ def read_headers(frames: Frames) -> Headers:
     headers.plain &= frames.bytes_of(frames.first, frames.behind) <= DEFAULT_LIMITS.usual_size
     parts = []
     for alike, layout in LAYOUTS.items():
-        rows = np.flatnonzero(headers.plain & np.isin(shape, alike))
+        rows = np.flatnonzero(headers.plain & is_one_of(shape, alike))
         if Shape.V6 in alike:
             parts.append((rows, read_meta(frames, rows, headers)))
         else:
