@@ -55,7 +55,7 @@ def by_seq(*tables: pa.Table) -> dict[int, dict[str, Any]]:
 
 
 def are_plain(all_frames: list[AnyFrames]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    frames = Frames(pa.array(all_frames, FRAMES))
+    frames = Frames.of_records(pa.array(all_frames, FRAMES))
     headers = read_headers(frames)
     headers.plain[headers.plain] = ~PlainColumns(frames, headers.of(headers.plain)).odd()
     return headers.plain
@@ -114,6 +114,20 @@ def test_slices_of_a_batch_are_read_like_a_batch(both: Both) -> None:
     parts = [read_batch(records.slice(at, SOME), Keyring()) for at in range(0, len(both.frames), SOME)]
     assert by_seq(*(part.messages for part in parts)) == both.messages
     assert by_seq(*(part.rejects for part in parts)) == both.rejects
+
+
+def test_only_records_of_the_same_frames_say_the_same() -> None:
+    frames: list[AnyFrames] = []
+    for layout in CANONICAL:
+        usual = usual_frames(layout)[1]
+        moved = [usual[0], usual[2][:1], usual[2][1:], *usual[3:]]  # the same bytes
+        missing = [frame or None for frame in usual]
+        frames += [usual, missing, usual, moved, missing, moved, usual]
+    together = read_batch(records_of(frames), Keyring())
+    alone = [read_batch(records_of(frames).slice(at, 1), Keyring()) for at in range(len(frames))]
+    assert by_seq(*together) == by_seq(*(table for one in alone for table in one))
+    assert len(set(together.messages["fingerprint"].to_pylist())) == 2 * len(CANONICAL)
+    assert len(together.rejects) == 2 * len(CANONICAL)
 
 
 def test_no_records_are_no_messages() -> None:

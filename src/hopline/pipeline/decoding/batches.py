@@ -20,7 +20,8 @@ from hopline.pipeline.decoding.frames import FRAMES, Flags, Frames, Longs
 from hopline.pipeline.decoding.header import LISTS, Headers, Listed
 from hopline.pipeline.decoding.meta import read_meta
 from hopline.pipeline.decoding.multipart import Multipart
-from hopline.pipeline.decoding.shapes import LAYOUTS, Shape, shapes
+from hopline.pipeline.decoding.repeats import Repeats
+from hopline.pipeline.decoding.shapes import LAYOUTS, Shape, is_one_of, shapes
 from hopline.pipeline.keys import Keyring
 from hopline.wire import DEFAULT_LIMITS, decode
 
@@ -40,30 +41,41 @@ class Read(NamedTuple):
 
 def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
     """Read records, whose columns are named as in the tables. They come out in another order."""
+    if not len(records):
+        return Read(MESSAGES.empty_table(), REJECTS.empty_table())
     _keep_memory()
-    frames = Frames(records.column("frames").cast(FRAMES))
     event = records.column("event")
     is_outside: Flags = pc.fill_null(pc.equal(event, Event.RECEIVED.value), True).to_numpy(zero_copy_only=False)
-    headers = read_headers(frames)
-    columns = PlainColumns(frames, headers.of(headers.plain))
-    if (odd := columns.odd()).any():
-        headers.plain[np.flatnonzero(headers.plain)[odd]] = False
-        columns = PlainColumns(frames, headers.of(headers.plain))
-    measured = _with_measures(records, frames)
-    plain = pa.array(headers.plain)
-    said = columns.said()
-    rows = np.flatnonzero(headers.plain)
+    frames = Frames.of_records(records.column("frames").cast(FRAMES))
+    repeats = Repeats(frames)
+    is_plain, said = _read_plain(frames.of(repeats.distinct))
+    said = repeats.spread(said, is_plain)
+    is_plain = is_plain[repeats.which]
+    rows = np.flatnonzero(is_plain)
     said["verdict"] = _verdicts(records.column("frames"), rows, is_outside[rows], said["signature"], keyring)
-    messages = _table(measured.filter(plain), said | _derived(said), MESSAGES)
-    if headers.plain.all():
+    measured = _with_measures(records, frames, fingerprints(repeats))
+    plain = pa.array(is_plain)
+    messages = _table(measured.filter(plain), said, MESSAGES)
+    if is_plain.all():
         return Read(messages, REJECTS.empty_table())
     others = measured.append_column("frames", records.column("frames")).filter(pc.invert(plain))
-    taken, refused = read_carefully(others.column("frames"), is_outside[~headers.plain], keyring)
+    taken, refused = read_carefully(others.column("frames"), is_outside[~is_plain], keyring)
     if taken.rows:
         said = taken.columns()
         more = _table(others.take(pa.array(taken.rows)), said | _derived(said), MESSAGES)
         messages = pa.concat_tables([messages, more])
     return Read(messages, _table(others.take(pa.array(refused.rows, pa.int64())), refused.columns(), REJECTS))
+
+
+def _read_plain(frames: Frames) -> tuple[Flags, dict[str, pa.Array]]:
+    """Tell which records are plain, and what these say."""
+    headers = read_headers(frames)
+    columns = PlainColumns(frames, headers.of(headers.plain))
+    if (odd := columns.odd()).any():
+        headers.plain[np.flatnonzero(headers.plain)[odd]] = False
+        columns = PlainColumns(frames, headers.of(headers.plain))
+    said = columns.said()
+    return headers.plain, said | _derived(said)
 
 
 @cache
@@ -83,7 +95,7 @@ def read_headers(frames: Frames) -> Headers:
     headers.plain &= frames.bytes_of(frames.first, frames.behind) <= DEFAULT_LIMITS.usual_size
     parts = []
     for alike, layout in LAYOUTS.items():
-        rows = np.flatnonzero(headers.plain & np.isin(shape, alike))
+        rows = np.flatnonzero(headers.plain & is_one_of(shape, alike))
         if Shape.V6 in alike:
             parts.append((rows, read_meta(frames, rows, headers)))
         else:
@@ -98,15 +110,14 @@ def read_headers(frames: Frames) -> Headers:
     return headers
 
 
-def _with_measures(records: pa.RecordBatch, frames: Frames) -> pa.Table:
+def _with_measures(records: pa.RecordBatch, frames: Frames, fingerprint: Longs) -> pa.Table:
     """Add what is known of any frames, whatever they say."""
-    unknown = ~frames.is_whole
     days = np.floor_divide(records.column("ts").cast(pa.int64()).to_numpy(zero_copy_only=False), _DAY_US)
     measures = {
         "date": pc.if_else(records.column("ts").is_valid(), pa.array(days.astype(np.int32)).cast(pa.date32()), None),
-        "frame_count": pa.array(frames.counts, pa.int32(), mask=unknown),
-        "bytes": pa.array(frames.bytes_of(frames.first, frames.behind), mask=unknown),
-        "fingerprint": pa.array(fingerprints(frames), mask=unknown),
+        "frame_count": pa.array(frames.counts, pa.int32()),
+        "bytes": pa.array(frames.bytes_of(frames.first, frames.behind)),
+        "fingerprint": pa.array(fingerprint),
     }
     return pa.table({name: records.column(name) for name in RECORD_COLUMNS} | measures)
 

@@ -13,6 +13,7 @@ import xxhash
 
 from hopline.message import RECEIPT
 from hopline.pipeline.decoding.frames import Frames, Longs
+from hopline.pipeline.decoding.repeats import Repeats
 
 Digests: TypeAlias = npt.NDArray[np.uint64]
 
@@ -33,19 +34,21 @@ def _factors() -> Digests:
 _FACTOR = _factors()
 
 
-def fingerprints(frames: Frames) -> Longs:
+def fingerprints(repeats: Repeats) -> Longs:
     """Give the digest of all frames of each record."""
-    return _digests(frames, frames.joined(), frames.first, frames.counts)
+    contents, outlines = repeats.contents, repeats.outlines
+    bounds, sizes = repeats.sizes
+    of_bytes = _of_bytes(contents.dictionary)[contents.indices.to_numpy()]
+    of_sizes = _of_sizes(sizes, bounds[:-1], np.diff(bounds))[outlines.indices.to_numpy()]
+    found: Longs = (of_bytes + of_sizes).view(np.int64)
+    return found
 
 
 def body_digests(frames: Frames, first: Longs, count: Longs) -> Longs:
     """Give the digest of some neighbouring frames of each record."""
     start = frames.start(first)
-    return _digests(frames, frames.cut(start, frames.start(first + count) - start), first, count)
-
-
-def _digests(frames: Frames, joined: pa.BinaryArray, first: Longs, count: Longs) -> Longs:
-    found: Longs = (_of_bytes(joined) + _of_sizes(frames, first, count)).view(np.int64)
+    of_bytes = _of_bytes(frames.cut(start, frames.start(first + count) - start))
+    found: Longs = (of_bytes + _of_sizes(frames.sizes, first, count)).view(np.int64)
     return found
 
 
@@ -62,12 +65,12 @@ def _of_bytes(pieces: pa.BinaryArray) -> Digests:
     return np.fromiter(map(xxhash.xxh3_64_intdigest, chain.from_iterable(some)), np.uint64, len(pieces))
 
 
-def _of_sizes(frames: Frames, first: Longs, count: Longs) -> Digests:
+def _of_sizes(sizes: Longs, first: Longs, count: Longs) -> Digests:
     """Weigh the sizes of all frames but the last, which follows from the others; also of those without any bytes."""
     others = np.maximum(count - 1, 0)
     begins = np.concatenate([[0], np.cumsum(others)])
     nth = np.arange(begins[-1]) - np.repeat(begins[:-1], others)
-    weights = (frames.size(nth + np.repeat(first, others)) + 1).view(np.uint64) * _FACTOR.take(nth, mode="clip")
+    weights = (sizes[nth + np.repeat(first, others)] + 1).view(np.uint64) * _FACTOR.take(nth, mode="clip")
     totals = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights)])
     found: Digests = totals[begins[1:]] - totals[begins[:-1]]
     return found

@@ -27,7 +27,7 @@ from hopline.pipeline.traces import Chest, traces_of
 from hopline.pipeline.traces.hours import HOURS, hours_of
 from hopline.pipeline.traces.spans import SPANS, spans_of
 
-_BATCH = 16_384  # records that are read at once: what they need stays near the processor
+_BATCH = 16_384  # records that are read at once, more or less: what they need stays near the processor
 _GOOD_TASKS, _SMALL_TASK, _LARGE_TASK = 16, 20_000, 250_000  # how many; records in one
 _WRITTEN = "file string, rows bigint"
 
@@ -97,8 +97,9 @@ def read_row_groups(row_groups: Iterable[RowGroup], keyring: Keyring, span: Span
     """Read and decode parts of segments, some thousand records at a time."""
     for one in row_groups:
         for rows in read_rows(open_segment(one.path), one.number, RECORDS, None):
-            for at in range(0, rows.num_rows, _BATCH):
-                records = _within(rows.slice(at, _BATCH), span)
+            size = -(-rows.num_rows // max(1, round(rows.num_rows / _BATCH)))  # all alike: a small one costs as much
+            for at in range(0, rows.num_rows, size):
+                records = _within(rows.slice(at, size), span)
                 yield read_batch(records.rename_columns([*RECORD_COLUMNS, "frames"]), keyring)
 
 

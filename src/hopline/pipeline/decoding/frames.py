@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ _MANY = 0.6  # of the pieces: fewer are sooner picked out, and the empty ones le
 _NUMBERS = {2: "<u2", 4: "<u4", 8: "<i8"}
 
 
+@dataclass(frozen=True, eq=False)
 class Frames:
     """The frames of some records. A frame is known by its number among all of them, a byte by its place.
 
@@ -25,18 +27,33 @@ class Frames:
     where the frames begin, and where the last one ends.
     """
 
-    def __init__(self, records: pa.ListArray) -> None:
+    data: npt.NDArray[np.uint8]
+    starts: Longs
+    sizes: Longs
+    first: Longs
+    behind: Longs
+    is_whole: Flags
+
+    @classmethod
+    def of_records(cls, records: pa.ListArray) -> Frames:
+        """Find the frames of all of some records."""
         offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset : records.offset + len(records) + 1]
         values = records.values.slice(offsets[0], offsets[-1] - offsets[0])  # a slice of records still has all values
         starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
         begin, end = int(starts[0]), int(starts[-1])
-        self.data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin : end + _WIDEST]
-        if len(self.data) < end - begin + _WIDEST:
-            self.data = np.concatenate([self.data[: end - begin], np.zeros(_WIDEST, np.uint8)])
-        self.starts = np.subtract(starts, begin, dtype=np.int64)
+        data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin : end + _WIDEST]
+        if len(data) < end - begin + _WIDEST:
+            data = np.concatenate([data[: end - begin], np.zeros(_WIDEST, np.uint8)])
+        places = np.subtract(starts, begin, dtype=np.int64)
         bounds: Longs = np.subtract(offsets, offsets[0], dtype=np.int64)
-        self.first, self.behind = bounds[:-1], bounds[1:]
-        self.is_whole = _has_no_nulls(records, values, self.first, self.behind)
+        first, behind = bounds[:-1], bounds[1:]
+        is_whole = _has_no_nulls(records, values, first, behind)
+        return cls(data, places, np.diff(places), first, behind, is_whole)
+
+    def of(self, records: Longs) -> Frames:
+        """Keep some records."""
+        kept = {name: getattr(self, name)[records] for name in ("first", "behind", "is_whole")}
+        return replace(self, **kept)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -50,16 +67,6 @@ class Frames:
     def buffer(self) -> pa.Buffer:
         """The bytes of all frames."""
         return pa.py_buffer(self.data)
-
-    @cached_property
-    def sizes(self) -> Longs:
-        """The sizes of all frames."""
-        return np.diff(self.starts)
-
-    def joined(self) -> pa.BinaryArray:
-        """Give the frames of each record as one piece."""
-        bounds = np.append(self.starts[self.first], self.starts[-1]).astype(np.int32)
-        return pa.Array.from_buffers(pa.binary(), len(self), [None, pa.py_buffer(bounds), self.buffer])
 
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
         """Give places and sizes of the last frames of some records: a row for each frame, the last one first."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hopline.pipeline.decoding.frames import Flags, Frames, Longs
@@ -47,8 +49,8 @@ class Multipart:
             number = np.where(size == 0, 0, number)
             self.ok &= (size == 0) | ((size == row.type.width) & (number <= _WORD))
         elif row.values is not None:
-            self.ok &= (size == row.type.width) & np.isin(number, list(row.values))
-            number = np.select([number == wire for wire in row.values], list(row.values.values()), 0)
+            self.ok &= size == row.type.width
+            number = self._meaning(number, row.values)
         elif row.type is Type.I32:
             self.ok &= (size == row.type.width) & (number <= _WORD)
         elif row.type is Type.U16:
@@ -60,6 +62,16 @@ class Multipart:
             self.ok &= (number >= -longest) & (number <= longest)
             number = np.where(self.ok, number, 0) * row.scale
         self.numbers |= words_of(row, number)
+
+    def _meaning(self, number: Longs, values: Mapping[int, int]) -> Longs:
+        """Give what numbers stand for; no others are allowed."""
+        meaning, is_known = np.zeros_like(number), np.zeros(len(number), np.bool_)
+        for wire, value in values.items():
+            is_it = number == wire
+            meaning[is_it] = value
+            is_known |= is_it
+        self.ok &= is_known
+        return meaning
 
     def _listed(self, group: Entries) -> Listed:
         """Find the entries; they must be above the fixed frames, with as many frames for each as we write."""

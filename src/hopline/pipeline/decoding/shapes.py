@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 import numpy as np
@@ -29,6 +30,12 @@ LAYOUTS: dict[tuple[Shape, ...], Layout] = {(Shape.FIRST,): FIRST, (Shape.V4, Sh
 _MULTIPART_FRAMES = len(V5.fixed) + 1
 _V4_NUMBERS = (V4.number, V4.number[:2], V5_INT32.number)  # the last differs in its number only
 _LONGEST_NUMBER = max(map(len, _V4_NUMBERS))
+
+
+def is_one_of(shape: Longs, alike: Iterable[Shape]) -> Flags:
+    """Tell which records have one of some shapes."""
+    is_one: Flags = np.logical_or.reduce([shape == one for one in alike])
+    return is_one
 
 
 def shapes(frames: Frames) -> Longs:
