@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
 from hopline.capture.columns import Columns
-from hopline.capture.recorder import BATCH_BYTES, OVERHEAD, PACK_BYTES, Batch, Frames, Packed, Recorder
+from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Batch, Frames, Packed, Recorder
 from hopline.wire import encode
 
 FRAMES = [b"socket", b"", b"body", b"meta"]
@@ -79,9 +79,21 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
 def test_a_large_body_is_not_kept_for_company() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = Recorder(sink, turns.soon, capacity=1 << 30)
-    recorder.received(FRAMES, Message(b"Ask", bodies=(bytes(BATCH_BYTES),)))
+    body = bytes(BATCH_BYTES)
+    recorder.received([b"socket", b"", body], Message(b"Ask", bodies=(body,)))
     turns.turn()
     assert len(sink.batches) == 1
+
+
+def test_large_bodies_take_no_more_room_than_there_is() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=10 * LARGE_BODY)
+    body = bytes(LARGE_BODY + 1)
+    for _ in range(PACK_RECORDS):
+        recorder.sent(b"peer", [b"socket", b"", body], Message(b"Ask", bodies=(body,)))
+    recorder.hand_over()
+    assert len(sink.batches[0].events) == 9
+    assert recorder.dropped == PACK_RECORDS - 9
 
 
 def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
@@ -105,18 +117,18 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
     sink, turns = SlowSink(), Turns()
     recorder = Recorder(sink, turns.soon, capacity=1 << 30)
     expected: list[list[bytes]] = []
-    for number in range(3 * PACK_BYTES // OVERHEAD):
+    for number in range(3 * PACK_RECORDS):
         frames = [b"socket", b"", *[b"%d" % number] * (number % 4)]
         recorder.received(frames, MESSAGE)
         expected.append(frames[1:])
     recorder.add("rejected", [b"socket", b"?"], reason="not readable")
     recorder.add("expired", MESSAGE)
     place = recorder.reserve()
-    for _ in range(PACK_BYTES // OVERHEAD):  # which are not packed before what is yet to come
+    for _ in range(PACK_RECORDS):  # which are not packed before what is yet to come
         recorder.sent(b"peer", FRAMES, MESSAGE)
     recorder.fill(place, "submitted", 1, MESSAGE, None)
     written = encode(MESSAGE, WireFormat.V6)[1:]
-    expected += [[b"?"], written, written, *[FRAMES[1:]] * (PACK_BYTES // OVERHEAD)]
+    expected += [[b"?"], written, written, *[FRAMES[1:]] * (PACK_RECORDS)]
     recorder.hand_over()
     (batch,) = sink.batches
     assert len(batch.frames) > 3
@@ -126,7 +138,7 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
 def test_frames_that_are_all_packed_are_the_same_too() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = Recorder(sink, turns.soon, capacity=1 << 30)
-    count = 2 * PACK_BYTES // OVERHEAD + 3
+    count = 2 * PACK_RECORDS + 3
     for number in range(count):
         recorder.sent(b"peer", [b"socket", b"", b"%d" % number], MESSAGE)
     recorder.hand_over()

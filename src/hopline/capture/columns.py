@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -137,11 +138,15 @@ class Columns:
             if id(message) not in written:
                 written[id(message)] = self._written(message)
             frames[place] = written[id(message)]
-        flat: list[bytes] = []
-        for one in frames:
-            flat += one[1:]
-        counts = [len(one) - 1 for one in frames]
-        return Packed(b"".join(flat), pack(f"{len(flat)}i", *map(len, flat)), pack(f"{len(counts)}i", *counts))
+        counts = list(map(len, frames))
+        flat = list(chain.from_iterable(frames))
+        # Their first frames are sockets' identities.
+        if counts.count(counts[0]) == len(counts):  # as is usual
+            del flat[:: counts[0]]
+        else:
+            flat = list(chain.from_iterable([one[1:] for one in frames]))
+        data, lengths = b"".join(flat), pack(f"{len(flat)}i", *map(len, flat))
+        return Packed(data, lengths, pack(f"{len(counts)}i", *[count - 1 for count in counts]))
 
     def _written(self, message: Message) -> Frames:
         for wire_format in (self._wire_format, _LAST_RESORT):

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from hopline.capture.events import Event
 from hopline.message import Message
 
-# What a record takes in memory beside its body: most messages are small, and made of many small objects.
-OVERHEAD = 2_048
+# What a record takes in memory beside its frames.
+OVERHEAD = 512
 # Frames are packed while they are in the processor's cache, and before so many of them that the next messages' objects
 # find no room there. What is packed is no object any more, and may become many records before it is handed over.
-PACK_BYTES = 64 * OVERHEAD
-BATCH_BYTES = 2_048 * OVERHEAD
+PACK_RECORDS = 64
+LARGE_BODY = 4_096  # bytes; a larger one does not wait for others
+BATCH_BYTES = 2 * 1_024 * 1_024
 
 _SENT, _RECEIVED = Event.SENT.value, Event.RECEIVED.value
 
@@ -92,6 +93,7 @@ class Recorder:
         self._reserved = 0  # places that are to be filled yet
         self._handed_over = sink.done  # bytes that were ever
         self._has_room = True
+        self._limit = PACK_RECORDS * _FIELDS  # of the log, at which it is looked at
         self._is_asked = False  # to hand over in the loop's next turn
         self._begin()
 
@@ -103,8 +105,7 @@ class Recorder:
         self._extras: dict[int, Extra] = {}
         self._gaps: dict[int, int] = {}
         self._has_holes = False
-        self._size = 0
-        self._limit = PACK_BYTES  # at which they are looked at
+        self._size = 0  # of what is packed
 
     @property
     def _place(self) -> int:
@@ -120,23 +121,16 @@ class Recorder:
 
     def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
         """Record frames that left for a node, as they left."""
-        if not self._has_room and self._is_dropped():
-            return
-        self._log.extend((_SENT, time_ns(), peer, frames))
-        bodies = message.bodies
-        self._size = size = self._size + OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
-        if size >= self._limit:
+        log, bodies = self._log, message.bodies
+        log.extend((_SENT, time_ns(), peer, frames))
+        if len(log) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     def received(self, frames: Frames, message: Message) -> None:
         """Record frames as they came. Their sender is the last node that they came through."""
-        if not self._has_room and self._is_dropped():
-            return
-        routing = message.routing
-        self._log.extend((_RECEIVED, time_ns(), routing[-1].identity if routing else None, frames))
-        bodies = message.bodies
-        self._size = size = self._size + OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
-        if size >= self._limit:
+        log, bodies, routing = self._log, message.bodies, message.routing
+        log.extend((_RECEIVED, time_ns(), routing[-1].identity if routing else None, frames))
+        if len(log) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     # -- everything else -----------------------------------------------------------------------------------------------
@@ -158,7 +152,7 @@ class Recorder:
             place = self._place
             self._extras[place] = receiver, cause, duration, reason
             self._log.extend((event, time_ns(), peer, self._frames_at(place, content)))
-            self._grow(content)
+            self._look_if_due(content)
         return seq
 
     def reserve(self) -> int:
@@ -182,7 +176,7 @@ class Recorder:
             return
         self._extras[place] = None, cause, None, None
         self._log[place * _FIELDS : (place + 1) * _FIELDS] = event, time, None, self._frames_at(place, message)
-        self._grow(message)
+        self._look_if_due(message)
 
     def release(self, place: int) -> None:
         """Take back what was reserved, and its number too, if nothing was recorded since."""
@@ -204,9 +198,9 @@ class Recorder:
         self._messages[place] = content
         return _NO_FRAMES
 
-    def _grow(self, content: Content) -> None:
-        self._size += OVERHEAD + sum(map(len, content.bodies if isinstance(content, Message) else content))
-        if self._size >= self._limit:
+    def _look_if_due(self, content: Content) -> None:
+        parts = content.bodies if isinstance(content, Message) else content
+        if len(self._log) >= self._limit or sum(map(len, parts)) > LARGE_BODY:
             self._look()
 
     # -- losing and handing over ---------------------------------------------------------------------------------------
@@ -221,10 +215,15 @@ class Recorder:
         return True
 
     def _finds_room(self) -> bool:
-        self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
+        self._see_room()
         if self._has_room and self._lost:
             self._note_lost()
         return self._has_room
+
+    def _see_room(self) -> None:
+        """See whether there is room; as long as there is none, every record is looked at."""
+        self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
+        self._limit = self._unpacked_from + PACK_RECORDS * _FIELDS if self._has_room else 0
 
     def _note_lost(self) -> None:
         """Let the next record say what was lost before it."""
@@ -233,24 +232,33 @@ class Recorder:
 
     def _look(self) -> None:
         """Pack the frames, and see to it that the records are handed over if they are enough."""
-        if not self._reserved:  # else a message is still to come, in this turn
-            self._pack()
+        if not self._has_room:
+            last = self._log[-_FIELDS:]
+            del self._log[-_FIELDS:]
+            if self._is_dropped():
+                return
+            self._log += last
+        if self._reserved:  # a message is still to come, in this turn
+            return
+        self._pack()
         if self._size >= BATCH_BYTES and not self._is_asked:
             self._is_asked = True
             self._call_soon(self.hand_over)
-        self._limit = self._size + PACK_BYTES
-        self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
 
     def _pack(self) -> None:
         """Copy frames into one piece of memory, and let go of their objects."""
         log, start = self._log, self._unpacked_from
         unpacked = slice(start + _FRAMES, None, _FIELDS)
-        frames, first = log[unpacked], start // _FIELDS
-        messages = {place - first: message for place, message in self._messages.items()}
-        self._packed.append(self._sink.pack(frames, messages))
+        frames, messages = log[unpacked], self._messages
+        if messages:
+            messages = {place - start // _FIELDS: message for place, message in messages.items()}
+            self._messages = {}
+        packed = self._sink.pack(frames, messages)
         log[unpacked] = [None] * len(frames)
-        self._messages = {}
+        self._packed.append(packed)
         self._unpacked_from = len(log)
+        self._size += OVERHEAD * len(frames) + len(packed.data)
+        self._see_room()
 
     def hand_over(self) -> None:
         """Give what there is to the writer."""
@@ -258,7 +266,8 @@ class Recorder:
         log = self._log
         if not log:
             return
-        self._pack()
+        if self._unpacked_from < len(log):
+            self._pack()
         size, next_seq = self._size, self.next_seq
         columns = log[0::_FIELDS], log[1::_FIELDS], log[2::_FIELDS], self._packed
         batch = Batch(self._first_seq, *columns, self._extras, self._gaps, self._has_holes, size)
@@ -266,5 +275,5 @@ class Recorder:
         self._first_seq = next_seq - self._lost
         self._skipped = self._lost
         self._handed_over += size
-        self._has_room = self._handed_over - self._sink.done <= self._capacity
+        self._see_room()
         self._sink.take(batch)
