@@ -138,15 +138,16 @@ class Columns:
             if id(message) not in written:
                 written[id(message)] = self._written(message)
             frames[place] = written[id(message)]
-        counts = list(map(len, frames))
-        flat = list(chain.from_iterable(frames))
-        # Their first frames are sockets' identities.
-        if counts.count(counts[0]) == len(counts):  # as is usual
-            del flat[:: counts[0]]
+        count = len(frames[0])
+        if set(map(len, frames)) == {count}:  # as is usual, and then no work for each of them
+            counts = [count - 1] * len(frames)
+            flat = list(chain.from_iterable(frames))
+            del flat[::count]
         else:
+            counts = [len(one) - 1 for one in frames]
             flat = list(chain.from_iterable([one[1:] for one in frames]))
-        data, lengths = b"".join(flat), pack(f"{len(flat)}i", *map(len, flat))
-        return Packed(data, lengths, pack(f"{len(counts)}i", *[count - 1 for count in counts]))
+        lengths = pack(f"{len(flat)}i", *map(len, flat))
+        return Packed(b"".join(flat), lengths, pack(f"{len(counts)}i", *counts))
 
     def _written(self, message: Message) -> Frames:
         for wire_format in (self._wire_format, _LAST_RESORT):
