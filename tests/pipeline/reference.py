@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from hopline.capture.records import ENDINGS
 from tests.pipeline.rows import START, Row
@@ -306,3 +307,41 @@ def outcome_of(records: list[Row], outcomes: set[str], *, is_lost: bool, is_orph
     if outcomes & {"expired", "late"} or (not outcomes and "expired" in events):
         return "expired"
     return "unanswered" if "unanswered" in outcomes else "complete"
+
+
+def transits(rows: list[Row]) -> list[Row]:
+    """Match the records the plain way."""
+    ends: dict[tuple[Any, ...], tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
+    last: dict[str, Any] = {}
+    for row in rows:
+        if row["node"] is not None:
+            last[row["node"]] = max(row["ts"], last.get(row["node"], row["ts"]))
+        if row["event"] in ("sent", "received") and row["node"] is not None and row["peer"] is not None:
+            pair = (row["node"], row["peer"]) if row["event"] == "sent" else (row["peer"], row["node"])
+            ends[(*pair, row["fingerprint"])][row["event"] == "received"].append(row)
+    result = []
+    for (from_node, to_node, _), sides in ends.items():
+        leaving, arriving = (sorted(side, key=lambda row: (row["ts"], row["seq"])) for side in sides)
+        for n in range(max(len(leaving), len(arriving))):
+            left = leaving[n] if n < len(leaving) else None
+            came = arriving[n] if n < len(arriving) else None
+            first = left or came
+            assert first is not None
+            lost: bool | None = False
+            if came is None:
+                lost = True if to_node in last and last[to_node] >= first["ts"] else None
+            us = round((came["ts"] - left["ts"]).total_seconds() * 1_000_000) if left and came else None
+            result.append(
+                {
+                    "date": first["ts"].date(),
+                    "flow_id": first["flow_id"],
+                    "from_node": from_node,
+                    "to_node": to_node,
+                    "bytes": first["bytes"],
+                }
+                | {"message_id": first["message_id"], "fingerprint": first["fingerprint"]}
+                | {"sent_ts": left and left["ts"], "sent_seq": left and left["seq"]}
+                | {"received_ts": came and came["ts"], "received_seq": came and came["seq"], "transit_us": us}
+                | {"lost": lost, "duplicate": left is None and bool(leaving)}
+            )
+    return result

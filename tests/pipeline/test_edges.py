@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import EDGES
 from hopline.pipeline.tables.edges import edges
-from hopline.pipeline.tables.hops import transits
+from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
-from tests.pipeline.test_hops import expected_transits, received, sent
+from tests.pipeline.test_hops import received, sent
 
 LOGICAL = ("source_node", "source", "target_node", "target", "count", "errors", "transit_p50_us")
 
@@ -21,7 +21,7 @@ LOGICAL = ("source_node", "source", "target_node", "target", "count", "errors", 
 def logical(spark: SparkSession, *rows: Row) -> list[tuple[Any, ...]]:
     """Give what matters of the edges between handlers."""
     messages = table(spark, rows)
-    found = [row for row in rows_of(edges(messages, transits(messages))) if row["kind"] == "logical"]
+    found = [row for row in rows_of(edges(messages)) if row["kind"] == "logical"]
     return sorted(tuple(row[name] for name in LOGICAL) for row in found)
 
 
@@ -46,7 +46,7 @@ def test_a_physical_edge_sums_up_the_transits_that_were_sent_in_its_window(spark
         received(2 * minute, message_id=50),
     ]
     messages = table(spark, rows)
-    frame = edges(messages, transits(messages))
+    frame = edges(messages)
     where = {"window_s": 60, "kind": "physical", "identity": "ORDER", "date": day(0)}
     where |= {"source_node": "a", "source": "a", "target_node": "b", "target": "b"}
     times = "transit_p50_us", "transit_p95_us", "transit_p99_us"
@@ -122,7 +122,7 @@ def micros(start: datetime, end: datetime) -> int:
 def expected_edges(rows: list[Row], window_s: int) -> list[dict[str, Any]]:
     """Sum up the plain way."""
     contributions = []
-    for row in expected_transits(rows):
+    for row in reference.transits(rows):
         at = row["sent_ts"] or row["received_ts"]
         later = [
             other
@@ -197,4 +197,4 @@ def test_edges_are_what_plain_sums_give_however_the_records_lie(spark: SparkSess
         if n % 2:
             row.update(one_of_few(5 * (n % 40) + row["message_id"]))
     messages = scattered(spark, rows, partitions)
-    same(edges(messages, transits(messages), window_s=120), expected_edges(rows, window_s=120))
+    same(edges(messages, window_s=120), expected_edges(rows, window_s=120))

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.schemas import FLOWS, HOPS, SKEW
-from hopline.pipeline.tables.callbacks import callbacks
+from hopline.pipeline.schemas import FLOWS, SKEW
 from hopline.pipeline.tables.flows import flows
 from tests.pipeline import reference, scenarios
 from tests.pipeline.random_traffic import captures
@@ -86,24 +85,19 @@ PATHS = {
 }
 
 
-def lost(*flow_ids: str) -> list[Row]:
-    return [dict.fromkeys(HOPS.names) | {"flow_id": flow_id, "lost": True} for flow_id in flow_ids]
-
-
 def clocks(**bounds: int) -> list[Row]:
     """Make rows of ``skew``: the names of two nodes, and the bound."""
     return [
-        dict.fromkeys(SKEW.names) | {"date": day(0), "node_a": pair[0], "node_b": pair[1], "bound_us": bound}
+        dict.fromkeys(SKEW.names)
+        | {"date": day(0), "node_a": pair[0], "node_b": pair[1], "offset_us": 0, "bound_us": bound}
         for pair, bound in bounds.items()
     ]
 
 
-def computed(
-    spark: SparkSession, rows: list[Row], *, hops: list[Row] | None = None, skew: list[Row] | None = None, cut: int = 2
-) -> dict[str, Row]:
+def computed(spark: SparkSession, rows: list[Row], *, skew: list[Row] | None = None, cut: int = 2) -> dict[str, Row]:
     messages = table(spark, rows).repartition(cut).cache()
     try:
-        frame = flows(messages, callbacks(messages), table(spark, hops or [], HOPS), table(spark, skew or [], SKEW))
+        frame = flows(messages, table(spark, skew or [], SKEW))
         assert frame.schema.simpleString() == FLOWS.simpleString()
         return {row["flow_id"]: row for row in rows_of(frame)}
     finally:
@@ -112,8 +106,7 @@ def computed(
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> dict[str, Row]:
-    hops = lost("told_and_lost", "expired_in_silence", "forged_and_replayed")
-    return computed(spark, scenarios.rows(), hops=hops, skew=clocks(ab=7, ac=11))
+    return computed(spark, scenarios.rows(), skew=clocks(ab=7, ac=11))
 
 
 @pytest.mark.parametrize("flow", EXPECTED)
@@ -150,10 +143,11 @@ def test_the_bound_of_the_skew_counts_only_where_a_flow_ends_on_another_clock(fo
 
 def test_a_second_implementation_agrees_on_random_captures(spark: SparkSession) -> None:
     rows = captures(seed=7, flows=300)
-    missing = {f"flow-{number}" for number in range(0, 300, 5)}
+    missing = {row["flow_id"] for row in reference.transits(rows) if row["lost"]}
+    assert missing
     expected = reference.flows(rows, reference.callbacks(rows), missing)
     assert {row["outcome"] for row in expected} == {"complete", "failed", "expired", "unanswered", "orphan"}
-    got = computed(spark, rows, hops=lost(*missing))
+    got = computed(spark, rows)
     names = expected[0].keys()
     assert {flow: {name: row[name] for name in names} for flow, row in got.items()} == {
         row["flow_id"]: row for row in expected
@@ -171,8 +165,7 @@ def test_the_result_is_the_same_however_the_rows_are_cut_and_shuffled(
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
-        hops = lost("told_and_lost", "expired_in_silence", "forged_and_replayed")
-        assert computed(spark, rows, hops=hops, skew=clocks(ab=7, ac=11), cut=partitions) == found
+        assert computed(spark, rows, skew=clocks(ab=7, ac=11), cut=partitions) == found
     finally:
         for name, text in before.items():
             spark.conf.set(name, text or "")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hopline.pipeline.schemas import HOPS
-from hopline.pipeline.tables.hops import hops, transits
+from hopline.pipeline.tables.hops import hops
 from hopline.pipeline.tables.skew import skew
+from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, in_order, same, scattered
 from tests.pipeline.rows import Row, day, message, moment, rows_of, table
 
@@ -19,6 +19,11 @@ WHAT = ("from_node", "to_node", "sent_seq", "received_seq", "transit_us", "lost"
 def found(spark: SparkSession, *rows: Row) -> list[tuple[Any, ...]]:
     """Give what matters of each transit."""
     return sorted((tuple(row[name] for name in WHAT) for row in rows_of(transits(table(spark, rows)))), key=repr)
+
+
+def transits(messages: DataFrame) -> DataFrame:
+    """Match them, with the skew that the same messages tell."""
+    return hops(messages, skew(messages))
 
 
 def sent(at: int, *, to: str = "b", **columns: Any) -> Row:
@@ -41,15 +46,15 @@ def test_a_message_that_arrives_is_one_transit_with_what_the_message_says(spark:
     said |= {"hops": 1, "bytes": 321, "message_id": 7, "fingerprint": 8}
     matched = transits(table(spark, [sent(5, seq=50, **said), received(17, seq=3, **said)]))
     same(
-        hops(matched, skew(matched)),
+        matched,
         [
             said
             | {"date": day(0), "from_node": "a", "to_node": "b", "sent_ts": moment(5), "received_ts": moment(17)}
             | {"sent_seq": 50, "received_seq": 3, "transit_us": 12, "skew_us": None, "skew_bound_us": None}
-            | {"lost": False, "duplicate": False}
+            | {"lost": False, "duplicate": False, "rejected": False}
         ],
     )
-    assert hops(matched, skew(matched)).columns == HOPS.names
+    assert matched.columns == HOPS.names
 
 
 def test_the_same_bytes_are_matched_in_order_and_what_comes_once_more_is_a_duplicate(spark: SparkSession) -> None:
@@ -93,7 +98,7 @@ def test_the_skew_beside_a_transit_is_the_receivers_clock_minus_the_senders(spar
     )
     matched = transits(table(spark, [*there, *back]))
     same(
-        hops(matched, skew(matched)),
+        matched,
         [
             {"from_node": "a", "transit_us": 150, "skew_us": 100, "skew_bound_us": 50},
             {"from_node": "b", "transit_us": -50, "skew_us": -100, "skew_bound_us": 50},
@@ -109,48 +114,16 @@ def test_only_the_arrival_that_the_receiver_then_rejected_counts_as_rejected(spa
     )
 
 
-def expected_transits(rows: list[Row]) -> list[dict[str, Any]]:
-    """Match the records the plain way."""
-    ends: dict[tuple[Any, ...], tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
-    last: dict[str, Any] = {}
-    for row in rows:
-        if row["node"] is not None:
-            last[row["node"]] = max(row["ts"], last.get(row["node"], row["ts"]))
-        if row["event"] in ("sent", "received") and row["node"] is not None and row["peer"] is not None:
-            pair = (row["node"], row["peer"]) if row["event"] == "sent" else (row["peer"], row["node"])
-            ends[(*pair, row["fingerprint"])][row["event"] == "received"].append(row)
-    result = []
-    for (from_node, to_node, _), sides in ends.items():
-        leaving, arriving = (sorted(side, key=lambda row: (row["ts"], row["seq"])) for side in sides)
-        for n in range(max(len(leaving), len(arriving))):
-            left = leaving[n] if n < len(leaving) else None
-            came = arriving[n] if n < len(arriving) else None
-            first = left or came
-            assert first is not None
-            lost: bool | None = False
-            if came is None:
-                lost = True if to_node in last and last[to_node] >= first["ts"] else None
-            us = round((came["ts"] - left["ts"]).total_seconds() * 1_000_000) if left and came else None
-            result.append(
-                {"date": first["ts"].date(), "from_node": from_node, "to_node": to_node, "bytes": first["bytes"]}
-                | {"message_id": first["message_id"], "fingerprint": first["fingerprint"]}
-                | {"sent_ts": left and left["ts"], "sent_seq": left and left["seq"]}
-                | {"received_ts": came and came["ts"], "received_seq": came and came["seq"], "transit_us": us}
-                | {"lost": lost, "duplicate": left is None and bool(leaving)}
-            )
-    return result
-
-
 @PARTITIONS
 def test_transits_are_those_that_plain_matching_finds_however_the_records_lie(
     spark: SparkSession, partitions: int
 ) -> None:
     rows = coincidences(seed=1)
-    expected = expected_transits(rows)
+    expected = reference.transits(rows)
     assert {row["lost"] for row in expected} == {True, False, None}
     same(transits(scattered(spark, rows, partitions)), expected)
 
 
 def test_there_are_no_hops_without_messages(spark: SparkSession) -> None:
     nothing = transits(table(spark, []))
-    assert in_order(rows_of(hops(nothing, skew(nothing)))) == []
+    assert in_order(rows_of(nothing)) == []

@@ -8,23 +8,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from hopline.pipeline.schemas import SKEW
-from hopline.pipeline.tables.hops import transits
-from hopline.pipeline.tables.skew import skew
+from hopline.pipeline.tables.skew import SHORTEST, estimated, skew
+from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered
-from tests.pipeline.rows import day, table
-from tests.pipeline.test_hops import expected_transits
+from tests.pipeline.rows import day, message, table
 
-TRANSITS = StructType(
-    [
-        StructField("date", DateType()),
-        StructField("from_node", StringType()),
-        StructField("to_node", StringType()),
-        StructField("transit_us", LongType()),
-    ]
-)
+TRANSITS = from_arrow_schema(SHORTEST)
 
 
 def expected_skew(transits: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -45,15 +37,15 @@ def expected_skew(transits: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return result
 
 
-def transit(from_node: str, to_node: str, us: int | None, on: int = 0) -> dict[str, Any]:
-    return {"date": day(on), "from_node": from_node, "to_node": to_node, "transit_us": us}
+def transit(from_node: str, to_node: str, us: int, on: int = 0) -> dict[str, Any]:
+    return {"date": day(on), "from_node": from_node, "to_node": to_node, "transit_us": us, "transits": 1}
 
 
 def test_the_offset_is_half_the_difference_of_the_shortest_ways_and_the_bound_half_their_sum(
     spark: SparkSession,
 ) -> None:
-    ways = [transit("a", "b", 150), transit("a", "b", 900), transit("b", "a", -40), transit("b", "a", None)]
-    frame = skew(table(spark, ways, TRANSITS))
+    ways = [transit("a", "b", 150), transit("a", "b", 900), transit("b", "a", -40)]
+    frame = estimated(table(spark, ways, TRANSITS))
     same(
         frame,
         [
@@ -65,7 +57,12 @@ def test_the_offset_is_half_the_difference_of_the_shortest_ways_and_the_bound_ha
 
 
 def test_one_direction_alone_gives_no_estimate_and_a_node_is_no_pair_with_itself(spark: SparkSession) -> None:
-    frame = skew(table(spark, [transit("b", "a", 7), transit("a", "a", 1), transit("c", "d", None)], TRANSITS))
+    rows = [
+        *(message("sent", "b", peer="a", at=1), message("received", "a", peer="b", at=8)),
+        *(message("sent", "a", peer="a", at=2, message_id=2), message("received", "a", peer="a", at=3, message_id=2)),
+        message("sent", "c", peer="d", at=4, message_id=3),
+    ]
+    frame = skew(table(spark, rows))
     nothing = {"offset_us": None, "bound_us": None, "min_transit_ab_us": None}
     same(frame, [{"node_a": "a", "node_b": "b", "min_transit_ba_us": 7, "transits_ab": 0, "transits_ba": 1} | nothing])
 
@@ -78,7 +75,7 @@ def test_each_day_has_its_own_estimate(spark: SparkSession) -> None:
         transit("a", "b", 30, tomorrow),
         transit("b", "a", 10, tomorrow),
     ]
-    frame = skew(table(spark, ways, TRANSITS))
+    frame = estimated(table(spark, ways, TRANSITS))
     same(frame, [{"date": day(0), "offset_us": 0}, {"date": day(tomorrow), "offset_us": 10}])
 
 
@@ -93,6 +90,6 @@ def test_half_a_microsecond_is_rounded_so_that_the_truth_stays_within_the_bound(
 @PARTITIONS
 def test_skew_is_what_plain_arithmetic_finds_however_the_records_lie(spark: SparkSession, partitions: int) -> None:
     rows = coincidences(seed=2)
-    expected = expected_skew(expected_transits(rows))
+    expected = expected_skew(reference.transits(rows))
     assert {row["offset_us"] is None for row in expected} == {False, True}
-    same(skew(transits(scattered(spark, rows, partitions))), expected)
+    same(skew(scattered(spark, rows, partitions)), expected)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
+from functools import cached_property
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from hopline.pipeline.arrow_schemas import file_schema
 from hopline.pipeline.decoding.files import SEEN, decode_files
+from hopline.pipeline.decoding.judging import Judging
 from hopline.pipeline.decoding.verified import judge_verified
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
@@ -19,11 +25,19 @@ from hopline.pipeline.keys import Keyring
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
-from hopline.pipeline.schemas import MESSAGES, RECORDS, REJECTS, TABLES
-from hopline.pipeline.spark_work import translated, within, write_as_it_falls, write_by_day, write_empty
+from hopline.pipeline.schemas import RECORDS, TABLES
+from hopline.pipeline.spark_work import translated, within, write_by_day, write_empty
+from hopline.pipeline.tables.verdicts import VERDICTS
 from hopline.pipeline.traces import Chest, Kernel, TracesInFiles
+from hopline.pipeline.traces.hours import HOURS
 from hopline.pipeline.traces.spans import SPANS
 from hopline.pipeline.writing import Building, add_rows
+
+DECODED = ("messages", "rejects", "incidents")
+"""The tables that are made while records are read."""
+
+NOTED = {"spans": SPANS, "seen": SEEN, "hours": HOURS, "verdicts": VERDICTS}
+"""What is noted of records meanwhile, for other tables."""
 
 
 class TablesInTheMaking:
@@ -31,18 +45,13 @@ class TablesInTheMaking:
 
     def __init__(self, spark: SparkSession, place: Building, options: PipelineOptions, steps: Steps) -> None:
         self.records = self.messages = self.rejects = 0
-        self.signed_identities: list[str] = []
         self.traces: TracesInFiles
         self._spark = spark
         self._place = place
         self._options = options
         self._steps = steps
-        self._schemas: dict[str, StructType] = {
-            "messages": MESSAGES,
-            "rejects": REJECTS,
-            "spans": from_arrow_schema(SPANS),
-            "seen": from_arrow_schema(SEEN),
-        }
+        self._schemas: dict[str, StructType] = {name: TABLES[name] for name in DECODED}
+        self._schemas |= {name: from_arrow_schema(schema) for name, schema in NOTED.items()}
 
     def __getitem__(self, name: str) -> DataFrame:
         return self._spark.read.schema(self._schemas[name]).parquet(str(self._place.place(name)))
@@ -52,24 +61,30 @@ class TablesInTheMaking:
         """Tell the length of a window."""
         return self._options.window_s
 
+    @cached_property
+    def ends(self) -> pa.Table:
+        """Give the time of each node's last message."""
+        seen = pq.read_table(self._place.place("seen"))
+        last = seen.filter(pc.is_valid(seen["node"])).group_by("node").aggregate([("ts", "max")])
+        return last.rename_columns({"ts_max": "last_ts"})
+
     def decode(self, captures: Captures, keyring: Keyring) -> None:
         """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
-        self.signed_identities = keyring.signed_identities
         days, place = self._options.days, self._place.place
         chest = Chest.for_records(place("traces"), captures.rows)
         self.traces = TracesInFiles(self._spark, chest)
+        judging = Judging(self.window_s, keyring.signed_identities)
         with self._step("decode", captures.rows) as step:
             self.records = captures.rows if days.is_all else self._count(captures)
             span = (days.read_from, days.read_until)
-            decode_files(self._spark, captures.row_groups, keyring, place("decoded"), chest, span)
+            decode_files(self._spark, captures.row_groups, keyring, place("decoded"), chest, judging, span)
             step.rows = self.records
         with self._step("messages") as step:
-            for name in ("messages", "rejects"):
-                place(name).mkdir()
+            judge_verified(self._spark, chest, place("decoded"), place("messages"), judging)
+            for name in DECODED:
                 add_rows(place("decoded") / name, place(name))
-            for name in ("spans", "seen"):
+            for name in NOTED:
                 (place("decoded") / name).rename(place(name))
-            judge_verified(self._spark, chest, place("decoded") / "verified", place("messages"))
             self.messages, self.rejects = (row_count(place(name), days) for name in ("messages", "rejects"))
             step.rows = self.messages
             step.text = f"and {self.rejects:,} rejects"
@@ -85,15 +100,15 @@ class TablesInTheMaking:
         """Make a table of those that are there."""
         with self._step(name) as step:
             table, place = RECIPES[name].make(self), self._place.place(name)
-            if isinstance(table, Kernel):
+            if name not in TABLES and isinstance(table, Kernel):
                 self.traces.write(table, place)
                 self._schemas[name] = from_arrow_schema(table.schema)
-            elif name in TABLES:
-                write_by_day(table, place, TABLES[name])
+            elif isinstance(table, Kernel):
+                self.traces.write_by_day(table, place, file_schema(TABLES[name]))
                 self._schemas[name] = TABLES[name]
             else:
-                write_as_it_falls(table, place)
-                self._schemas[name] = table.schema
+                write_by_day(table, place, TABLES[name])
+                self._schemas[name] = TABLES[name]
             step.rows = row_count(place)
 
     def publish(self) -> dict[str, int]:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hopline.pipeline.tables.audit import audit
-from hopline.pipeline.tables.callbacks import callbacks
-from hopline.pipeline.tables.deliveries import DELIVERING
+from hopline.pipeline.tables.callbacks import asking
 from hopline.pipeline.tables.edges import edges
-from hopline.pipeline.tables.flows import flows, walked
+from hopline.pipeline.tables.flows import walking
 from hopline.pipeline.tables.handlers import handlers
-from hopline.pipeline.tables.hops import hops, transits
-from hopline.pipeline.tables.matching import MATCHING
-from hopline.pipeline.tables.security import incidents, security
+from hopline.pipeline.tables.hops import matching
+from hopline.pipeline.tables.large_flows import totals_of_large_flows
+from hopline.pipeline.tables.security import security
 from hopline.pipeline.tables.skew import skew
+from hopline.pipeline.tables.talks import talking
 from hopline.pipeline.traces import Kernel, Traces
-from hopline.pipeline.windows import last_seen
 
 
 class Making(Protocol):
@@ -33,12 +33,12 @@ class Making(Protocol):
         """Give the traces of all messages."""
 
     @property
-    def window_s(self) -> int:
-        """Tell the length of a window in seconds."""
+    def ends(self) -> pa.Table:
+        """Give the time of each node's last message."""
 
     @property
-    def signed_identities(self) -> list[str]:
-        """Tell which messages must be signed, by the keys that the run was given."""
+    def window_s(self) -> int:
+        """Tell the length of a window in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +49,27 @@ class Recipe:
     make: Callable[[Making], DataFrame | Kernel]
 
 
-# In an order in which everything is there when it is needed. Messages, rejects, spans and what was seen come by
-# decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
+# In an order in which everything is there when it is needed. Messages, rejects, incidents and what is noted of them
+# come by decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
-    "ends": Recipe(("seen",), lambda made: last_seen(made["seen"])),
-    "matched": Recipe(("messages",), lambda _: MATCHING),
-    "skew": Recipe(("matched", "ends"), lambda made: skew(_transits(made))),
-    "hops": Recipe(("matched", "ends", "skew"), lambda made: hops(_transits(made), made["skew"])),
-    "callbacks": Recipe(("messages", "ends"), lambda made: callbacks(made["messages"], made.traces, made["ends"])),
-    "paths": Recipe(("messages", "skew"), lambda made: walked(made["skew"])),
+    "skew": Recipe(("messages",), lambda made: skew(made["messages"], made.traces)),
+    "hops": Recipe(("messages", "skew"), lambda made: matching(made["skew"].toArrow(), made.ends)),
+    "callbacks": Recipe(("messages",), lambda made: asking(made.ends)),
     "flows": Recipe(
-        ("messages", "callbacks", "hops", "skew", "paths"),
-        lambda made: flows(made["messages"], made["callbacks"], made["hops"], made["skew"], made["paths"]),
+        ("messages", "skew"),
+        lambda made: walking(made["skew"].toArrow(), made.ends, totals_of_large_flows(made.traces)),
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
-    "deliveries": Recipe(("messages",), lambda _: DELIVERING),
-    "edges": Recipe(
-        ("messages", "matched", "ends", "deliveries"),
-        lambda made: edges(made["messages"], _transits(made), made.window_s, made["deliveries"]),
+    "talks": Recipe(("messages",), lambda made: talking(made.window_s, made.ends)),
+    "edges": Recipe(("messages", "talks"), lambda made: edges(made["messages"], made.window_s, made["talks"])),
+    "security": Recipe(
+        ("messages", "verdicts"), lambda made: security(made["messages"], made.window_s, made["verdicts"])
     ),
-    "security": Recipe(("messages",), lambda made: security(made["messages"], made.window_s)),
-    "incidents": Recipe(("messages",), lambda made: incidents(made["messages"], made.signed_identities)),
     "audit": Recipe(
-        ("messages", "rejects", "spans"),
-        lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"]),
+        ("messages", "rejects", "spans", "hours"),
+        lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"], made["hours"]),
     ),
 }
-
-
-def _transits(made: Making) -> DataFrame:
-    return transits(made["messages"], made["matched"], made["ends"])
 
 
 def to_make(tables: Iterable[str]) -> list[str]:

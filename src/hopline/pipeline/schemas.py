@@ -144,6 +144,7 @@ HOPS = _table(
     ("skew_bound_us", LONG, "how far that estimate may be off"),
     ("lost", FLAG, "true: never arrived; null: nobody watched the other end"),
     ("duplicate", FLAG, "arrived more often than it was sent"),
+    ("rejected", FLAG, "the receiver recorded next that it rejected it"),
 )
 
 CALLBACKS = _table(

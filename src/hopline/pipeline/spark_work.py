@@ -11,16 +11,16 @@ from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, DataType, StructType
+from pyspark.sql.types import StructType
 
+from hopline.pipeline.arrow_schemas import file_schema
 from hopline.pipeline.failures import SparkFailedError, spark_failure
-from hopline.pipeline.folders import DAY, SPARK_SCHEMA
+from hopline.pipeline.folders import DAY
 
 STOPPING_S = 20.0
 REACHING_S = 10.0
@@ -85,44 +85,15 @@ def documented(table: DataFrame, schema: StructType, name: str) -> DataFrame:
 
 def write_by_day(table: DataFrame, place: Path, schema: StructType) -> None:
     """Write a table with a folder for each day, and one file in each, or several of a good size."""
-    _write(documented(table.hint("rebalance", "date"), schema, place.name), place, "date")
-
-
-def write_as_it_falls(table: DataFrame, place: Path, *by: str) -> None:
-    """Write a table in folders, with the files as they fall: no row is moved to another task."""
-    _write(table, place, *by)
+    said = documented(table.hint("rebalance", "date"), schema, place.name)
+    said.write.partitionBy("date").option("compression", "zstd").parquet(str(place))
 
 
 def write_empty(schema: StructType, place: Path, day: date) -> None:
     """Write a table without rows, but with columns: whoever opens it finds these. Spark would need a job for it."""
-    columns = StructType([field for field in schema if field.name != "date"])
-    arrow = pa.schema([pa.field(one.name, _arrow(one.dataType)) for one in columns], {SPARK_SCHEMA: columns.json()})
     folder = place / f"{DAY}{day}"
     folder.mkdir(parents=True)
-    pq.write_table(arrow.empty_table(), folder / "empty.parquet", compression="zstd")
-
-
-_ARROW = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
-
-
-def _arrow(type_: DataType) -> pa.DataType:
-    if isinstance(type_, ArrayType):
-        return pa.list_(pa.field("element", _arrow(type_.elementType)))
-    if isinstance(type_, StructType):
-        return pa.struct([pa.field(one.name, _arrow(one.dataType)) for one in type_])
-    return _ARROW[type_.simpleString()]
-
-
-def _write(table: DataFrame, place: Path, *by: str) -> None:
-    table.write.partitionBy(*by).option("compression", "zstd").parquet(str(place))
+    pq.write_table(file_schema(schema).empty_table(), folder / "empty.parquet", compression="zstd")
 
 
 def within(records: DataFrame, start: datetime | None, end: datetime | None) -> DataFrame:

@@ -116,6 +116,7 @@ def _locked(out: Path) -> Iterator[None]:
 
 def add_rows(more: Path, table: Path) -> None:
     """Move the files of one table into another, day by day."""
+    table.mkdir(exist_ok=True)
     for folder in partitions(more):
         (table / folder.name).mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,13 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from hopline.pipeline.day_files import DayFiles, where
 from hopline.pipeline.decoding.arrow import FILE_SCHEMAS, RECORD_COLUMNS, RECORDS
 from hopline.pipeline.decoding.batches import Read, read_batch
-from hopline.pipeline.folders import DAY, NO_DAY
+from hopline.pipeline.decoding.judging import Judging
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.row_files import ArrowFile, ParquetFile, RowFile
 from hopline.pipeline.segments import open_segment, read_rows
 from hopline.pipeline.traces import Chest, traces_of
+from hopline.pipeline.traces.hours import HOURS, hours_of
 from hopline.pipeline.traces.spans import SPANS, spans_of
 
 _BATCH = 16_384  # records that are read at once: what they need stays near the processor
@@ -50,20 +52,21 @@ def decode_files(
     keyring: Keyring,
     folder: Path,
     chest: Chest,
+    judging: Judging,
     span: Span = (None, None),
 ) -> None:
     """Write the records of a time, from its begin to before its end, into folders of a folder, each by day.
 
     These are `messages`, `rejects`, and `verified`: messages with a good signature, any of which may be a replay, in a
-    form that is quick to read; and the `spans` of all records, and which nodes were `seen` when, not by day. The traces
-    of messages go into a chest.
+    form that is quick to read; what is noted of verdicts, where they are known; and the `spans` and `hours` of all
+    records, and which nodes were `seen` when, not by day. The traces of messages go into a chest.
     """
     tasks = tasks_of(row_groups)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch.column("id").to_pylist():
-                files = _Files(folder, task, chest)
+                files = _Files(folder, task, chest, judging)
                 for read in read_row_groups(tasks[task], keyring, span):
                     files.add(read)
                 yield files.close()
@@ -110,14 +113,19 @@ def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
 class _Files:
     """What one task writes: a file for each table and day, whose names nobody else uses."""
 
-    def __init__(self, folder: Path, task: int, chest: Chest) -> None:
+    def __init__(self, folder: Path, task: int, chest: Chest, judging: Judging) -> None:
         self._folder = folder
         self._chest = chest
         self._name = f"part-{task:05}-{uuid.uuid4()}"
-        self._files: dict[tuple[str, date | None], RowFile] = {}
+        forms: dict[str, type[RowFile]] = {"messages": ParquetFile, "verified": ArrowFile, "rejects": ParquetFile}
+        self._files = {
+            table: DayFiles(folder / table, self._name, FILE_SCHEMAS[table], form) for table, form in forms.items()
+        }
         self._traces: list[pa.Table] = []
         self._spans = [SPANS.empty_table()]
         self._seen = [SEEN.empty_table()]
+        self._hours = [HOURS.empty_table()]
+        self._judged = judging.notebook(folder, self._name)
 
     def add(self, read: Read) -> None:
         """Write down what was read."""
@@ -125,36 +133,23 @@ class _Files:
         self._spans.append(spans_of([read.messages, read.rejects]))
         seen = read.messages.select(SEEN.names).group_by("node").aggregate([("ts", "max")])
         self._seen.append(seen.rename_columns(SEEN.names).cast(SEEN))
+        self._hours += [hours_of(read.messages, is_reject=False), hours_of(read.rejects, is_reject=True)]
         is_verified = pc.fill_null(pc.equal(read.messages.column("verdict"), "verified"), False)
         for name, rows in (
-            ("messages", _where(pc.invert(is_verified), read.messages)),
-            ("verified", _where(is_verified, read.messages)),
+            ("messages", where(pc.invert(is_verified), read.messages)),
+            ("verified", where(is_verified, read.messages)),
             ("rejects", read.rejects),
         ):
-            dates = rows.column("date")
-            for day in pc.unique(dates).to_pylist():
-                is_of_day = pc.is_null(dates) if day is None else pc.equal(dates, day)
-                self._file(name, day).add(_where(is_of_day, rows))
+            self._files[name].add(rows)
+            if name == "messages":
+                self._judged.add(rows)
 
     def close(self) -> pa.RecordBatch:
         """Finish all files, and tell their name."""
         rows = sum(file.close() for file in self._files.values())
+        self._judged.close()
         self._chest.write(self._name, self._traces)
-        for name, noted in {"spans": self._spans, "seen": self._seen}.items():
+        for name, noted in {"spans": self._spans, "seen": self._seen, "hours": self._hours}.items():
             (self._folder / name).mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.concat_tables(noted), self._folder / name / f"{self._name}.parquet")
         return pa.record_batch({"file": [self._name], "rows": pa.array([rows], pa.int64())})
-
-    def _file(self, table: str, day: date | None) -> RowFile:
-        if (table, day) not in self._files:
-            folder = self._folder / table / f"{DAY}{day or NO_DAY}"
-            folder.mkdir(parents=True, exist_ok=True)
-            opened = ArrowFile if table == "verified" else ParquetFile
-            self._files[table, day] = opened(folder / self._name, FILE_SCHEMAS[table])
-        return self._files[table, day]
-
-
-def _where(wanted: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
-    """Keep the rows that are wanted: mostly it is all of them, or none."""
-    count = pc.sum(wanted).as_py() or 0
-    return rows if count == len(rows) else rows.filter(pc.fill_null(wanted, False)) if count else rows.slice(0, 0)

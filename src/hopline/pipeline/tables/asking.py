@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.pipeline.traces import Kernel
-from hopline.pipeline.traces.arrays import NONE, codes, groups_of, longs, picked, starts_of
-from hopline.pipeline.traces.columns import (
-    ANSWER,
-    EXPIRED,
-    IS_RECEIPT,
-    RECEIPT_ENOUGH,
-    RECEIVED,
-    TRACES,
-    Flags,
-    Longs,
-)
+from hopline.message import EXCEPTION
+from hopline.pipeline.tables.clocks import Watched
+from hopline.pipeline.traces.arrays import NONE, codes, groups_of, longs, names, order_of, picked, starts_of
+from hopline.pipeline.traces.columns import ANSWER, EXPIRED, IS_RECEIPT, KIND, RECEIPT_ENOUGH, RECEIVED, Flags, Longs
 from hopline.pipeline.traces.replays import JUDGED_BY, is_offence
 
-_KIND = ("identity", "version", "partition")
-_TIME = pa.timestamp("us", "UTC")
-ASKED = pa.schema(
-    [
-        ("flow_id", pa.string()),
-        ("asked_node", pa.string()),
-        ("asked_receiver", pa.string()),
-        ("callback_key", pa.int64()),
-        *((name, pa.string()) for name in _KIND),
-        ("asked_for", TRACES.field("callbacks").type),
-        ("request_node", pa.string()),
-        ("request_ts", _TIME),
-        ("ttl_us", pa.int64()),
-        *((f"answer_{name}", pa.string()) for name in _KIND),
-        ("answered_by", pa.string()),
-        ("answered_ts", _TIME),
-        ("is_expired", pa.bool_()),
-    ]
+_NODES = ("node", "peer", "callback_receiver_node")
+ASKED_BY = (
+    *("event", "ask", "rank", "trail", "peer", "callback_receiver_node", "ttl_us"),
+    *(*KIND, *JUDGED_BY),
 )
+"""The columns by which requests and answers are found."""
+
+OUTCOMES = ("answered", "exception", "late", "expired", "unanswered")
+ANSWERED, BY_EXCEPTION, LATE, IN_VAIN, UNANSWERED = range(5)
+_EXCEPTION = EXCEPTION.identity.decode()
 
 
-def _keep(rows: pa.Table) -> Flags:
+def matters(rows: pa.Table) -> Flags:
+    """Tell the records that may be a request, or what became of it."""
     is_asked = longs(rows, "rank") > 0
     kept: Flags = is_asked | (longs(rows, "flags") & ANSWER != 0) | (longs(rows, "event") == EXPIRED)
     return kept
@@ -52,10 +38,10 @@ class _Said:
 
     def __init__(self, rows: pa.Table) -> None:
         self.ask, self.event, self.flags = longs(rows, "ask"), longs(rows, "event"), longs(rows, "flags")
-        self.node, self.peer, self.home = codes(rows, "node", "peer", "callback_receiver_node")
+        self.node, self.peer, self.home = codes(rows, *_NODES)
         self._ts, self._seq = longs(rows, "ts", NONE), longs(rows, "seq", NONE)
         self._rank, self._trail = longs(rows, "rank"), longs(rows, "trail")
-        self._kind = tuple(codes(rows, name)[0] for name in _KIND)
+        self._kind = tuple(codes(rows, name)[0] for name in KIND)
         self.is_answer: Flags = self.flags & ANSWER != 0
         self.is_receipt: Flags = self.flags & IS_RECEIPT != 0
         self.is_expired: Flags = self.event == EXPIRED
@@ -64,35 +50,51 @@ class _Said:
         """Give the request of each one who waits, as the first who saw it recorded it."""
         seq_at_home = np.where(self.node == self.home, self._seq, NONE)
         order = (self._rank, self._trail, seq_at_home, self._ts, self.node, self._seq)
-        return _firsts(self._rank > 0, (self.ask,), order)
+        return _first_of(self._rank > 0, (self.ask,), order)
 
     def answers(self, wanted: Flags, *groups: Longs) -> Longs:
         """Give the first answer in each group."""
-        return _firsts(wanted & self.is_answer, (self.ask, *groups), (self._ts, self._seq, *self._kind))
+        return _first_of(wanted & self.is_answer, (self.ask, *groups), (self._ts, self._seq, *self._kind))
 
 
-def _firsts(wanted: Flags, groups: tuple[Longs, ...], order: tuple[Longs, ...]) -> Longs:
+def _first_of(wanted: Flags, groups: tuple[Longs, ...], order: tuple[Longs, ...]) -> Longs:
     """Give the first wanted row of each group."""
     rows = np.flatnonzero(wanted)
-    rows = rows[np.lexsort(tuple(key[rows] for key in reversed((*groups, *order))))]
+    rows = rows[order_of(*(key[rows] for key in (*groups, *order)))]
     return rows[starts_of(*(key[rows] for key in groups))]
 
 
-def _shrunk(rows: pa.Table) -> pa.Table:
+def firsts(rows: pa.Table) -> pa.Table:
     """Leave out what is neither the first request nor a first answer: all messages of a flow may carry one callback."""
     rows = rows.filter(pa.array(~is_offence(rows))).combine_chunks()
     said = _Said(rows)
     kept = (
         said.requests(),
         said.answers(np.ones(len(rows), np.bool_), said.node, said.is_receipt.astype(np.int64)),
-        _firsts(said.is_expired, (said.ask,), ()),
+        _first_of(said.is_expired, (said.ask,), ()),
     )
     return rows.take(pa.array(np.unique(np.concatenate(kept)))).combine_chunks()
 
 
-def _asked(rows: pa.Table) -> pa.Table:
-    """Find the request of each one who waits, as far as it was seen, and the first answer that came to him."""
-    rows = rows.filter(pa.array(~is_offence(rows)))
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Requests that named callback points, each with its first answer: the rows that tell of them."""
+
+    rows: pa.Table
+    request: Longs
+    answer: Longs  # or none
+    names: list[str | None]  # of nodes
+    waits_at: Longs  # the node
+    is_from_home: Flags  # what another node saw of the request has another clock
+    latency_us: Longs  # where there is an answer
+    outcome: Longs  # a place in `OUTCOMES`
+
+
+def asked(rows: pa.Table, watched: Watched) -> Asked:
+    """Find the request of each one who waits, as far as it was seen, the first answer that came, and how it ended.
+
+    There is nothing that was forged or replayed among the rows.
+    """
     rows = rows.take(pa.array(np.argsort(longs(rows, "ask"), kind="stable"))).combine_chunks()
     said = _Said(rows)
     starts = starts_of(said.ask)
@@ -101,7 +103,8 @@ def _asked(rows: pa.Table) -> pa.Table:
     found = said.requests()
     request[group[found]] = found
     # Where the format does not say which node waits, only the request does.
-    is_nameless = pc.equal(rows["callback_receiver_node"].cast(pa.string()), "").to_numpy()
+    nodes = names(rows, *_NODES)
+    is_nameless = said.home == nodes.index("") if "" in nodes else np.zeros(len(rows), np.bool_)
     event, node = said.event, said.node
     waits_at = np.where(is_nameless, np.where(event == RECEIVED, said.peer, node), said.home)[request]
     is_enough = said.flags[request] & RECEIPT_ENOUGH != 0
@@ -110,40 +113,22 @@ def _asked(rows: pa.Table) -> pa.Table:
     answer[group[found]] = found
     is_expired = np.bincount(group[said.is_expired], minlength=count) > 0
     known = np.flatnonzero(request != NONE)
-    request, answer = request[known], answer[known]
-    home_of, node_of = picked(rows, "callback_receiver_node", request), picked(rows, "node", request)
-    sender_of = pc.if_else(pa.array(event[request] == RECEIVED), picked(rows, "peer", request), node_of)
-    answering_peer = np.where((answer != NONE) & (event[answer] == RECEIVED), answer, NONE)
-    return pa.table(
+    request, answer, waits_at, is_expired = request[known], answer[known], waits_at[known], is_expired[known]
+    ts, ttl, has_answer = longs(rows, "ts", NONE), longs(rows, "ttl_us")[request], answer != NONE
+    # Without a time, nothing is late.
+    is_from_home = (node[request] == waits_at) & (ts[request] != NONE)
+    latency = ts[answer] - ts[request]
+    has_limit = (ttl > 0) & is_from_home
+    watched_us = np.maximum(watched.until(nodes)[waits_at], ts[request]) - ts[request]
+    is_exception = pc.fill_null(pc.equal(picked(rows, "identity", answer), _EXCEPTION), False)
+    outcome = np.select(
         [
-            picked(rows, "flow_id", request),
-            pc.if_else(pc.equal(home_of, ""), sender_of, home_of),
-            picked(rows, "callback_receiver", request),
-            picked(rows, "callback_key", request),
-            *(picked(rows, name, request) for name in _KIND),
-            picked(rows, "callbacks", request),
-            node_of,
-            picked(rows, "ts", request),
-            picked(rows, "ttl_us", request),
-            *(picked(rows, name, answer) for name in _KIND),
-            pc.coalesce(
-                picked(rows, "peer", answering_peer), picked(rows, "sender", answer), picked(rows, "node", answer)
-            ),
-            picked(rows, "ts", answer),
-            pa.array(is_expired[known]),
+            has_limit & has_answer & (ts[answer] != NONE) & (latency > ttl),
+            is_exception.to_numpy(zero_copy_only=False),
+            has_answer,
+            is_expired | (has_limit & (watched_us > ttl)),
         ],
-        schema=ASKED,
+        [LATE, BY_EXCEPTION, ANSWERED, IN_VAIN],
+        UNANSWERED,
     )
-
-
-ASKING = Kernel(
-    columns=(
-        *("flow_id", "event", "ask", "rank", "trail", "peer", "sender", "callback_receiver_node", "callback_receiver"),
-        *("callback_key", "callbacks", "ttl_us", *_KIND, *JUDGED_BY),
-    ),
-    schema=ASKED,
-    work=_asked,
-    together="ask",
-    keep=_keep,
-    shrink=_shrunk,
-)
+    return Asked(rows, request, answer, nodes, waits_at, is_from_home, latency, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -13,34 +14,31 @@ from hopline.capture.records import Event
 from hopline.pipeline.schemas import AUDIT
 from hopline.pipeline.tables.books import BALANCING, CAME_IN, WENT_OUT
 from hopline.pipeline.traces import Traces, TracesOfMessages
+from hopline.pipeline.traces.hours import COUNTED, HOUR_S, HOURS, hours_of
 from hopline.pipeline.traces.spans import NUMBERED, SPANS, spans_of
 from hopline.pipeline.windows import day, window_start
 
-_HOUR_S = 3_600
 _AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
 _COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies", "balance")
 
 
-def spans(messages: DataFrame, rejects: DataFrame) -> DataFrame:
-    """Give the numbers of each node's records as spans without a gap."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from spans_of([pa.Table.from_batches([batch])]).to_batches()
-
-    numbered = messages.select(*NUMBERED).unionByName(rejects.select(*NUMBERED))
-    return numbered.mapInArrow(work, from_arrow_schema(SPANS))
-
-
 def audit(
-    messages: DataFrame, rejects: DataFrame, traces: Traces | None = None, spans_there: DataFrame | None = None
+    messages: DataFrame,
+    rejects: DataFrame,
+    traces: Traces | None = None,
+    spans: DataFrame | None = None,
+    hours: DataFrame | None = None,
 ) -> DataFrame:
-    """Count what each node recorded by hour, what is missing, and whether what came in went out."""
-    numbered = spans(messages, rejects) if spans_there is None else spans_there
+    """Count what each node recorded by hour, what is missing, and whether what came in went out.
+
+    The others are of the same messages and rejects, where they were noted before.
+    """
+    spans = _spans(messages, rejects) if spans is None else spans
+    hours = _hours(messages, rejects) if hours is None else hours
     is_full = _sum(_AT_LEVEL_FULL) > 0
     return (
-        _by_hour(messages, rejects)
-        .unionByName(_gaps(numbered), allowMissingColumns=True)
+        _by_hour(hours)
+        .unionByName(_gaps(spans), allowMissingColumns=True)
         .unionByName((traces or TracesOfMessages(messages)).made_by(BALANCING), allowMissingColumns=True)
         .groupBy("node", "hour")
         .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
@@ -52,19 +50,42 @@ def audit(
     )
 
 
-def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
-    columns = ("node", "ts", "seq", "event", "dropped")
-    records = messages.select(*columns, sf.lit(False).alias("is_reject")).unionByName(
-        rejects.select(*columns, sf.lit(True).alias("is_reject"))
-    )
-    event = sf.col("event")
-    return records.groupBy("node", window_start(sf.col("ts"), _HOUR_S).alias("hour")).agg(
-        sf.count("*").alias("records"),
-        sf.sum("dropped").alias("dropped"),
-        sf.count_if("is_reject").alias("rejects"),
+def _spans(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Give the numbers of each node's records as spans without a gap."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from spans_of([pa.Table.from_batches([batch])]).to_batches()
+
+    numbered = messages.select(*NUMBERED).unionByName(rejects.select(*NUMBERED))
+    return numbered.mapInArrow(work, from_arrow_schema(SPANS))
+
+
+def _hours(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Count records by hour, some at a time."""
+
+    def work(is_reject: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from hours_of(pa.Table.from_batches([batch]), is_reject=is_reject).to_batches()
+
+    counted = [
+        rows.select(*COUNTED).mapInArrow(partial(work, is_reject), from_arrow_schema(HOURS))
+        for rows, is_reject in ((messages, False), (rejects, True))
+    ]
+    return counted[0].unionByName(counted[1])
+
+
+def _by_hour(hours: DataFrame) -> DataFrame:
+    event, records, is_reject = sf.col("event"), sf.col("records"), sf.col("is_reject")
+    return hours.select(
+        "node",
+        "hour",
+        "records",
+        "dropped",
+        sf.when(is_reject, records).otherwise(0).alias("rejects"),
         # Nothing tells which of them are the same message: they are balanced hour by hour.
-        sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
-        *(sf.count_if(event == name).alias(name) for name in Event),
+        sf.when(is_reject, records * _side()).otherwise(0).alias("balance"),
+        *(sf.when(event == name, records).otherwise(0).alias(name) for name in Event),
     )
 
 
@@ -74,7 +95,7 @@ def _gaps(spans: DataFrame) -> DataFrame:
     gap = sf.col("first") - sf.max("last").over(earlier) - 1 - sf.col("dropped")
     return spans.select(
         "node",
-        window_start(sf.col("ts"), _HOUR_S).alias("hour"),
+        window_start(sf.col("ts"), HOUR_S).alias("hour"),
         sf.greatest(sf.coalesce(gap, sf.lit(0)), sf.lit(0)).alias("missing"),
     )
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from hopline.capture.events import ENDINGS, Event
 from hopline.pipeline.traces import Kernel
-from hopline.pipeline.traces.arrays import codes, groups_of, longs, picked, starts_of
+from hopline.pipeline.traces.arrays import codes, groups_of, longs, order_of, picked, starts_of
 from hopline.pipeline.traces.columns import EVENTS, Flags
 
 CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
@@ -34,7 +34,7 @@ def _books(rows: pa.Table) -> pa.Table:
     By message: what is under way when an hour ends is balanced all the same.
     """
     message, (node,) = longs(rows, "message_id"), codes(rows, "node")
-    order = np.lexsort((node, message))
+    order = order_of(message, node)
     starts = starts_of(message[order], node[order])
     first = np.flatnonzero(starts)
     difference = np.add.reduceat(_SIDES[longs(rows, "event")][order], first)
@@ -43,7 +43,7 @@ def _books(rows: pa.Table) -> pa.Table:
     copies = np.where(is_broadcast, np.maximum(-difference, 0), 0)
     # Few nodes and hours: what is given is small.
     hour, node = last - last % _HOUR_US, node[order][first]
-    by_hour = np.lexsort((hour, node))
+    by_hour = order_of(node, hour)
     begins = starts_of(node[by_hour], hour[by_hour])
     at = np.flatnonzero(begins)
     group = groups_of(begins)

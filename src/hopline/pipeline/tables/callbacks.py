@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
-from hopline.message import EXCEPTION
+from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import CALLBACKS
-from hopline.pipeline.tables.asking import ASKING
-from hopline.pipeline.traces import Traces, TracesOfMessages
-from hopline.pipeline.windows import day, last_seen, us_between
+from hopline.pipeline.tables.asking import ASKED_BY, OUTCOMES, asked, firsts, matters
+from hopline.pipeline.tables.clocks import Watched
+from hopline.pipeline.traces import Kernel, TracesOfMessages
+from hopline.pipeline.traces.arrays import NONE, days_of, longs, picked
+from hopline.pipeline.traces.columns import KIND, RECEIVED
+from hopline.pipeline.traces.replays import is_offence
+from hopline.pipeline.windows import last_seen
 
 
-def callbacks(messages: DataFrame, traces: Traces | None = None, ends: DataFrame | None = None) -> DataFrame:
+def callbacks(messages: DataFrame) -> DataFrame:
     """Match every request that named callback points with its first answer."""
-    asked = (traces or TracesOfMessages(messages)).made_by(ASKING)
-    ends = last_seen(messages) if ends is None else ends
-    watched = asked.join(sf.broadcast(ends.withColumnRenamed("node", "asked_node")), "asked_node", "left")
-    return _with_outcome(watched).to(CALLBACKS)
+    return TracesOfMessages(messages).made_by(asking(last_seen(messages).toArrow())).to(CALLBACKS)
 
 
-def _with_outcome(asked: DataFrame) -> DataFrame:
-    # What another node saw of the request has another clock: no time of asking, and no latency.
-    is_from_home = sf.col("request_node") == sf.col("asked_node")
-    asked_ts, ttl = sf.col("request_ts"), sf.col("ttl_us")
-    latency = us_between(asked_ts, sf.col("answered_ts"))
-    watched = us_between(asked_ts, sf.col("last_ts"))
-    is_over = (ttl > 0) & sf.coalesce(is_from_home & (watched > ttl), sf.lit(False))
-    outcome = (
-        sf.when((ttl > 0) & is_from_home & (latency > ttl), "late")
-        .when(sf.col("answer_identity") == EXCEPTION.identity.decode(), "exception")
-        .when(sf.col("answered_by").isNotNull(), "answered")
-        .when(sf.col("is_expired") | is_over, "expired")
-        .otherwise("unanswered")
+def asking(ends: pa.Table) -> Kernel:
+    """Give the kernel that does so; `ends` are the times of the nodes' last messages."""
+    return Kernel(
+        columns=(*ASKED_BY, "flow_id", "sender", "callback_receiver", "callback_key", "callbacks"),
+        schema=arrow_schema(CALLBACKS),
+        work=partial(_callbacks, Watched(ends)),
+        together="ask",
+        keep=matters,
+        shrink=firsts,
     )
-    return asked.withColumns(
+
+
+def _callbacks(watched: Watched, rows: pa.Table) -> pa.Table:
+    found = asked(rows.filter(pa.array(~is_offence(rows))), watched)
+    rows, request, answer = found.rows, found.request, found.answer
+    asked_ts, answered_ts = picked(rows, "ts", request), picked(rows, "ts", answer)
+    peer_of = np.where((answer != NONE) & (longs(rows, "event")[answer] == RECEIVED), answer, NONE)
+    answered_by = (picked(rows, "peer", peer_of), picked(rows, "sender", answer), picked(rows, "node", answer))
+    is_timed = found.is_from_home & answered_ts.is_valid().to_numpy(zero_copy_only=False)
+    return pa.table(
         {
-            "date": day(asked_ts),
-            "asked_ts": sf.when(is_from_home, asked_ts),
-            "latency_us": sf.when(is_from_home, latency),
-            "outcome": outcome,
+            "date": days_of(asked_ts),
+            "flow_id": picked(rows, "flow_id", request),
+            "asked_node": pa.array(found.names, pa.string()).take(pa.array(found.waits_at)),
+            "asked_receiver": picked(rows, "callback_receiver", request),
+            "callback_key": picked(rows, "callback_key", request),
+            **{name: picked(rows, name, request) for name in KIND},
+            "asked_for": picked(rows, "callbacks", request),
+            "asked_ts": picked(rows, "ts", np.where(found.is_from_home, request, NONE)),
+            "ttl_us": picked(rows, "ttl_us", request),
+            **{f"answer_{name}": picked(rows, name, answer) for name in KIND},
+            "answered_by": pc.coalesce(*answered_by),
+            "answered_ts": answered_ts,
+            "latency_us": pa.array(found.latency_us, mask=~is_timed),
+            "outcome": pa.array(OUTCOMES).take(pa.array(found.outcome)),
         }
     )

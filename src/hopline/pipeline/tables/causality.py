@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopline.pipeline.traces.arrays import NONE, starts_of
+from hopline.pipeline.traces.arrays import NONE, order_of, starts_of
 from hopline.pipeline.traces.columns import DELIVERED, ENDED, HANDLED, RECEIVED, RESOLVED, SENT, SUBMITTED, Flags, Longs
 
 # What becomes of the time between a record and the one that it follows.
@@ -85,14 +85,14 @@ class Sorted:
 
 def by_group(groups: tuple[Longs, ...], *numbers: Longs) -> Sorted:
     """Sort by group, and by number inside it, and by further numbers where these are the same."""
-    order = np.lexsort((*reversed(numbers), *reversed(groups)))
+    order = order_of(*groups, *numbers)
     starts = starts_of(*(key[order] for key in groups))
     return Sorted(order, np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0)))
 
 
 def beside(groups: tuple[Longs, ...], wanted: Flags) -> Flags:
     """Mark the records whose group has a wanted one."""
-    order = np.lexsort(groups)
+    order = order_of(*groups)
     group = np.cumsum(starts_of(*(key[order] for key in groups))) - 1
     found = np.zeros(len(order), np.bool_)
     found[order] = (np.bincount(group, wanted[order]) > 0)[group]
@@ -107,7 +107,7 @@ def crossings(records: Records) -> Longs:
     way = np.where(records.event == RECEIVED, records.between(peer, node), records.between(node, peer))[ends]
     keys = (way, records.fingerprint[ends])
     # The same bytes were sent on equally often: at one node they are in the order of time already.
-    order = np.lexsort((is_received, *keys))
+    order = order_of(*keys, is_received)
     starts = starts_of(*(key[order] for key in keys))
     group = np.cumsum(starts) - 1
     first = np.flatnonzero(starts)

@@ -7,47 +7,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hopline.pipeline.tables.causality import by_group
-from hopline.pipeline.traces import Kernel
-from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, picked, starts_of
+from hopline.pipeline.traces.arrays import NONE, chosen, codes, groups_of, is_set, longs, order_of, picked, starts_of
 from hopline.pipeline.traces.columns import DELIVERED, FAILED, HANDLED, SUBMITTED, Flags, Longs
 
 NOBODY = ""
-DELIVERIES = pa.schema(
-    [
-        ("at", pa.timestamp("us", "UTC")),
-        ("source_node", pa.string()),
-        ("source", pa.string()),  # whoever submitted it, unless it was handling something:
-        ("cause", pa.int64()),  # the delivery that it was handling, where that is of another flow
-        ("target_node", pa.string()),
-        ("target", pa.string()),
-        ("identity", pa.string()),
-        ("bytes", pa.int64()),
-        ("is_delivered", pa.bool_()),
-        ("transit_us", pa.int64()),
-    ]
-)
+DELIVERED_BY = (*("message_id", "ts", "seq", "node", "event", "local_receiver", "cause", "identity", "bytes", "flags"),)
+"""The columns of traces that tell it."""
 
 
-def _keep(rows: pa.Table) -> Flags:
+def is_about_delivering(rows: pa.Table) -> Flags:
+    """Tell the records that matter."""
     event = longs(rows, "event")
     has_failed = (event == HANDLED) & (longs(rows, "flags") & FAILED != 0)
     kept: Flags = (event == SUBMITTED) | (event == DELIVERED) | has_failed
     return kept & is_set(rows, "node") & is_set(rows, "ts")
 
 
-def _deliveries(rows: pa.Table) -> pa.Table:
+def deliveries(rows: pa.Table) -> pa.Table:
+    """Give each delivery, and each failure, with whoever submitted the message.
+
+    `source` is the receiver that was handling something when it did so. Where what it handled is of another flow,
+    `cause` is the number of that delivery, and the source just who submitted.
+    """
     event, ts, seq = longs(rows, "event"), longs(rows, "ts"), longs(rows, "seq", NONE)
     message, (node,) = longs(rows, "message_id"), codes(rows, "node")
-    receiver = _receivers(rows)
+    receiver = _or_nobody(rows["local_receiver"].combine_chunks())
     (target,) = codes(pa.table({"target": receiver}), "target")
     # Submissions by message, from the first to the last.
     submitted = np.flatnonzero(event == SUBMITTED)
-    submitted = submitted[np.lexsort((seq[submitted], node[submitted], ts[submitted], message[submitted]))]
+    submitted = submitted[order_of(message[submitted], ts[submitted], node[submitted], seq[submitted])]
     begin, end = (np.searchsorted(message[submitted], message, side) for side in ("left", "right"))
     # The others by message and target: how often it was delivered there so far, and by which record the last time.
     others = np.flatnonzero(event != SUBMITTED)
     keys = (message, node, target)
-    others = others[np.lexsort((seq[others], ts[others], *(key[others] for key in reversed(keys))))]
+    others = others[order_of(*(key[others] for key in keys), ts[others], seq[others])]
     starts = starts_of(*(key[others] for key in keys))
     first = np.flatnonzero(starts)[groups_of(starts)]
     is_delivered = event[others] == DELIVERED
@@ -63,32 +56,31 @@ def _deliveries(rows: pa.Table) -> pa.Table:
     submission[submissions > 0] = submitted[(begin[others] + nth - 1)[submissions > 0]]
     # Messages that nothing tells apart are counted, but which took how long nobody knows.
     is_timed = is_delivered & (submissions == 1)
+    source, cause = _sources(rows, receiver, submission)
     return pa.table(
-        [
-            picked(rows, "ts", at),
-            pc.fill_null(picked(rows, "node", submission), NOBODY),
-            *_sources(rows, receiver, submission),
-            picked(rows, "node", others),
-            receiver.take(pa.array(others)).cast(pa.string()),
-            picked(rows, "identity", others),
-            pc.if_else(pa.array(is_delivered), picked(rows, "bytes", others), 0),
-            pa.array(is_delivered),
-            pa.array(ts[at] - ts[submission], mask=~is_timed),
-        ],
-        schema=DELIVERIES,
+        {
+            "at": picked(rows, "ts", at),
+            "source_node": _or_nobody(chosen(rows, "node", submission)),
+            "source": source,
+            "cause": cause,
+            "target_node": chosen(rows, "node", others),
+            "target": receiver.take(pa.array(others)),
+            "identity": chosen(rows, "identity", others),
+            "bytes": pc.if_else(pa.array(is_delivered), picked(rows, "bytes", others), 0),
+            "is_delivered": pa.array(is_delivered),
+            "transit_us": pa.array(ts[at] - ts[submission], mask=~is_timed),
+        }
     )
 
 
-def _receivers(rows: pa.Table) -> pa.DictionaryArray:
+def _or_nobody(names: pa.DictionaryArray) -> pa.DictionaryArray:
     """Give everyone a name, if only an empty one."""
-    column = rows["local_receiver"].combine_chunks()
-    names = pa.concat_arrays([column.dictionary, pa.array([NOBODY])])
-    indices = pc.fill_null(column.indices, len(names) - 1)
-    known = names.dictionary_encode()  # it may have been there before
+    known = pa.concat_arrays([names.dictionary, pa.array([NOBODY])]).dictionary_encode()  # it may have been there
+    indices = pc.fill_null(names.indices, len(known) - 1)
     return pa.DictionaryArray.from_arrays(known.indices.take(indices), known.dictionary)
 
 
-def _sources(rows: pa.Table, receiver: pa.DictionaryArray, submission: Longs) -> tuple[pa.Array, pa.Array]:
+def _sources(rows: pa.Table, receiver: pa.DictionaryArray, submission: Longs) -> tuple[pa.DictionaryArray, pa.Array]:
     """Tell who submitted: the receiver that was handling the cause. Where that is not here, its number is given too."""
     (node,), seq, cause = codes(rows, "node"), longs(rows, "seq", NONE), longs(rows, "cause", NONE)
     asking = np.unique(submission[(submission != NONE) & is_set(rows, "cause")[submission]])
@@ -108,16 +100,7 @@ def _sources(rows: pa.Table, receiver: pa.DictionaryArray, submission: Longs) ->
     is_open = np.zeros(len(rows), np.bool_)
     is_open[asking[~is_found]] = True
     is_known = submission != NONE
-    names = receiver.take(pa.array(source[submission])).cast(pa.string())
     return (
-        pc.if_else(pa.array(is_known), names, NOBODY),
+        _or_nobody(receiver.take(pa.array(source[submission], mask=~is_known))),
         pa.array(cause[submission], mask=~(is_known & is_open[submission])),
     )
-
-
-DELIVERING = Kernel(
-    columns=(*("message_id", "ts", "seq", "node", "event", "local_receiver", "cause", "identity", "bytes", "flags"),),
-    schema=DELIVERIES,
-    work=_deliveries,
-    keep=_keep,
-)

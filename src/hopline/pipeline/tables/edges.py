@@ -2,91 +2,70 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.capture.records import Event
-from hopline.pipeline.percentiles import GROUP, percentile, ranked
+from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import EDGES
-from hopline.pipeline.tables.deliveries import DELIVERING
+from hopline.pipeline.tables.groups import Groups
+from hopline.pipeline.tables.talks import KEYS, OPEN, TALKS, talking
 from hopline.pipeline.traces import TracesOfMessages
-from hopline.pipeline.windows import WINDOW_S, day, window_start
+from hopline.pipeline.traces.arrays import NONE, codes, days_of, is_set, longs, picked
+from hopline.pipeline.traces.parcels import brought_together, packed_up, unpacked
+from hopline.pipeline.windows import WINDOW_S, last_seen
 
-_ENDS = ("kind", "source_node", "source", "target_node", "target", "identity")
-_GROUP = ("window_start", *_ENDS)
+_WHO = KEYS[1:]
 _COUNTS = ("count", "bytes", "errors", "lost")
+_PERCENTS = (50, 95, 99)
 
 
-def edges(
-    messages: DataFrame, transits: DataFrame, window_s: int = WINDOW_S, deliveries: DataFrame | None = None
-) -> DataFrame:
-    """Sum up the transits between nodes, and the messages between handlers.
+def edges(messages: DataFrame, window_s: int = WINDOW_S, talks: DataFrame | None = None) -> DataFrame:
+    """Sum up the messages between nodes, and between handlers.
 
-    `deliveries` are of the same messages, where they were made before.
+    `talks` are what `talking` makes of the same messages, where that was done before.
     """
-    deliveries = TracesOfMessages(messages).made_by(DELIVERING) if deliveries is None else deliveries
-    columns = ("at", *_ENDS, *_COUNTS, "transit_us")
-    both = _physical(transits).select(*columns).unionByName(_logical(deliveries, messages).select(*columns))
-    in_windows = both.withColumn("window_start", window_start(sf.col("at"), window_s)).drop("at")
-    return (
-        ranked(in_windows, _GROUP, "transit_us")
-        .groupBy(GROUP, *_GROUP)
-        .agg(
-            *(sf.sum(name).alias(name) for name in _COUNTS),
-            *(percentile("transit_us", percent).alias(f"transit_p{percent}_us") for percent in (50, 95, 99)),
-        )
-        .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
-        .to(EDGES)
-    )
+    if talks is None:
+        talks = TracesOfMessages(messages).made_by(talking(window_s, last_seen(messages).toArrow()))
+        has_open = True  # for all that is known
+    else:
+        has_open = not talks.where(OPEN).isEmpty()
+    parcels = talks.where(~sf.col(OPEN)).drop(OPEN)
+    if has_open:
+        looked_up = _looked_up(unpacked(talks.where(OPEN), TALKS), messages)
+        parcels = parcels.unionByName(packed_up(looked_up, KEYS, TALKS))
+    return brought_together(parcels, partial(_edges, window_s), arrow_schema(EDGES)).to(EDGES)
 
 
-def _physical(transits: DataFrame) -> DataFrame:
-    return transits.select(
-        sf.coalesce("sent_ts", "received_ts").alias("at"),
-        sf.lit("physical").alias("kind"),
-        sf.col("from_node").alias("source_node"),
-        sf.col("from_node").alias("source"),
-        sf.col("to_node").alias("target_node"),
-        sf.col("to_node").alias("target"),
-        "identity",
-        sf.lit(1).alias("count"),
-        "bytes",
-        sf.col("rejected").cast("int").alias("errors"),
-        sf.coalesce(sf.col("lost").cast("int"), sf.lit(0)).alias("lost"),
-        "transit_us",
-    )
-
-
-def _logical(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
-    return (
-        deliveries.where("cause is null")
-        .unionByName(_looked_up(deliveries.where("cause is not null"), messages))
-        .select(
-            "at",
-            sf.lit("logical").alias("kind"),
-            "source_node",
-            "source",
-            "target_node",
-            "target",
-            "identity",
-            sf.col("is_delivered").cast("int").alias("count"),
-            "bytes",
-            (~sf.col("is_delivered")).cast("int").alias("errors"),
-            sf.lit(0).alias("lost"),
-            "transit_us",
-        )
-    )
-
-
-def _looked_up(deliveries: DataFrame, messages: DataFrame) -> DataFrame:
+def _looked_up(talks: DataFrame, messages: DataFrame) -> DataFrame:
     """Put the receiver that was handling the cause in the place of the source."""
     at = ["source_node", "cause"]
     handling = (
         messages.where((sf.col("event") == Event.DELIVERED) & sf.col("local_receiver").isNotNull())
         .select(sf.col("node").alias("source_node"), sf.col("seq").alias("cause"), "ts", "local_receiver")
-        .join(deliveries.select(*at).distinct(), at, "left_semi")
+        .join(talks.select(*at).distinct(), at, "left_semi")
         .groupBy(*at)
         .agg(sf.min_by("local_receiver", "ts").alias("handling"))
     )
-    found = deliveries.join(handling, at, "left")
+    found = talks.join(handling, at, "left")
     return found.withColumn("source", sf.coalesce("handling", "source")).drop("handling")
+
+
+def _edges(window_s: int, rows: pa.Table) -> pa.Table:
+    texts = [codes(rows, name)[0] for name in _WHO]
+    groups = Groups((longs(rows, "window_start", NONE), *texts))
+    transits = groups.percentiles(longs(rows, "transit_us"), is_set(rows, "transit_us"), _PERCENTS)
+    window_start = picked(rows, "window_start", groups.first)
+    return pa.table(
+        {
+            "date": days_of(window_start),
+            "window_start": window_start,
+            "window_s": pa.repeat(window_s, len(groups.first)),
+            **{name: picked(rows, name, groups.first) for name in _WHO},
+            **{name: groups.sums(longs(rows, name)) for name in _COUNTS},
+            **{f"transit_p{percent}_us": found for percent, found in zip(_PERCENTS, transits, strict=True)},
+        }
+    )

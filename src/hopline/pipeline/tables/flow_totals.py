@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopline.pipeline.tables.causality import Records
-from hopline.pipeline.traces.arrays import starts_of
+from hopline.pipeline.traces.arrays import order_of, starts_of
 from hopline.pipeline.traces.columns import ENDED, EXPIRED, RECEIVED, SENT, SUBMITTED, Flags, Longs
 
 TOTALS = pa.schema(
@@ -26,7 +26,7 @@ def totals(records: Records, hops: Longs, size: Longs) -> tuple[Longs, Longs, Lo
     event, flow = records.event, records.flow
     count = int(flow[-1]) + 1
     # As long as nobody sent it on, a message has the size that it was made with.
-    order = np.lexsort((size, records.trail, flow, records.message))
+    order = order_of(records.message, flow, records.trail, size)
     starts = starts_of(flow[order], records.message[order])
     message = np.empty(len(order), np.int64)
     message[order] = np.cumsum(starts) - 1
@@ -57,8 +57,8 @@ def _crossed(records: Records, hops: Longs, message: Longs, count: int) -> tuple
     """Count for each message how often it crossed between nodes, and how often it was sent where that was most."""
     ends = np.flatnonzero((records.event == SENT) | (records.event == RECEIVED))
     is_received, node, peer = records.event[ends] == RECEIVED, records.node[ends], records.peer[ends]
-    keys = (hops[ends], np.where(is_received, node, peer), np.where(is_received, peer, node), message[ends])
-    order = np.lexsort(keys)
+    keys = (message[ends], np.where(is_received, peer, node), np.where(is_received, node, peer), hops[ends])
+    order = order_of(*keys)
     starts = starts_of(*(key[order] for key in keys))
     place = np.cumsum(starts) - 1
     sent = np.bincount(place, ~is_received[order], np.count_nonzero(starts)).astype(np.int64)

@@ -2,73 +2,186 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import FLOWS
-from hopline.pipeline.tables.critical_path import FLOW_DETAIL_LIMIT, walking
-from hopline.pipeline.tables.flow_totals import TOTALS
+from hopline.pipeline.tables.asking import (
+    ANSWERED,
+    ASKED_BY,
+    BY_EXCEPTION,
+    IN_VAIN,
+    LATE,
+    UNANSWERED,
+    asked,
+    matters,
+)
+from hopline.pipeline.tables.causality import Records
+from hopline.pipeline.tables.clocks import Clocks, Watched
+from hopline.pipeline.tables.critical_path import paths
+from hopline.pipeline.tables.flow_records import COLUMNS, capped, records_of, without_offences
+from hopline.pipeline.tables.flow_totals import TOTALS, totals
 from hopline.pipeline.tables.large_flows import totals_of_large_flows
+from hopline.pipeline.tables.matching import crosses, matched
 from hopline.pipeline.traces import Kernel, TracesOfMessages
-from hopline.pipeline.windows import day
+from hopline.pipeline.traces.arrays import DAY_US, NONE, longs, picked, starts_of
+from hopline.pipeline.traces.columns import Flags, Longs
+from hopline.pipeline.windows import last_seen
+
+_SCHEMA = arrow_schema(FLOWS)
+_TIME = _SCHEMA.field("start_ts").type
 
 
-def walked(skew: DataFrame) -> Kernel:
-    """Give the kernel that walks through each flow: its ends, its critical path, and what it adds up to."""
-    return walking(skew.select("date", "node_a", "node_b", "bound_us").toArrow())
+def flows(messages: DataFrame, skew: DataFrame) -> DataFrame:
+    """Give a row for each flow: exact totals, the outcome, and the critical path of its first records."""
+    traces = TracesOfMessages(messages)
+    kernel = walking(skew.toArrow(), last_seen(messages).toArrow(), totals_of_large_flows(traces))
+    return traces.made_by(kernel).to(FLOWS)
 
 
-def flows(
-    messages: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: DataFrame, paths: DataFrame | None = None
-) -> DataFrame:
-    """Give a row for each flow: exact totals, the outcome, and the critical path of its first records.
+def walking(skew: pa.Table, ends: pa.Table, large: pa.Table) -> Kernel:
+    """Give the kernel that does so.
 
-    `paths` are what `walked` makes of the same messages, where they were made before: they are read twice.
+    `ends` are the times of the nodes' last messages, and `large` the totals of flows that are too large to be counted
+    in one piece.
     """
-    paths = TracesOfMessages(messages).made_by(walked(skew)) if paths is None else paths
-    asked = callbacks.groupBy("flow_id").agg(
-        sf.lit(True).alias("is_asked"),
-        *(
-            sf.max(sf.col("outcome").isin(*outcomes)).alias(name)
-            for name, outcomes in {
-                "got_exception": ("exception",),
-                "got_answer": ("answered", "exception", "late"),
-                "waited_in_vain": ("expired", "late"),
-                "is_unanswered": ("unanswered",),
-            }.items()
-        ),
-    )
-    lost = hops.where("lost and flow_id is not null").select("flow_id", "lost").distinct()
-    names = TOTALS.names
-    large = totals_of_large_flows(messages, paths).select(
-        "flow_id", *(sf.col(name).alias(f"large_{name}") for name in names)
-    )
-    return (
-        paths.join(sf.broadcast(large), "flow_id", "left")
-        .withColumns({name: sf.coalesce(f"large_{name}", name) for name in names})
-        .join(asked, "flow_id", "left")
-        .join(lost, "flow_id", "left")
-        .withColumns(
-            {
-                "date": day(sf.timestamp_micros("start_us")),
-                "start_ts": sf.timestamp_micros("start_us"),
-                "end_ts": sf.timestamp_micros("end_us"),
-                "duration_us": sf.col("end_us") - sf.col("start_us"),
-                "outcome": _outcome(),
-            }
-        )
-        .to(FLOWS)
+    known = _Known(Clocks(skew), Watched(ends), _LargeFlows(large))
+    return Kernel(
+        columns=tuple(dict.fromkeys((*COLUMNS, *ASKED_BY, "flow_id", "hops", "bytes"))),
+        schema=_SCHEMA,
+        work=partial(_flows, known),
+        together="flow",
+        shrink=capped,
     )
 
 
-def _outcome() -> Column:
-    is_asked, got_answer = (sf.coalesce(name, sf.lit(False)) for name in ("is_asked", "got_answer"))
-    return (
-        sf.when(sf.col("records") > FLOW_DETAIL_LIMIT, "truncated")
-        .when(~sf.col("has_root"), "orphan")
-        .when(sf.col("got_exception") | (sf.col("is_failed") & ~got_answer), "failed")
-        .when(~is_asked & sf.col("lost"), "failed")
-        .when(sf.col("waited_in_vain") | (~is_asked & sf.col("is_expired")), "expired")
-        .when(sf.col("is_unanswered"), "unanswered")
-        .otherwise("complete")
+class _LargeFlows:
+    """The totals of flows that are too large to be counted here."""
+
+    def __init__(self, counted: pa.Table) -> None:
+        self._counted = counted.sort_by("flow").combine_chunks()
+        self._flows = longs(self._counted, "flow")
+
+    def places(self, flow: Longs) -> Longs:
+        """Tell where these flows are among them, or none."""
+        if not len(self._flows):
+            return np.full(len(flow), NONE)
+        at = np.minimum(np.searchsorted(self._flows, flow), len(self._flows) - 1)
+        return np.where(self._flows[at] == flow, at, NONE)
+
+    def instead(self, places: Longs, counted: tuple[Longs | Flags, ...]) -> Iterator[Longs | Flags]:
+        """Give these totals instead of what was counted of the same flows."""
+        is_large = places != NONE
+        for name, here in zip(TOTALS.names, counted, strict=True):
+            if is_large.any():
+                here[is_large] = self._counted[name].to_numpy()[places[is_large]]
+            yield here
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known beyond the flows themselves."""
+
+    clocks: Clocks
+    watched: Watched
+    large: _LargeFlows
+
+
+def _flows(known: _Known, rows: pa.Table) -> pa.Table:
+    recorded = capped(rows)
+    rows = without_offences(recorded)
+    if not len(rows):
+        return _SCHEMA.empty_table()
+    records = records_of(rows)
+    first = np.flatnonzero(starts_of(records.flow))
+    flow = longs(rows, "flow")[first]
+    in_large = known.large.places(flow)
+    counted = totals(records, longs(rows, "hops"), longs(rows, "bytes"))
+    total = dict(zip(TOTALS.names, known.large.instead(in_large, counted), strict=True))
+    found = paths(rows, records, known.clocks)
+    ended = _ended(rows, recorded, flow, known.watched)
+    outcome = np.select(
+        [
+            in_large != NONE,
+            ~found.has_root,
+            ended.got_exception | (total["is_failed"] & ~ended.got_answer),
+            ~ended.is_asked & ended.is_lost,
+            ended.waited_in_vain | (~ended.is_asked & total["is_expired"]),
+            ended.is_unanswered,
+        ],
+        ["truncated", "orphan", "failed", "failed", "expired", "unanswered"],
+        "complete",
+    )
+    start, end = records.ts[found.root], records.ts[found.last]
+    return pa.table(
+        {
+            "date": pa.array((start // DAY_US).astype(np.int32)).cast(pa.date32()),
+            "flow_id": picked(rows, "flow_id", first),
+            "start_ts": pa.array(start, _TIME),
+            "end_ts": pa.array(end, _TIME),
+            "duration_us": end - start,
+            "origin": picked(rows, "node", np.where(found.has_root, found.root, NONE)),
+            "identity": picked(rows, "identity", found.root),
+            "messages": total["messages"],
+            "records": total["records"],
+            "hops": total["hops"],
+            "nodes": _nodes(records),
+            "bytes": total["bytes"],
+            "depth": found.depth,
+            "outcome": pa.array(outcome),
+            "skew_bound_us": found.skew_bound_us,
+            "critical_path": found.stages,
+        }
+    )
+
+
+def _nodes(records: Records) -> Longs:
+    known = np.unique(records.on_node[records.node != 0], return_index=True)[1]
+    return np.bincount(records.flow[records.node != 0][known], minlength=int(records.flow[-1]) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What became of those who asked in each flow, and of what crossed in those where nobody did."""
+
+    is_asked: Flags
+    got_exception: Flags
+    got_answer: Flags
+    waited_in_vain: Flags
+    is_unanswered: Flags
+    is_lost: Flags
+
+
+def _ended(rows: pa.Table, recorded: pa.Table, flow: Longs, watched: Watched) -> _Ended:
+    """Tell how the flows ended. What was lost is told by all that was recorded, as forged messages arrive as well."""
+    waiting = rows.filter(pa.array((longs(rows, "ask") != 0) & matters(rows)))
+    found = asked(waiting, watched)
+    asking = np.searchsorted(flow, longs(found.rows, "flow")[found.request])
+
+    def has(*outcomes: int) -> Flags:
+        flags = np.zeros(len(flow), np.bool_)
+        flags[asking[np.isin(found.outcome, outcomes)]] = True
+        return flags
+
+    is_asked = has(ANSWERED, BY_EXCEPTION, LATE, IN_VAIN, UNANSWERED)
+    one_way = np.isin(longs(recorded, "flow"), flow[~is_asked])
+    crossing = recorded.filter(pa.array(one_way & crosses(recorded))).combine_chunks()
+    is_lost = np.zeros(len(flow), np.bool_)
+    if len(crossing):
+        ways = matched(crossing)
+        lost = ways.leaves[ways.never_arrived(watched)[1]]
+        is_lost[np.searchsorted(flow, longs(crossing, "flow")[lost])] = True
+    return _Ended(
+        is_asked,
+        has(BY_EXCEPTION),
+        has(ANSWERED, BY_EXCEPTION, LATE),
+        has(IN_VAIN, LATE),
+        has(UNANSWERED),
+        is_lost,
     )

@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
-from hopline.pipeline.percentiles import GROUP, percentile, ranked
+from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import HANDLERS
-from hopline.pipeline.tables.runs import RUNNING
-from hopline.pipeline.traces import Traces, TracesOfMessages
-from hopline.pipeline.windows import WINDOW_S, day, window_start
+from hopline.pipeline.tables.groups import Groups
+from hopline.pipeline.tables.runs import RUN_BY, is_delivered_or_handled, runs
+from hopline.pipeline.traces import Kernel, Traces, TracesOfMessages
+from hopline.pipeline.traces.arrays import NONE, codes, days_of, in_windows, is_set, longs, picked
+from hopline.pipeline.traces.columns import KIND
+from hopline.pipeline.traces.parcels import PARCELS, brought_together, packed
+from hopline.pipeline.windows import WINDOW_S
 
-_GROUP = ("window_start", "node", "actor", "identity", "version", "partition")
+_WHO = ("node", "actor", *KIND)
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 
 def handlers(messages: DataFrame, window_s: int = WINDOW_S, traces: Traces | None = None) -> DataFrame:
     """Sum up the `handled` records by window, node, actor and kind."""
-    runs = (traces or TracesOfMessages(messages)).made_by(RUNNING)
-    runs = runs.withColumn("window_start", window_start(sf.col("ts"), window_s)).drop("ts")
-    times = ("wait_us", "run_us")
-    return (
-        ranked(runs, _GROUP, *times)
-        .groupBy(GROUP, *_GROUP)
-        .agg(
-            sf.count("*").alias("count"),
-            sf.count_if("has_failed").alias("errors"),
-            *(
-                percentile(value, percent).alias(f"{value.removesuffix('_us')}_{name}_us")
-                for value in times
-                for name, percent in _PERCENTILES.items()
-            ),
-            (sf.coalesce(sf.sum("run_us"), sf.lit(0)) / (window_s * 1_000_000)).alias("busy_share"),
+    parcels = (traces or TracesOfMessages(messages)).made_by(running(window_s))
+    return brought_together(parcels, partial(_handlers, window_s), arrow_schema(HANDLERS)).to(HANDLERS)
+
+
+def running(window_s: int) -> Kernel:
+    """Give the kernel that finds the runs of handlers, in parcels by what they are summed up by."""
+    return Kernel(columns=RUN_BY, schema=PARCELS, work=partial(_runs, window_s), keep=is_delivered_or_handled)
+
+
+def _runs(window_s: int, rows: pa.Table) -> pa.Table:
+    found = runs(rows)
+    found = found.set_column(0, "window_start", in_windows(found["ts"], window_s))
+    return packed(("window_start", *_WHO), found)
+
+
+def _handlers(window_s: int, rows: pa.Table) -> pa.Table:
+    texts = {name: codes(rows, name)[0] for name in _WHO}
+    groups = Groups((longs(rows, "window_start", NONE), *texts.values()))
+    times = {
+        f"{name}_{percentile}_us": column
+        for name in ("wait", "run")
+        for percentile, column in zip(
+            _PERCENTILES,
+            groups.percentiles(longs(rows, f"{name}_us"), is_set(rows, f"{name}_us"), list(_PERCENTILES.values())),
+            strict=True,
         )
-        .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
-        .to(HANDLERS)
+    }
+    window_start = picked(rows, "window_start", groups.first)
+    return pa.table(
+        {
+            "date": days_of(window_start),
+            "window_start": window_start,
+            "window_s": pa.repeat(window_s, len(groups.first)),
+            **{name: picked(rows, name, groups.first) for name in _WHO},
+            "count": groups.counts,
+            "errors": groups.sums(rows["has_failed"].to_numpy()),
+            **times,
+            "busy_share": groups.sums(longs(rows, "run_us")) / (window_s * 1_000_000),
+        }
     )

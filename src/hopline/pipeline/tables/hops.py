@@ -2,47 +2,73 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
+from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import HOPS
-from hopline.pipeline.tables.matching import MATCHING
-from hopline.pipeline.traces import TracesOfMessages
-from hopline.pipeline.windows import day, last_seen, us_between
+from hopline.pipeline.tables.clocks import Clocks, Watched
+from hopline.pipeline.tables.matching import MATCHED_BY, crosses_or_is_rejected, matched, rejected
+from hopline.pipeline.traces import Kernel, TracesOfMessages
+from hopline.pipeline.traces.arrays import DAY_US, NONE, days_of, picked
+from hopline.pipeline.windows import last_seen
+
+# What the same bytes say at both ends.
+_SAID = (
+    "flow_id",
+    "message_id",
+    "fingerprint",
+    "service",
+    "wire_format",
+    "identity",
+    "version",
+    "partition",
+    "hops",
+    "bytes",
+)
 
 
-def transits(messages: DataFrame, matched: DataFrame | None = None, ends: DataFrame | None = None) -> DataFrame:
-    """Match each `sent` with its `received`: the columns of hops without the skew, and whether it was rejected.
+def hops(messages: DataFrame, skew: DataFrame) -> DataFrame:
+    """Match each `sent` with its `received`, with the estimated skew of the two clocks."""
+    return TracesOfMessages(messages).made_by(matching(skew.toArrow(), last_seen(messages).toArrow())).to(HOPS)
 
-    `rejected` is for edges. `matched` and `ends` are of the same messages, where they were made before.
-    """
-    matched = TracesOfMessages(messages).made_by(MATCHING) if matched is None else matched
-    ends = last_seen(messages) if ends is None else ends
-    never_arrived = sf.col("sent_ts").isNotNull() & sf.col("received_ts").isNull()
-    watched = sf.when(sf.col("last_ts") >= sf.col("sent_ts"), True)
-    return (
-        matched.join(sf.broadcast(ends.withColumnRenamed("node", "to_node")), "to_node", "left")
-        .withColumns(
-            {
-                "date": day(sf.coalesce("sent_ts", "received_ts")),
-                "transit_us": us_between(sf.col("sent_ts"), sf.col("received_ts")),
-                "lost": sf.when(never_arrived, watched).otherwise(False),
-            }
-        )
-        .drop("last_ts")
+
+def matching(skew: pa.Table, ends: pa.Table) -> Kernel:
+    """Give the kernel that does so; `ends` are the times of the nodes' last messages."""
+    return Kernel(
+        columns=tuple(dict.fromkeys((*_SAID, *MATCHED_BY))),
+        schema=arrow_schema(HOPS),
+        work=partial(_hops, Clocks(skew), Watched(ends)),
+        keep=crosses_or_is_rejected,
     )
 
 
-def hops(transits: DataFrame, skew: DataFrame) -> DataFrame:
-    """Put the estimated skew of the two clocks beside each transit."""
-    forwards = sf.col("from_node") < sf.col("to_node")
-    estimates = sf.broadcast(skew.select("date", "node_a", "node_b", "offset_us", "bound_us"))
-    return (
-        transits.withColumns(
-            {"node_a": sf.least("from_node", "to_node"), "node_b": sf.greatest("from_node", "to_node")},
-        )
-        .join(estimates, ["date", "node_a", "node_b"], "left")
-        .withColumn("skew_us", sf.when(forwards, sf.col("offset_us")).otherwise(-sf.col("offset_us")))
-        .withColumnRenamed("bound_us", "skew_bound_us")
-        .to(HOPS)
+def _hops(clocks: Clocks, watched: Watched, rows: pa.Table) -> pa.Table:
+    ways = matched(rows)
+    either, nodes = ways.either, pa.array(ways.names, pa.string()).dictionary_encode()
+    sent_ts, received_ts = picked(rows, "ts", ways.leaves), picked(rows, "ts", ways.arrives)
+    missing, is_lost = ways.never_arrived(watched)
+    day = np.where(ways.sent_us != NONE, ways.sent_us, ways.received_us) // DAY_US
+    skew = clocks.compare(ways.names, day, ways.source, ways.target)
+    return pa.table(
+        {
+            "date": days_of(pc.coalesce(sent_ts, received_ts)),
+            "from_node": nodes.take(pa.array(ways.source)),
+            "to_node": nodes.take(pa.array(ways.target)),
+            **{name: picked(rows, name, either) for name in _SAID},
+            "sent_ts": sent_ts,
+            "received_ts": received_ts,
+            "sent_seq": picked(rows, "seq", ways.leaves),
+            "received_seq": picked(rows, "seq", ways.arrives),
+            "transit_us": pa.array(ways.received_us - ways.sent_us, mask=~ways.is_timed),
+            "skew_us": pa.array(skew.offset_us, mask=~skew.is_known),
+            "skew_bound_us": pa.array(skew.bound_us, mask=~skew.is_known),
+            "lost": pa.array(is_lost, mask=missing & ~is_lost),
+            "duplicate": pa.array(ways.is_duplicate),
+            "rejected": pa.array((ways.arrives != NONE) & rejected(rows)[ways.arrives]),
+        }
     )

@@ -1,91 +1,51 @@
-"""What flows add up to that are too large to be counted in one piece: by Spark, as many tasks as it takes."""
+"""What flows add up to that are too large to be looked at in one piece: message by message, and then together."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as sf
 
-from hopline.capture.records import ENDINGS, Event
-from hopline.pipeline.traces.columns import OFFENCES
+from hopline.pipeline.tables.flow_records import COLUMNS, FLOW_DETAIL_LIMIT, records_of, without_offences
+from hopline.pipeline.tables.flow_totals import TOTALS, totals
+from hopline.pipeline.traces import Kernel, Traces
+from hopline.pipeline.traces.arrays import longs, starts_of
+from hopline.pipeline.traces.columns import Longs
 
-_FAILURES = tuple(ending for ending in ENDINGS if ending != Event.EXPIRED)
-_MAX_BYTES_BITS = 40
+_FLOW = pa.schema([("flow", pa.int64())])
+LARGE_FLOWS = pa.schema([*_FLOW, *TOTALS])
 
 
-def totals_of_large_flows(messages: DataFrame, paths: DataFrame) -> DataFrame:
-    """Count what is exact whatever the size of the flow, each message once: as `flow_totals`, with no limit."""
-    large = paths.where("records is null").select("flow_id")
-    event = sf.col("event")
-    # Records are first counted where they tell the same: the message crossed between two nodes, or was refused.
-    crossed = sf.xxhash64(
-        sf.when(event == Event.SENT, sf.col("node")).otherwise(sf.col("peer")),
-        sf.when(event == Event.SENT, sf.col("peer")).otherwise(sf.col("node")),
-        "hops",
+def totals_of_large_flows(traces: Traces) -> pa.Table:
+    """Find the flows with more records than are looked at, and count what is exact whatever their size."""
+    large = longs(traces.made_by(COUNTING).toArrow(), "flow")
+    if not len(large):
+        return LARGE_FLOWS.empty_table()
+    counts = traces.made_by(totalling(large)).groupBy("flow")
+    # One is a sum, the other whether it is so anywhere.
+    found = counts.agg(
+        *((sf.max if pa.types.is_boolean(one.type) else sf.sum)(one.name).alias(one.name) for one in TOTALS)
     )
-    place = (
-        sf.when((event == Event.REJECTED) | _is_offence(), sf.xxhash64("node", "fingerprint"))
-        .when(event.isin(Event.SENT, Event.RECEIVED), crossed)
-        .otherwise(0)
-    )
-    # As long as nobody sent it on, a message has the size that it was made with.
-    size = _trail().cast("long") * (1 << _MAX_BYTES_BITS) + sf.col("bytes")
-    by_place = (
-        messages.join(sf.broadcast(large), "flow_id", "left_semi")
-        .select(
-            "flow_id",
-            "message_id",
-            place.alias("place"),
-            _if(event == Event.SUBMITTED).alias("submitted"),
-            _if(event == Event.SENT).alias("sent"),
-            _if(event == Event.RECEIVED).alias("received"),
-            size.alias("size"),
-            _is_offence().alias("is_offence"),
-            sf.coalesce(event.isin(*_FAILURES), sf.lit(False)).alias("is_failed"),
-            sf.coalesce(event == Event.EXPIRED, sf.lit(False)).alias("is_expired"),
-        )
-        .repartition(sf.col("flow_id"))
-        .groupBy("flow_id", "message_id", "place")
-        .agg(
-            sf.count("*").alias("records"),
-            sf.sum("submitted").alias("submitted"),
-            sf.sum("sent").alias("sent"),
-            # Of what was sent, whatever came more often is a duplicate.
-            sf.when(sf.sum("sent") > 0, sf.sum("sent")).otherwise(sf.sum("received")).alias("hops"),
-            sf.min("size").alias("size"),
-            sf.max("is_offence").alias("is_offence"),
-            sf.max("is_failed").alias("is_failed"),
-            sf.max("is_expired").alias("is_expired"),
-        )
-        .where(~sf.col("is_offence"))
-    )
-    by_message = by_place.groupBy("flow_id", "message_id").agg(
-        sf.sum("records").alias("records"),
-        sf.sum("hops").alias("hops"),
-        sf.when(sf.sum("submitted") > 0, sf.sum("submitted"))
-        .otherwise(sf.greatest(sf.max("sent"), sf.lit(1)))
-        .alias("messages"),
-        sf.pmod(sf.min("size"), sf.lit(1 << _MAX_BYTES_BITS)).alias("bytes"),
-        sf.max("is_failed").alias("is_failed"),
-        sf.max("is_expired").alias("is_expired"),
-    )
-    return by_message.groupBy("flow_id").agg(
-        sf.sum("records").alias("records"),
-        sf.sum("hops").alias("hops"),
-        sf.sum("messages").alias("messages"),
-        sf.sum(sf.col("messages") * sf.col("bytes")).alias("bytes"),
-        sf.max("is_failed").alias("is_failed"),
-        sf.max("is_expired").alias("is_expired"),
-    )
+    return found.toArrow().cast(LARGE_FLOWS)
 
 
-def _if(flag: Column) -> Column:
-    return sf.when(flag, sf.lit(1)).otherwise(0)
+def _large(rows: pa.Table) -> pa.Table:
+    flows, counts = np.unique(longs(rows, "flow"), return_counts=True)
+    return pa.table({"flow": flows[counts > FLOW_DETAIL_LIMIT]})
 
 
-def _is_offence() -> Column:
-    return sf.coalesce(sf.col("verdict").isin(*OFFENCES), sf.lit(False))
+COUNTING = Kernel(columns=("flow",), schema=_FLOW, work=_large, together="flow")
 
 
-def _trail() -> Column:
-    """Count how often the flow was sent on: a result starts with no hops, but keeps the trace of what it answers."""
-    return sf.greatest(sf.coalesce(sf.col("hops"), sf.lit(0)), sf.coalesce(sf.size("routing"), sf.lit(0)))
+def totalling(flows: Longs) -> Kernel:
+    """Give the kernel that counts what whole messages add to these flows."""
+    return Kernel(columns=(*COLUMNS, "hops", "bytes"), schema=LARGE_FLOWS, work=_totals, flows=flows)
+
+
+def _totals(rows: pa.Table) -> pa.Table:
+    rows = without_offences(rows.take(pa.array(np.argsort(longs(rows, "flow"), kind="stable"))).combine_chunks())
+    if not len(rows):
+        return LARGE_FLOWS.empty_table()
+    flow = longs(rows, "flow")
+    counted = totals(records_of(rows), longs(rows, "hops"), longs(rows, "bytes"))
+    return pa.table([flow[starts_of(flow)], *counted], schema=LARGE_FLOWS)

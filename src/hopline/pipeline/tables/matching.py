@@ -2,55 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hopline.pipeline.traces import Kernel
-from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, picked, starts_of
-from hopline.pipeline.traces.columns import RECEIVED, REJECTED, SENT, TRACES, Flags, Longs
-from hopline.pipeline.traces.kernels import plain
+from hopline.pipeline.tables.clocks import Watched
+from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, names, order_of, starts_of
+from hopline.pipeline.traces.columns import RECEIVED, REJECTED, SENT, Flags, Longs
 
-# What the same bytes say at both ends.
-_SAID = (
-    *("flow_id", "message_id", "fingerprint", "service", "wire_format", "identity", "version", "partition"),
-    *("hops", "bytes"),
-)
-_TIME = pa.timestamp("us", "UTC")
-
-MATCHED = pa.schema(
-    [
-        ("from_node", pa.string()),
-        ("to_node", pa.string()),
-        *(plain(TRACES.field(name)) for name in _SAID),
-        ("sent_ts", _TIME),
-        ("received_ts", _TIME),
-        ("sent_seq", pa.int64()),
-        ("received_seq", pa.int64()),
-        ("duplicate", pa.bool_()),
-        ("rejected", pa.bool_()),
-    ]
-)
+MATCHED_BY = ("message_id", "fingerprint", "ts", "seq", "node", "event", "peer")
+_NODES = ("node", "peer")
 
 
-def _keep(rows: pa.Table) -> Flags:
+@dataclass(frozen=True, slots=True)
+class Transits:
+    """Ways between two nodes: the row that tells that a message left and the one that tells that it came, or none."""
+
+    leaves: Longs
+    arrives: Longs
+    names: list[str | None]  # of nodes
+    source: Longs
+    target: Longs
+    sent_us: Longs  # since 1970, or none
+    received_us: Longs
+    is_duplicate: Flags
+
+    @property
+    def either(self) -> Longs:
+        """Give a row that tells of it."""
+        return np.where(self.leaves != NONE, self.leaves, self.arrives)
+
+    def never_arrived(self, watched: Watched) -> tuple[Flags, Flags]:
+        """Tell what was not seen to arrive, and of what it is known, as the other end was still watched."""
+        missing = (self.leaves != NONE) & (self.arrives == NONE)
+        is_known = (self.sent_us != NONE) & (watched.until(self.names)[self.target] >= self.sent_us)
+        return missing, missing & is_known
+
+    @property
+    def is_timed(self) -> Flags:
+        """Tell which were seen at both ends, and when."""
+        found: Flags = (self.sent_us != NONE) & (self.received_us != NONE)
+        return found
+
+
+def crosses(rows: pa.Table) -> Flags:
+    """Tell the records of messages that go from node to node."""
     event = longs(rows, "event")
-    crosses = ((event == SENT) | (event == RECEIVED)) & is_set(rows, "peer")
-    kept: Flags = (crosses | (event == REJECTED)) & is_set(rows, "node")
-    return kept
+    found: Flags = ((event == SENT) | (event == RECEIVED)) & is_set(rows, "peer") & is_set(rows, "node")
+    return found
 
 
-def _matched(rows: pa.Table) -> pa.Table:
+def crosses_or_is_rejected(rows: pa.Table) -> Flags:
+    """Tell these, and what became of some of them."""
+    found: Flags = crosses(rows) | ((longs(rows, "event") == REJECTED) & is_set(rows, "node"))
+    return found
+
+
+def matched(rows: pa.Table) -> Transits:
     """Match the first sent with the first received, and so on, where they are the same bytes between two nodes."""
     event, ts, seq = longs(rows, "event"), longs(rows, "ts", NONE), longs(rows, "seq", NONE)
-    message, fingerprint = longs(rows, "message_id"), longs(rows, "fingerprint")
-    node, peer = codes(rows, "node", "peer")
-    rejected = _rejected(event, message, node, seq, ts)
-    ends = np.flatnonzero(event != REJECTED)
     is_received = event == RECEIVED
+    node, peer = codes(rows, *_NODES)
     source, target = np.where(is_received, peer, node), np.where(is_received, node, peer)
-    keys = (message, fingerprint, source, target)
-    ends = ends[np.lexsort((seq[ends], ts[ends], is_received[ends], *(key[ends] for key in reversed(keys))))]
+    keys = (longs(rows, "fingerprint"), source, target)
+    ends = np.flatnonzero(event != REJECTED)
+    ends = ends[order_of(*(key[ends] for key in (*keys, is_received, ts, seq)))]
     starts = starts_of(*(key[ends] for key in keys))
     group, first = groups_of(starts), np.flatnonzero(starts)
     sent = np.bincount(group, ~is_received[ends], len(first)).astype(np.int64)
@@ -61,23 +78,16 @@ def _matched(rows: pa.Table) -> pa.Table:
     nth = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
     leaves = _at(ends, first[of] + nth, nth < sent[of])
     arrives = _at(ends, first[of] + sent[of] + nth, nth < received[of])
-    either = np.where(leaves != NONE, leaves, arrives)
-    came = np.where(is_received[either], either, NONE)  # where only the arrival was seen, names are the other way round
-    node_of, peer_of = picked(rows, "node", either), picked(rows, "peer", either)
-    only_came = pa.array(came != NONE)
-    return pa.table(
-        [
-            pc.if_else(only_came, peer_of, node_of),
-            pc.if_else(only_came, node_of, peer_of),
-            *(picked(rows, name, either) for name in _SAID),
-            picked(rows, "ts", leaves),
-            picked(rows, "ts", arrives),
-            picked(rows, "seq", leaves),
-            picked(rows, "seq", arrives),
-            pa.array((leaves == NONE) & (sent[of] > 0)),
-            pa.array((arrives != NONE) & rejected[arrives]),
-        ],
-        schema=MATCHED,
+    pair = ends[first[of]]
+    return Transits(
+        leaves,
+        arrives,
+        names(rows, *_NODES),
+        source[pair],
+        target[pair],
+        np.where(leaves != NONE, ts[leaves], NONE),
+        np.where(arrives != NONE, ts[arrives], NONE),
+        (leaves == NONE) & (sent[of] > 0),
     )
 
 
@@ -86,14 +96,12 @@ def _at(ends: Longs, places: Longs, is_there: Flags) -> Longs:
     return found
 
 
-def _rejected(event: Longs, message: Longs, node: Longs, seq: Longs, ts: Longs) -> Flags:
+def rejected(rows: pa.Table) -> Flags:
     """Tell which arrivals the receiver then rejected: its next record of the message says so."""
-    order = np.lexsort((ts, seq, node, message))
+    event, message, (node,) = longs(rows, "event"), longs(rows, "message_id"), codes(rows, "node")
+    order = order_of(message, node, longs(rows, "seq", NONE), longs(rows, "ts", NONE))
     starts = starts_of(message[order], node[order])
     then = np.concatenate(((event[order] == REJECTED)[1:] & ~starts[1:], [False]))
     found = np.zeros(len(event), np.bool_)
     found[order] = then & (event[order] == RECEIVED)
     return found
-
-
-MATCHING = Kernel(columns=(*_SAID, "ts", "seq", "node", "event", "peer"), schema=MATCHED, work=_matched, keep=_keep)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from hopline.capture.events import Event
-from hopline.pipeline.schemas import INCIDENTS, SECURITY, VERDICTS
-from hopline.pipeline.traces.columns import OFFENCES
-from hopline.pipeline.windows import WINDOW_S, day, window_start
-
-
-def from_outside() -> Column:
-    """Tell the records of messages that arrived: from another node, or seen on the wire by another tool."""
-    return sf.col("event").isNull() | (sf.col("event") == Event.RECEIVED.value)
+from hopline.pipeline import schemas
+from hopline.pipeline.tables.verdicts import JUDGED, VERDICTS, from_outside, incidents_of, verdicts_of
+from hopline.pipeline.windows import WINDOW_S, day
 
 
 def with_replays(checked: DataFrame) -> DataFrame:
@@ -25,33 +22,37 @@ def with_replays(checked: DataFrame) -> DataFrame:
     return checked.withColumn("verdict", sf.when(nth > 1, "replayed").otherwise(sf.col("verdict")))
 
 
-def security(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    """Count the verdicts by window, domain, node and peer."""
-    start = window_start(sf.col("ts"), window_s)
-    verdict = sf.col("verdict")
-    counted = (
-        messages.where(from_outside())
-        .groupBy(start.alias("window_start"), "domain", "node", "peer")
+def security(messages: DataFrame, window_s: int = WINDOW_S, verdicts: DataFrame | None = None) -> DataFrame:
+    """Count the verdicts by window, domain, node and peer.
+
+    `verdicts` are those of the same messages, where they were counted before.
+    """
+    if verdicts is None:
+        counted = partial(_verdicts, window_s)
+        verdicts = messages.select(*JUDGED).mapInArrow(counted, from_arrow_schema(VERDICTS))
+    verdict, count = sf.col("verdict"), sf.col("messages")
+    return (
+        verdicts.groupBy("window_start", "domain", "node", "peer")
         .agg(
-            *(sf.count_if(verdict == name).alias(name) for name in VERDICTS),
-            sf.count_if(verdict.isNull()).alias("unchecked"),
+            *(sf.sum(sf.when(verdict == name, count).otherwise(0)).alias(name) for name in schemas.VERDICTS),
+            sf.sum(sf.when(verdict.isNull(), count).otherwise(0)).alias("unchecked"),
         )
-    )
-    return (
-        counted.withColumn("date", day(sf.col("window_start")))
-        .withColumn("window_s", sf.lit(window_s))
-        .select(*SECURITY.names)
-        .to(SECURITY)
+        .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
+        .to(schemas.SECURITY)
     )
 
 
-def incidents(messages: DataFrame, signed_identities: Iterable[str] = ()) -> DataFrame:
+def incidents(messages: DataFrame, signed_identities: Sequence[str] = ()) -> DataFrame:
     """Give every offence; a message without a signature is one where its identity is signed."""
-    verdict = sf.col("verdict")
-    is_naked = (verdict == "unsigned") & sf.col("identity").isin(list(signed_identities))
-    return (
-        messages.where(from_outside() & (verdict.isin(*OFFENCES) | is_naked))
-        .withColumn("offence", verdict)
-        .select(*INCIDENTS.names)
-        .to(INCIDENTS)
-    )
+    found = partial(_incidents, signed_identities)
+    return messages.select(*JUDGED).mapInArrow(found, schemas.INCIDENTS).to(schemas.INCIDENTS)
+
+
+def _verdicts(window_s: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from verdicts_of(from_outside(pa.Table.from_batches([batch])), window_s).to_batches()
+
+
+def _incidents(signed_identities: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from incidents_of(from_outside(pa.Table.from_batches([batch])), signed_identities).to_batches()

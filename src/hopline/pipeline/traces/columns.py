@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -34,7 +34,7 @@ OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 # What may be said of a record with yes or no, a bit each.
 MAY_BEGIN, FROM_WAITING, ANSWER, IS_RECEIPT, RECEIPT_ENOUGH, OFFENCE, VERIFIED, FAILED = (1 << bit for bit in range(8))
 
-KIND = pa.struct([("identity", pa.string()), ("version", pa.string()), ("partition", pa.string())])
+KIND = ("identity", "version", "partition")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 TRACES = pa.schema(
     [
@@ -65,7 +65,7 @@ TRACES = pa.schema(
         ("callback_receiver_node", _TEXT),
         ("callback_receiver", _TEXT),  # null where nobody waits
         ("callback_key", pa.int64()),
-        ("callbacks", pa.list_(KIND)),  # of requests
+        ("callbacks", pa.list_(pa.struct([(name, pa.string()) for name in KIND]))),  # of requests
         ("ttl_us", pa.int64()),
         ("sender", _TEXT),  # of answers, where neither peer nor node is
     ]
@@ -78,6 +78,12 @@ NEEDED = (
     *("hops", "distribution", "ttl_us", "bytes", "verdict"),
 )
 """The columns of messages that traces are made of."""
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """Give a field a type that Spark knows."""
+    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
 
 Columns: TypeAlias = Mapping[str, pa.Array]
 
@@ -168,7 +174,7 @@ class _Traits:
             rows = np.flatnonzero(is_reply & (self._kinds.sizes > 0))
             at, row = self._kinds.entries_of(rows)
             is_same = np.ones(len(at), np.bool_)
-            for name in ("identity", "version", "partition"):
+            for name in KIND:
                 wanted = said["callbacks"].values.field(name).take(pa.array(at))
                 is_same &= _flags(pc.equal(wanted, said[name].take(pa.array(row))))
             is_reply = np.zeros(len(is_reply), np.bool_)
@@ -227,11 +233,16 @@ def _asks(said: Columns, flow: Longs) -> Longs:
     """Give each flow with one who waits, and for what, a number that is not 0."""
     parts = [of_texts(_text(said[name])) for name in ("callback_receiver_node", "callback_receiver")]
     parts += [_numbers(said["callback_key"]).view(np.uint64), flow.view(np.uint64)]
-    mixed = np.zeros(len(flow), np.uint64)
+    return mixed(parts).view(np.int64) | 1
+
+
+def mixed(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Make one number of several, which tells nothing of their order."""
+    whole = np.zeros(len(parts[0]), np.uint64)
     for part in parts:
-        mixed = (mixed ^ part) * _MIX
-        mixed ^= mixed >> np.uint64(32)
-    return mixed.view(np.int64) | 1
+        whole = (whole ^ part) * _MIX
+        whole ^= whole >> np.uint64(32)
+    return whole
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

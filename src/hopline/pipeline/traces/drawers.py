@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from hopline.pipeline.traces.columns import TRACES
+from hopline.pipeline.traces.columns import TRACES, Longs
 
 _GOOD_SIZE = 200_000  # traces in all drawers with one number, which are looked at together
-_FEWEST, _MOST = 2, 4_096
+FEWEST, _MOST = 2, 4_096
 _SUFFIX = ".traces"
 _ROWS = b"rows"
 
@@ -52,7 +53,7 @@ class Chest:
     @classmethod
     def for_records(cls, folder: Path, records: int) -> Chest:
         """Give a chest with as many drawers as so many records need."""
-        return cls(folder, min(max(-(-records // _GOOD_SIZE), _FEWEST), _MOST))
+        return cls(folder, min(max(-(-records // _GOOD_SIZE), FEWEST), _MOST))
 
     def write(self, name: str, traces: Sequence[pa.Table]) -> None:
         """Put traces into the drawers of a file of their own."""
@@ -61,7 +62,7 @@ class Chest:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         key = np.where(whole["flow"].to_numpy() != 0, whole["flow"].to_numpy(), whole["message_id"].to_numpy())
-        drawer = (key.view(np.uint64) % np.uint64(self.drawers)).astype(np.uint16)
+        drawer = self.drawers_of(key)
         order = np.argsort(drawer, kind="stable")
         counts = np.bincount(drawer, minlength=self.drawers).tolist()
         schema = TRACES.with_metadata({_ROWS: json.dumps(counts)})
@@ -69,6 +70,10 @@ class Chest:
         with pa.ipc.new_file(self._path(name), schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
             for begin, count in zip(accumulate([0, *counts]), counts, strict=False):
                 file.write_batch(batch.slice(begin, count))
+
+    def drawers_of(self, flows: Longs) -> NDArray[np.uint16]:
+        """Tell the drawer of each flow."""
+        return (flows.view(np.uint64) % np.uint64(self.drawers)).astype(np.uint16)
 
     def files(self) -> list[str]:
         """List the files, by their names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,9 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from hopline.pipeline.day_files import DayFiles
 from hopline.pipeline.row_files import ParquetFile
-from hopline.pipeline.traces.columns import NEEDED, TRACES, Flags, traces_of
-from hopline.pipeline.traces.drawers import Chest, Drawers
+from hopline.pipeline.traces.columns import NEEDED, TRACES, Flags, Longs, plain_field, traces_of
+from hopline.pipeline.traces.drawers import FEWEST, Chest, Drawers
 
 ROWS_AT_ONCE = 50_000  # there are some hundred steps to take, however few rows there are
 TASKS = 32
@@ -28,8 +30,9 @@ class Kernel:
     """What is done to traces, and what of them it needs.
 
     `together` is the column that tells which rows it must see together: `message_id`, or `flow` or `ask`, where 0 is
-    none. `keep` tells the rows that it needs at all. `shrink` leaves out rows that make no difference, also when it is
-    done again with more rows beside; where there is none, a group of rows has to fit into memory.
+    none. `keep` tells the rows that it needs at all, and `flows` which flows it is about, if not all. `shrink` leaves
+    out rows that make no difference, also when it is done again with more rows beside; where there is none, a group of
+    rows has to fit into memory.
     """
 
     columns: tuple[str, ...]
@@ -38,22 +41,27 @@ class Kernel:
     together: str = "message_id"
     keep: Callable[[pa.Table], Flags] | None = None
     shrink: Callable[[pa.Table], pa.Table] | None = None
+    flows: Longs | None = None
 
     def needs(self) -> tuple[str, ...]:
-        """List its columns, and the one by which rows come together."""
-        return tuple(dict.fromkeys((*self.columns, self.together)))
+        """List its columns, and those by which rows are chosen and come together."""
+        chosen_by = () if self.flows is None else ("flow",)
+        return tuple(dict.fromkeys((*self.columns, *chosen_by, self.together)))
 
     def relevant(self, rows: pa.Table) -> pa.Table:
         """Leave out what it does not need."""
         needed = np.ones(len(rows), np.bool_) if self.keep is None else self.keep(rows)
         if self.together != "message_id":
             needed &= rows[self.together].to_numpy() != 0
+        if self.flows is not None:
+            needed &= np.isin(rows["flow"].to_numpy(), self.flows)
         return rows if needed.all() else rows.filter(pa.array(needed))
 
     def run(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Do it to rows that are whole."""
         if rows.num_rows:
-            yield from self.work(rows.unify_dictionaries().combine_chunks()).cast(self.schema).to_batches()
+            made = self.work(rows.unify_dictionaries().combine_chunks())
+            yield from made.select(self.schema.names).cast(self.schema).to_batches()
 
 
 class Traces(Protocol):
@@ -72,39 +80,55 @@ class TracesInFiles:
 
     def made_by(self, kernel: Kernel) -> DataFrame:
         """Give what a kernel makes of them: a task for some drawers."""
-        chest = self.chest
-        return self._drawers().mapInArrow(
-            lambda batches: _made_of(chest, kernel, batches), from_arrow_schema(kernel.schema)
-        )
+        made_of = partial(_made_of, self.chest, kernel)
+        return self._places(kernel).mapInArrow(made_of, from_arrow_schema(kernel.schema))
 
     def write(self, kernel: Kernel, folder: Path) -> None:
         """Write what a kernel makes of them, from where it is made."""
-        chest = self.chest
+        self._write(kernel, folder, lambda name: ParquetFile(folder / name, kernel.schema))
+
+    def write_by_day(self, kernel: Kernel, folder: Path, schema: pa.Schema) -> None:
+        """Write a table that a kernel makes of them, by day; `schema` is what its files have."""
+        self._write(kernel, folder, lambda name: DayFiles(folder, name, schema))
+
+    def _write(self, kernel: Kernel, folder: Path, opened: Callable[[str], ParquetFile | DayFiles]) -> None:
         folder.mkdir(parents=True)
+        chest = self.chest
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             name = f"part-{uuid.uuid4()}"
-            file = ParquetFile(folder / name, kernel.schema)
+            files = opened(name)
             for made in _made_of(chest, kernel, batches):
-                file.add(pa.Table.from_batches([made]))
-            file.close()
+                files.add(pa.Table.from_batches([made]))
+            files.close()
             yield pa.record_batch({"file": [name]})
 
         # A task may have been tried more often than once: what the others wrote does not count.
-        written = {row.file for row in self._drawers().mapInArrow(work, "file string").collect()}
-        for file in folder.iterdir():
+        written = {row.file for row in self._places(kernel).mapInArrow(work, "file string").collect()}
+        for file in folder.rglob("part-*"):
             if file.stem not in written:
                 file.unlink()
 
-    def _drawers(self) -> DataFrame:
-        return self.spark.range(0, self.chest.drawers, 1, min(self.chest.drawers, TASKS))
+    def _places(self, kernel: Kernel) -> DataFrame:
+        """Count the drawers that a kernel needs, in as many tasks as are good."""
+        count = len(_drawers_for(kernel, self.chest))
+        return self.spark.range(0, count, 1, 1 if count <= FEWEST else min(count, TASKS))
+
+
+def _drawers_for(kernel: Kernel, chest: Chest) -> list[int]:
+    """List the drawers that a kernel needs."""
+    if kernel.flows is None:
+        return list(range(chest.drawers))
+    needed: list[int] = np.unique(chest.drawers_of(kernel.flows)).tolist()
+    return needed
 
 
 def _made_of(chest: Chest, kernel: Kernel, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    needed = _drawers_for(kernel, chest)
     with chest.opened(kernel.needs()) as drawers:
         for batch in batches:
-            for drawer in batch.column("id").to_pylist():
-                for rows in divided(drawers, drawer, kernel):
+            for place in batch.column("id").to_pylist():
+                for rows in divided(drawers, needed[place], kernel):
                     yield from kernel.run(rows)
 
 
@@ -137,7 +161,7 @@ class TracesOfMessages:
     def made_by(self, kernel: Kernel) -> DataFrame:
         """Give what a kernel makes of them."""
         names = list(kernel.needs())
-        schema = pa.schema([plain(TRACES.field(name)) for name in names])
+        schema = pa.schema([plain_field(TRACES.field(name)) for name in names])
 
         def trace(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -155,11 +179,6 @@ class TracesOfMessages:
             .sortWithinPartitions(kernel.together)
             .mapInArrow(work, from_arrow_schema(kernel.schema))
         )
-
-
-def plain(field: pa.Field) -> pa.Field:
-    """Give a field a type that Spark knows."""
-    return pa.field(field.name, field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def encoded(rows: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from hopline.pipeline.traces.arrays import NONE, codes, longs, starts_of
+from hopline.pipeline.traces.arrays import NONE, codes, longs, order_of, starts_of
 from hopline.pipeline.traces.columns import OFFENCE, VERIFIED, Flags
 
 JUDGED_BY = ("flags", "node", "fingerprint", "ts", "seq")
@@ -24,7 +24,7 @@ def is_replayed(rows: pa.Table) -> Flags:
     if len(verified):
         rows = rows.take(pa.array(verified))
         (node,), fingerprint = codes(rows, "node"), longs(rows, "fingerprint")
-        order = np.lexsort((longs(rows, "ts", NONE), longs(rows, "seq", NONE), node, fingerprint))
+        order = order_of(fingerprint, node, longs(rows, "seq", NONE), longs(rows, "ts", NONE))
         found[verified[order]] = ~starts_of(fingerprint[order], node[order])
     return found
 

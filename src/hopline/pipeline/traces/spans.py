@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.pipeline.traces.arrays import codes, longs, picked, starts_of
+from hopline.pipeline.traces.arrays import codes, longs, order_of, picked, starts_of
 
 NUMBERED = ("node", "seq", "ts", "dropped")
 """The columns of messages, and of rejects, that spans are made of."""
@@ -32,7 +32,7 @@ def spans_of(tables: Iterable[pa.Table]) -> pa.Table:
         return SPANS.empty_table()
     rows = rows.set_column(0, "node", rows["node"].combine_chunks().dictionary_encode())
     (node,), seq = codes(rows, "node"), longs(rows, "seq")
-    order = np.lexsort((longs(rows, "ts"), seq, node))
+    order = order_of(node, seq, longs(rows, "ts"))
     starts = starts_of(node[order])
     starts[1:] |= np.diff(seq[order]) > 1
     begins = np.flatnonzero(starts)
