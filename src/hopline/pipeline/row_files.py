@@ -13,7 +13,7 @@ _ROW_GROUP = 131_072
 # Nor have times one.
 _DIFFERENT = {
     *("seq", "cause", "duration_us", "flow_id", "correlation_id", "signature", "fingerprint", "message_id", "detail"),
-    *("frames", "sent_seq", "received_seq", "transit_us", "latency_us", "us"),
+    *("frames", "rows", "sent_seq", "received_seq", "transit_us", "latency_us", "us"),
 }
 _ASKED_FOR = {"seq", "node"}  # by ranges, like times: of others the least and the most tell nothing
 _QUICK = pa.ipc.IpcWriteOptions(compression="lz4")

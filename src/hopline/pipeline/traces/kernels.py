@@ -112,6 +112,7 @@ class TracesInFiles:
     def _places(self, kernel: Kernel) -> DataFrame:
         """Count the drawers that a kernel needs, in as many tasks as are good."""
         count = len(_drawers_for(kernel, self.chest))
+        # Of few records, a table is to have one file a day.
         return self.spark.range(0, count, 1, 1 if count <= FEWEST else min(count, TASKS))
 
 
