@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
-from hopline.capture.columns import Columns, pack
-from hopline.capture.recorder import BATCH_BYTES, OVERHEAD, PACK_BYTES, Batch, Frames, Recorder
+from hopline.capture.columns import Columns
+from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Batch, Frames, Packed, Recorder
 from hopline.wire import encode
 
 FRAMES = [b"socket", b"", b"body", b"meta"]
@@ -23,9 +23,10 @@ class SlowSink:
         self.done = 0
         self.batches: list[Batch] = []
         self._open = 0
+        self._columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
 
-    def pack(self, frames: list[bytes]) -> Frames:
-        return pack(frames)
+    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
+        return self._columns.pack(frames, messages)
 
     def take(self, batch: Batch) -> None:
         self.batches.append(batch)
@@ -78,9 +79,21 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
 def test_a_large_body_is_not_kept_for_company() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = Recorder(sink, turns.soon, capacity=1 << 30)
-    recorder.received(None, FRAMES, Message(b"Ask", bodies=(bytes(BATCH_BYTES),)))
+    body = bytes(BATCH_BYTES)
+    recorder.received([b"socket", b"", body], Message(b"Ask", bodies=(body,)))
     turns.turn()
     assert len(sink.batches) == 1
+
+
+def test_large_bodies_take_no_more_room_than_there_is() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = Recorder(sink, turns.soon, capacity=10 * LARGE_BODY)
+    body = bytes(LARGE_BODY + 1)
+    for _ in range(PACK_RECORDS):
+        recorder.sent(b"peer", [b"socket", b"", body], Message(b"Ask", bodies=(body,)))
+    recorder.hand_over()
+    assert len(sink.batches[0].events) == 9
+    assert recorder.dropped == PACK_RECORDS - 9
 
 
 def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
@@ -104,14 +117,18 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
     sink, turns = SlowSink(), Turns()
     recorder = Recorder(sink, turns.soon, capacity=1 << 30)
     expected: list[list[bytes]] = []
-    for number in range(3 * PACK_BYTES // OVERHEAD):
+    for number in range(3 * PACK_RECORDS):
         frames = [b"socket", b"", *[b"%d" % number] * (number % 4)]
-        recorder.received(b"peer", frames, MESSAGE)
+        recorder.received(frames, MESSAGE)
         expected.append(frames[1:])
     recorder.add("rejected", [b"socket", b"?"], reason="not readable")
     recorder.add("expired", MESSAGE)
-    recorder.sent(b"peer", FRAMES, MESSAGE)
-    expected += [[b"?"], encode(MESSAGE, WireFormat.V6)[1:], FRAMES[1:]]
+    place = recorder.reserve()
+    for _ in range(PACK_RECORDS):  # which are not packed before what is yet to come
+        recorder.sent(b"peer", FRAMES, MESSAGE)
+    recorder.fill(place, "submitted", 1, MESSAGE, None)
+    written = encode(MESSAGE, WireFormat.V6)[1:]
+    expected += [[b"?"], written, written, *[FRAMES[1:]] * (PACK_RECORDS)]
     recorder.hand_over()
     (batch,) = sink.batches
     assert len(batch.frames) > 3
@@ -121,7 +138,7 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
 def test_frames_that_are_all_packed_are_the_same_too() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = Recorder(sink, turns.soon, capacity=1 << 30)
-    count = 2 * PACK_BYTES // OVERHEAD + 3
+    count = 2 * PACK_RECORDS + 3
     for number in range(count):
         recorder.sent(b"peer", [b"socket", b"", b"%d" % number], MESSAGE)
     recorder.hand_over()
@@ -154,7 +171,7 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
         if action == "sent":
             recorder.sent(b"peer", FRAMES, MESSAGE)
         elif action == "received":
-            recorder.received(b"peer", FRAMES, MESSAGE)
+            recorder.received(FRAMES, MESSAGE)
         elif action == "add":
             promised[recorder.add("delivered", MESSAGE)] = "delivered"
         elif action in ("fill", "release", "nested"):

@@ -34,29 +34,23 @@ SECOND = 1_000_000_000
 Record = tuple[Any, ...]  # event, time, frames, peer
 
 
+def columns() -> Columns:
+    return Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
+
+
 def record(time: int = NOON, body: bytes = b"body") -> Record:
     return "sent", time, [b"socket", b"", body, b"meta"], b"peer"
 
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
-    frames: list[bytes] = []
-    counts = [0]
-    messages: dict[int, Message] = {}
-    for place, (_, _, content, _) in enumerate(records):
-        if isinstance(content, Message):
-            messages[place] = content
-            counts.append(0)
-        else:
-            frames += content[1:]
-            counts.append(len(content) - 1)
+    contents = [content for _, _, content, _ in records]
+    messages = {place: content for place, content in enumerate(contents) if isinstance(content, Message)}
     return Batch(
         first_seq=first,
         events=[event for event, _, _, _ in records],
         times=[time for _, time, _, _ in records],
         peers=[peer for _, _, _, peer in records],
-        frames=[frames],
-        counts=counts,
-        messages=messages,
+        frames=[columns().pack(contents, messages)],
         extras={0: (None, None, None, reason)} if reason else {},
         gaps=gaps or {},
         has_holes=False,
@@ -78,8 +72,7 @@ class Writers:
 
     def __call__(self, **settings: Any) -> Writer:
         settings = {"directory": str(self.directory), "retry_time": 0.001, **settings}
-        columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
-        self.started.append(Writer(CaptureSettings(**settings), "node", columns))
+        self.started.append(Writer(CaptureSettings(**settings), "node", columns()))
         return self.started[-1]
 
 
@@ -272,8 +265,8 @@ def test_a_record_that_cannot_be_made_a_row_is_counted_and_the_next_ones_are_wri
     writers: Writers, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = writers()
-    strange: Any = ("sent", NOON, [b"socket", 5], b"peer")
-    writer.take(batch(1, strange))
+    strange: Any = [b"socket", 5]
+    writer.take(batch(1, record())._replace(frames=[writer.pack([strange], {})]))
     writer.take(batch(2, record()))
     assert writer.end()
     assert writer.dropped == 1

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, islice
-from typing import Any, NamedTuple, cast
+from itertools import chain
+from struct import pack
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.capture.recorder import HOLE, Batch, Extra, Frames
+from hopline.capture.recorder import HOLE, Batch, Extra, Frames, Packed
 from hopline.capture.records import SCHEMA, shown
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
@@ -23,23 +24,37 @@ _NANOSECONDS = pa.scalar(1_000)  # a microsecond
 _MICROSECONDS = 1_000_000  # a second
 DAY = 86_400 * 1_000_000_000  # nanoseconds
 _NO_EXTRA: Extra = None, None, None, None
-_MOST_NAMES = 10_000
+_MOST_WORDS = 10_000
+_NO_TEXTS = pa.array([], _STRING)
+_ZERO = bytes(4)  # 32 bits
 # A message that its node's format has no words for is written in the one that says most.
 _LAST_RESORT = WireFormat.V6
 
 
-class Names(dict[bytes | None, str | None]):
-    """Identities as text, each made once."""
+class Words(dict[Any, int]):
+    """A column's texts: each is made once and has a number, for a column is made of numbers at far less cost."""
 
-    def __init__(self) -> None:
-        super().__init__({None: None})
+    def __init__(self, text: Callable[[Any], str | None]) -> None:
+        super().__init__()
+        self._text = text
+        self._texts: list[str | None] = []
+        self._array = _NO_TEXTS
 
-    def __missing__(self, identity: bytes) -> str:
-        if len(self) >= _MOST_NAMES:
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = len(self._texts)
+        self._texts.append(None if value is None else self._text(value))
+        return number
+
+    def column(self, values: Sequence[Any]) -> pa.StringArray:
+        """Give their texts."""
+        if len(self) > _MOST_WORDS:
             self.clear()
-            self[None] = None
-        name = self[identity] = shown(identity)
-        return name
+            self._texts.clear()
+            self._array = _NO_TEXTS
+        numbers = _integers(_INT32, pack(f"{len(values)}i", *map(self.__getitem__, values)))
+        if len(self._array) != len(self._texts):
+            self._array = pa.array(self._texts, _STRING)
+        return self._array.take(numbers)
 
 
 class Chunk(NamedTuple):
@@ -54,7 +69,8 @@ class Columns:
     """Makes the columns of one node's records."""
 
     def __init__(self, node: bytes, uri: str, wire_format: WireFormat, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._names = Names()
+        self._events = Words(str)
+        self._names = Words(shown)
         self._node = shown(node)
         self._uri = uri
         self._wire_format = wire_format
@@ -85,7 +101,7 @@ class Columns:
 
     def _all(self, batch: Batch) -> pa.RecordBatch:
         """Make a row for every place, with the number that it has if nothing is lost."""
-        count, name = len(batch.events), self._names.__getitem__
+        count = len(batch.events)
         receivers: Sequence[bytes | None] = ()
         causes: Sequence[int | None] = ()
         durations: Sequence[float | None] = ()
@@ -97,61 +113,66 @@ class Columns:
             )
         return pa.RecordBatch.from_arrays(
             [
-                pc.divide(pa.array(batch.times, _INT64), _NANOSECONDS).view(_TIME),
+                pc.divide(_integers(_INT64, pack(f"{count}q", *batch.times)), _NANOSECONDS).view(_TIME),
                 pc.add(_counting(count), batch.first_seq),
                 _always(self._node, count),
                 _always(self._uri, count),
-                pa.array(batch.events, _STRING),
-                pa.array(list(map(name, batch.peers)), _STRING),
-                _column(receivers, _STRING, name, count),
+                self._events.column(batch.events),
+                self._names.column(batch.peers),
+                self._names.column(receivers) if receivers else _nothing(count, _STRING),
                 _column(causes, _INT64, int, count),
                 _column(durations, _INT64, _microseconds, count),
                 _column(reasons, _STRING, str, count),
                 _always(0, count),
-                self._frames(batch),
+                _frames(batch.frames),
             ],
             schema=SCHEMA,
         )
 
-    def _frames(self, batch: Batch) -> pa.ListArray:
-        """Put the frames of all messages into one flat array: far cheaper than a list of lists."""
-        pieces, counts = self._with_messages(batch) if batch.messages else (batch.frames, batch.counts)
-        values = pa.concat_arrays([pack(piece) if isinstance(piece, list) else piece for piece in pieces])
-        ends = pc.cumulative_sum(pa.array(counts, _INT32))
-        return pa.ListArray.from_arrays(ends, values, type=_FRAMES)
+    # -- frames --------------------------------------------------------------------------------------------------------
 
-    def _with_messages(self, batch: Batch) -> tuple[list[Frames], list[int]]:
-        """Encode what is there as messages only."""
-        written: dict[int, list[bytes]] = {}  # one message is often submitted, delivered and handled in a batch
-        others = chain.from_iterable(
-            piece if isinstance(piece, list) else cast("list[bytes]", piece.to_pylist()) for piece in batch.frames
-        )
-        frames: list[bytes] = []
-        counts = [0]
-        for place, count in enumerate(batch.counts[1:]):
-            message = batch.messages.get(place)
-            if message is None:
-                frames += islice(others, count)
-                counts.append(count)
-            else:
-                if id(message) not in written:
-                    written[id(message)] = self._written(message)
-                frames += written[id(message)]
-                counts.append(len(written[id(message)]))
-        return [frames], counts
+    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
+        """Copy the frames of records, or those of the messages that are in their places."""
+        written: dict[int, Frames] = {}  # one message is often submitted, delivered and handled at once
+        for place, message in messages.items():
+            if id(message) not in written:
+                written[id(message)] = self._written(message)
+            frames[place] = written[id(message)]
+        count = len(frames[0])
+        if set(map(len, frames)) == {count}:  # as is usual, and then no work for each of them
+            counts = [count - 1] * len(frames)
+            flat = list(chain.from_iterable(frames))
+            del flat[::count]
+        else:
+            counts = [len(one) - 1 for one in frames]
+            flat = list(chain.from_iterable([one[1:] for one in frames]))
+        lengths = pack(f"{len(flat)}i", *map(len, flat))
+        return Packed(b"".join(flat), lengths, pack(f"{len(counts)}i", *counts))
 
-    def _written(self, message: Message) -> list[bytes]:
+    def _written(self, message: Message) -> Frames:
         for wire_format in (self._wire_format, _LAST_RESORT):
             try:
-                return encode(message, wire_format, limits=self._limits)[1:]
+                return encode(message, wire_format, limits=self._limits)
             except LocalError:
                 continue
-        return []
+        return (b"",)
 
 
-def pack(frames: list[bytes]) -> pa.BinaryArray:
-    """Copy the frames of many records into one piece of memory."""
-    return pa.array(frames, _BINARY)
+def _frames(pieces: list[Packed]) -> pa.ListArray:
+    """Put the frames of all records into one flat array: far cheaper than a list of lists."""
+    data, lengths, counts = map(b"".join, zip(*pieces, strict=True))
+    ends = _ends(lengths)
+    values = pa.Array.from_buffers(_BINARY, len(ends) - 1, [None, ends.buffers()[1], pa.py_buffer(data)])
+    return pa.ListArray.from_arrays(_ends(counts), values, type=_FRAMES)
+
+
+def _ends(lengths: bytes) -> pa.Int32Array:
+    """Tell where each of them ends that is behind the others, and first of all 0."""
+    return pc.cumulative_sum(_integers(_INT32, _ZERO + lengths))
+
+
+def _integers(kind: pa.DataType, data: bytes) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(data) * 8 // kind.bit_width, [None, pa.py_buffer(data)])
 
 
 def _numbered(batch: Batch, lost: int) -> tuple[list[int], list[int], list[int], int]:

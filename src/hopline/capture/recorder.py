@@ -1,4 +1,4 @@
-"""Where the event loop leaves its records: columns that are handed over in batches, and bounded in bytes.
+"""Where the event loop leaves its records, which are handed over in batches, and bounded in bytes.
 
 The loop must not feel it: of a record it keeps the frames that were there anyway. Records are numbered as they come;
 what finds no room is dropped, and its number with it, and the next record says how many were.
@@ -6,33 +6,40 @@ what finds no room is dropped, and its number with it, and the next record says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from hopline.capture.events import Event
 from hopline.message import Message
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-# What a record takes in memory beside its body: most messages are small, and made of many small objects.
-OVERHEAD = 2_048
+# What a record takes in memory beside its frames.
+OVERHEAD = 512
 # Frames are packed while they are in the processor's cache, and before so many of them that the next messages' objects
 # find no room there. What is packed is no object any more, and may become many records before it is handed over.
-PACK_BYTES = 64 * OVERHEAD
-BATCH_BYTES = 2_048 * OVERHEAD
-# Messages are encoded when they are handed over, and kept until then.
-MESSAGES_BYTES = 256 * OVERHEAD
+PACK_RECORDS = 64
+LARGE_BODY = 4_096  # bytes; a larger one does not wait for others
+BATCH_BYTES = 2 * 1_024 * 1_024
 
 _SENT, _RECEIVED = Event.SENT.value, Event.RECEIVED.value
-_BEHIND_IDENTITY = slice(1, None)
 
-Content: TypeAlias = "Sequence[bytes] | Message"  # frames, the first of them a socket's identity; or what to encode
+Frames: TypeAlias = Sequence[bytes]  # the first of them a socket's identity, which is not recorded
+Content: TypeAlias = Frames | Message  # frames as they crossed; or what to encode
 # What only records of the inside have: a receiver, a cause, how many seconds it took, and a reason.
 Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | None"]
-Frames: TypeAlias = "pa.BinaryArray | list[bytes]"  # of many records, packed or not
 HOLE = ""  # instead of an event: a number without a record
+_NO_FRAMES: Frames = (b"",)
+# One flat list has all records: event, time, peer and frames of each, one after the other.
+_FIELDS = 4
+_FRAMES = 3
+
+
+class Packed(NamedTuple):
+    """The frames of some records, without the sockets' identities, in one piece of memory each."""
+
+    data: bytes  # all frames, one behind the other
+    lengths: bytes  # of each frame, 32 bits
+    counts: bytes  # of frames, for each record, 32 bits
 
 
 class Batch(NamedTuple):
@@ -46,9 +53,7 @@ class Batch(NamedTuple):
     events: list[str]
     times: list[int]  # nanoseconds since 1970
     peers: list[bytes | None]
-    frames: list[Frames]  # of all records, without the sockets' identities, in pieces
-    counts: list[int]  # 0, and then how many frames each record has
-    messages: dict[int, Message]  # to be encoded, by the place of the record, which has no frames
+    frames: list[Packed]  # of all records, in pieces
     extras: dict[int, Extra]  # by the place of the record
     gaps: dict[int, int]  # how many numbers were lost before the record at a place
     has_holes: bool  # or may have
@@ -60,8 +65,8 @@ class Sink(Protocol):
 
     done: int  # bytes that it has dealt with, and holds no longer
 
-    def pack(self, frames: list[bytes]) -> Frames:
-        """Give frames in a form that takes less to keep."""
+    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
+        """Copy the frames of records, or those of the messages that are in their places."""
         ...
 
     def take(self, batch: Batch) -> None:
@@ -83,60 +88,49 @@ class Recorder:
         self._call_soon = soon
         self._capacity = capacity
         self._first_seq = next_seq
-        self._skipped = 0  # numbers since then that have no place in the lists
+        self._skipped = 0  # numbers since then that have no place in the log
         self._lost = 0  # since the last record that was kept
+        self._reserved = 0  # places that are to be filled yet
         self._handed_over = sink.done  # bytes that were ever
         self._has_room = True
+        self._limit = PACK_RECORDS * _FIELDS  # of the log, at which it is looked at
         self._is_asked = False  # to hand over in the loop's next turn
         self._begin()
 
     def _begin(self) -> None:
-        self._events: list[str] = []
-        self._times: list[int] = []
-        self._peers: list[bytes | None] = []
-        self._frames: list[bytes] = []
-        self._packed: list[Frames] = []  # before them
-        self._counts = [0]
-        self._messages: dict[int, Message] = {}
+        self._log: list[Any] = []
+        self._packed: list[Packed] = []
+        self._unpacked_from = 0  # in the log
+        self._messages: dict[int, Message] = {}  # that are not packed yet, by their record's place
         self._extras: dict[int, Extra] = {}
         self._gaps: dict[int, int] = {}
         self._has_holes = False
-        self._size = 0
-        self._limit = PACK_BYTES  # at which they are looked at
+        self._size = 0  # of what is packed
+
+    @property
+    def _place(self) -> int:
+        """Where the next record goes."""
+        return len(self._log) // _FIELDS
 
     @property
     def next_seq(self) -> int:
         """The number of the next record."""
-        return self._first_seq + len(self._events) + self._skipped
+        return self._first_seq + self._place + self._skipped
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 
-    def sent(self, peer: bytes, frames: Sequence[bytes], message: Message) -> None:
+    def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
         """Record frames that left for a node, as they left."""
-        if not self._has_room and self._is_dropped():
-            return
-        bodies = message.bodies
-        self._size = size = self._size + OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
-        self._events.append(_SENT)
-        self._times.append(time_ns())
-        self._peers.append(peer)
-        self._frames.extend(frames[_BEHIND_IDENTITY])
-        self._counts.append(len(frames) - 1)
-        if size >= self._limit:
+        log, bodies = self._log, message.bodies
+        log.extend((_SENT, time_ns(), peer, frames))
+        if len(log) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
-    def received(self, peer: bytes | None, frames: Sequence[bytes], message: Message) -> None:
-        """Record frames that came from a node, as they came."""
-        if not self._has_room and self._is_dropped():
-            return
-        bodies = message.bodies
-        self._size = size = self._size + OVERHEAD + (len(bodies[0]) if len(bodies) == 1 else sum(map(len, bodies)))
-        self._events.append(_RECEIVED)
-        self._times.append(time_ns())
-        self._peers.append(peer)
-        self._frames.extend(frames[_BEHIND_IDENTITY])
-        self._counts.append(len(frames) - 1)
-        if size >= self._limit:
+    def received(self, frames: Frames, message: Message) -> None:
+        """Record frames as they came. Their sender is the last node that they came through."""
+        log, bodies, routing = self._log, message.bodies, message.routing
+        log.extend((_RECEIVED, time_ns(), routing[-1].identity if routing else None, frames))
+        if len(log) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     # -- everything else -----------------------------------------------------------------------------------------------
@@ -155,62 +149,59 @@ class Recorder:
         """Keep a record if there is room, and give its number."""
         seq = self.next_seq
         if self._has_room or not self._is_dropped():
-            self._size += _size(content)
-            place = len(self._events)
+            place = self._place
             self._extras[place] = receiver, cause, duration, reason
-            if isinstance(content, Message):
-                self._messages[place] = content
-                count = 0
-            else:
-                self._frames.extend(content[_BEHIND_IDENTITY])
-                count = len(content) - 1
-            self._append(event, time_ns(), peer, count)
-            if self._size >= self._limit:
-                self._look()
+            self._log.extend((event, time_ns(), peer, self._frames_at(place, content)))
+            self._look_if_due(content)
         return seq
 
     def reserve(self) -> int:
         """Reserve the next number for a record that may follow, and give its place: fill or release it in this turn."""
-        place = len(self._events)
+        place = self._place
         if self._lost:
             self._note_lost()
-        self._append(HOLE, 0, None, 0)
+        self._log.extend((HOLE, 0, None, _NO_FRAMES))
         self._has_holes = True
+        self._reserved += 1
         return place
 
     def fill(self, place: int, event: str, time: int, message: Message, cause: int | None) -> None:
         """Put a record where room was reserved."""
+        self._reserved -= 1
         if not self._has_room and not self._finds_room():
             self.dropped += 1
-            if place == len(self._events) - 1:  # else the hole stays
-                self._remove_last()
+            if self._remove_last(place):  # else the hole stays
                 self._lost += 1
                 self._skipped += 1
             return
-        self._size += _size(message)
-        self._events[place] = event
-        self._times[place] = time
-        self._messages[place] = message
         self._extras[place] = None, cause, None, None
-        if self._size >= self._limit:
-            self._look()
+        self._log[place * _FIELDS : (place + 1) * _FIELDS] = event, time, None, self._frames_at(place, message)
+        self._look_if_due(message)
 
     def release(self, place: int) -> None:
         """Take back what was reserved, and its number too, if nothing was recorded since."""
-        if place == len(self._events) - 1:
-            self._remove_last()
+        self._reserved -= 1
+        self._remove_last(place)
 
-    def _append(self, event: str, time: int, peer: bytes | None, count: int) -> None:
-        self._events.append(event)
-        self._times.append(time)
-        self._peers.append(peer)
-        self._counts.append(count)
+    def _remove_last(self, place: int) -> bool:
+        """Remove a hole, if it is the last."""
+        if place != self._place - 1:
+            return False
+        del self._log[-_FIELDS:]
+        self._lost += self._gaps.pop(place, 0)
+        return True
 
-    def _remove_last(self) -> None:
-        """Remove a hole."""
-        for column in (self._events, self._times, self._peers, self._counts):
-            column.pop()
-        self._lost += self._gaps.pop(len(self._events), 0)
+    def _frames_at(self, place: int, content: Content) -> Frames:
+        """Give the frames of a record; a message has some only when it is packed."""
+        if not isinstance(content, Message):
+            return content
+        self._messages[place] = content
+        return _NO_FRAMES
+
+    def _look_if_due(self, content: Content) -> None:
+        parts = content.bodies if isinstance(content, Message) else content
+        if len(self._log) >= self._limit or sum(map(len, parts)) > LARGE_BODY:
+            self._look()
 
     # -- losing and handing over ---------------------------------------------------------------------------------------
 
@@ -224,47 +215,65 @@ class Recorder:
         return True
 
     def _finds_room(self) -> bool:
-        self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
+        self._see_room()
         if self._has_room and self._lost:
             self._note_lost()
         return self._has_room
 
+    def _see_room(self) -> None:
+        """See whether there is room; as long as there is none, every record is looked at."""
+        self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
+        self._limit = self._unpacked_from + PACK_RECORDS * _FIELDS if self._has_room else 0
+
     def _note_lost(self) -> None:
         """Let the next record say what was lost before it."""
-        place = len(self._events)
-        self._gaps[place] = self._gaps.get(place, 0) + self._lost
+        self._gaps[self._place] = self._gaps.get(self._place, 0) + self._lost
         self._lost = 0
 
     def _look(self) -> None:
         """Pack the frames, and see to it that the records are handed over if they are enough."""
-        enough = BATCH_BYTES
-        if self._messages:
-            enough = MESSAGES_BYTES
-        else:
-            self._packed.append(self._sink.pack(self._frames))
-            self._frames = []
-        if self._size >= enough and not self._is_asked:
+        if not self._has_room:
+            last = self._log[-_FIELDS:]
+            del self._log[-_FIELDS:]
+            if self._is_dropped():
+                return
+            self._log += last
+        if self._reserved:  # a message is still to come, in this turn
+            return
+        self._pack()
+        if self._size >= BATCH_BYTES and not self._is_asked:
             self._is_asked = True
             self._call_soon(self.hand_over)
-        self._limit = self._size + PACK_BYTES
-        self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
+
+    def _pack(self) -> None:
+        """Copy frames into one piece of memory, and let go of their objects."""
+        log, start = self._log, self._unpacked_from
+        unpacked = slice(start + _FRAMES, None, _FIELDS)
+        frames, messages = log[unpacked], self._messages
+        if messages:
+            messages = {place - start // _FIELDS: message for place, message in messages.items()}
+            self._messages = {}
+        packed = self._sink.pack(frames, messages)
+        log[unpacked] = [None] * len(frames)
+        self._packed.append(packed)
+        self._unpacked_from = len(log)
+        self._size += OVERHEAD * len(frames) + len(packed.data)
+        self._see_room()
 
     def hand_over(self) -> None:
         """Give what there is to the writer."""
         self._is_asked = False
-        if not self._events:
+        log = self._log
+        if not log:
             return
+        if self._unpacked_from < len(log):
+            self._pack()
         size, next_seq = self._size, self.next_seq
-        frames = [*self._packed, self._frames]
-        columns = self._events, self._times, self._peers, frames, self._counts, self._messages
+        columns = log[0::_FIELDS], log[1::_FIELDS], log[2::_FIELDS], self._packed
         batch = Batch(self._first_seq, *columns, self._extras, self._gaps, self._has_holes, size)
         self._begin()
         self._first_seq = next_seq - self._lost
         self._skipped = self._lost
         self._handed_over += size
-        self._has_room = self._handed_over - self._sink.done <= self._capacity
+        self._see_room()
         self._sink.take(batch)
-
-
-def _size(content: Content) -> int:
-    return OVERHEAD + sum(map(len, content.bodies if isinstance(content, Message) else content))

@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-import pyarrow as pa
-
-from hopline.capture.columns import DAY, Chunk, Columns, after_loss, pack, span
+from hopline.capture.columns import DAY, Chunk, Columns, after_loss, span
 from hopline.capture.journal import Journal
 from hopline.capture.naming import name_of
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import HOLE, Batch, Frames
+from hopline.capture.recorder import HOLE, Batch, Frames, Packed
 from hopline.capture.records import shown
 from hopline.capture.retention import Retention
 from hopline.capture.settings import CaptureSettings
-from hopline.message import WireFormat
+from hopline.message import Message, WireFormat
 from hopline.wire import Limits
 
 log = logging.getLogger("hopline.capture")
@@ -65,12 +63,12 @@ class Writer:
 
     # -- for the event loop --------------------------------------------------------------------------------------------
 
-    def pack(self, frames: list[bytes]) -> Frames:
-        """Copy frames, and let go of their objects at once; what is no frame is left to `take`."""
+    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
+        """Copy the frames of records; what are no frames is left to `take`, which then misses them."""
         try:
-            return pack(frames)
-        except (TypeError, ValueError, pa.ArrowException):
-            return frames
+            return self._columns.pack(frames, messages)
+        except Exception:  # nothing of this may reach the node
+            return Packed(b"", b"", b"")
 
     def take(self, batch: Batch) -> None:
         """Take a batch of records, and let go of their objects at once.

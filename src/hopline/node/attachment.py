@@ -57,6 +57,7 @@ class Attachment:
         self._joined = asyncio.Event()
         self.pings = 0
         self._tap: Tap | None = None
+        self._on_received: Callable[[Frames, Message], None] | None = None
         self._refused: Counter[str] = Counter()  # messages of other nodes, by reason
         self._goodbyes = 0
         self._router: Router
@@ -93,6 +94,7 @@ class Attachment:
     def watch(self, tap: Tap | None, *, everything: bool) -> None:  # noqa: ARG002 - the wire is always of interest
         """Tell a tap what goes over the wire."""
         self._tap = tap
+        self._on_received = None if tap is None else tap.on_received
         self._backend.on_sent = None if tap is None else tap.on_sent
 
     async def attach(self, router: Router) -> None:
@@ -193,20 +195,19 @@ class Attachment:
 
     def _take(self, frames: list[bytes]) -> None:
         """Take a message from another node."""
-        tap = self._tap
         try:
             message = decode(frames, limits=self._limits)
         except RemoteError as error:
-            if tap is not None:
-                tap.received_from(None, frames)
+            if self._tap is not None:
+                self._tap.received_from(None, frames)
             self._refused[error.reason] += 1
             self._router.refuse(None, str(error), frames)
             return
         if message.identity in _NOT_ROUTED:
             self._take_control(message, frames)
             return
-        if tap is not None:
-            tap.received(frames, message)
+        if self._on_received is not None:
+            self._on_received(frames, message)
         try:
             self._check(message)
         except SecurityError as error:
@@ -218,8 +219,8 @@ class Attachment:
             self.speaks(routing[-1].identity, message.wire_format)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
         self._router.receive(message if message.hops > 0 else message.clone(hops=1))
-        if tap is not None:
-            tap.arrival = None
+        if self._tap is not None:
+            self._tap.arrival = None
 
     def _take_control(self, message: Message, frames: Frames) -> None:
         tap, refused = self._tap, self.membership.traffic.refused

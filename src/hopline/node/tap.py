@@ -161,12 +161,14 @@ class Tap:
         """Who is to be told what leaves for other nodes, frame by frame."""
         return self._recorder.sent
 
-    def received(self, frames: Frames, message: Message) -> None:
-        """Record frames as they came. Their sender is the last node that they came through."""
-        if self.is_full:
-            self.arrival = self._recorder.next_seq
-        routing = message.routing
-        self._recorder.received(routing[-1].identity if routing else None, frames, message)
+    @property
+    def on_received(self) -> Callable[[Frames, Message], None]:
+        """Who is to be told what arrives from other nodes, and can be read."""
+        return self._received if self.is_full else self._recorder.received
+
+    def _received(self, frames: Frames, message: Message) -> None:
+        self.arrival = self._recorder.next_seq
+        self._recorder.received(frames, message)
 
     def received_from(self, peer: bytes | None, frames: Frames) -> None:
         """Record frames that cannot be read, or do not say where they come from."""
