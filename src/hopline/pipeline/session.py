@@ -110,6 +110,8 @@ def _launch(
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        # Arrow gives memory back that the next batch wants again: to get it anew costs workers a tenth of their time.
+        "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
     }
     if runs_here(master):
         settings |= {
