@@ -36,7 +36,7 @@ SIZES = (1_000_000, 10_000_000)
 EXTREME_MESSAGES = 1_000_000
 ROUNDS = 3
 CORES = 2
-MEMORY = "3g"
+MEMORY = "2g"
 GOALS = {"decode": 2.2, "all tables": 12.0, "growth": 11.0, "memory GiB": 4.0}
 
 

@@ -63,7 +63,7 @@ def run_command(
     tables: Annotated[
         str | None, typer.Option("--tables", help="Only these, with commas between. Default: all of them.")
     ] = None,
-    memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's driver.")] = "3g",
+    memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's driver.")] = "2g",
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; once for each.")
     ] = None,

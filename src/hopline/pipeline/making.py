@@ -9,12 +9,13 @@ from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.arrow_schemas import file_schema
+from hopline.pipeline.arrow_schemas import arrow_schema, file_schema
 from hopline.pipeline.decoding.files import SEEN, decode_files
 from hopline.pipeline.decoding.judging import Judging
 from hopline.pipeline.decoding.verified import judge_verified
@@ -26,7 +27,7 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import RECORDS, TABLES
-from hopline.pipeline.spark_work import translated, within, write_by_day, write_empty
+from hopline.pipeline.spark_work import balanced, translated, within, write_by_day, write_empty
 from hopline.pipeline.tables.verdicts import VERDICTS
 from hopline.pipeline.traces import Chest, Kernel, TracesInFiles
 from hopline.pipeline.traces.hours import HOURS
@@ -60,6 +61,13 @@ class TablesInTheMaking:
     def window_s(self) -> int:
         """Tell the length of a window."""
         return self._options.window_s
+
+    @cached_property
+    def skew(self) -> pa.Table:
+        """Give the table of skew, which is small."""
+        days = ds.partitioning(pa.schema([("date", pa.date32())]), flavor="hive")
+        found = ds.dataset(self._place.place("skew"), arrow_schema(TABLES["skew"]), format="parquet", partitioning=days)
+        return found.to_table()
 
     @cached_property
     def ends(self) -> pa.Table:
@@ -99,7 +107,8 @@ class TablesInTheMaking:
     def make(self, name: str) -> None:
         """Make a table of those that are there."""
         with self._step(name) as step:
-            table, place = RECIPES[name].make(self), self._place.place(name)
+            recipe, place = RECIPES[name], self._place.place(name)
+            table = recipe.make(self)
             if name not in TABLES and isinstance(table, Kernel):
                 self.traces.write(table, place)
                 self._schemas[name] = from_arrow_schema(table.schema)
@@ -107,7 +116,7 @@ class TablesInTheMaking:
                 self.traces.write_by_day(table, place, file_schema(TABLES[name]))
                 self._schemas[name] = TABLES[name]
             else:
-                write_by_day(table, place, TABLES[name])
+                write_by_day(table.coalesce(1) if recipe.has_few_rows else balanced(table), place, TABLES[name])
                 self._schemas[name] = TABLES[name]
             step.rows = row_count(place)
 

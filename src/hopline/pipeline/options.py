@@ -14,7 +14,7 @@ from hopline.pipeline.days import Days
 
 TABLE_NAMES = tuple(MEANINGS)
 DEFAULT_WINDOW_S = 60
-DEFAULT_MEMORY = "3g"
+DEFAULT_MEMORY = "2g"
 _DAY_S = 24 * 60 * 60
 # As Spark itself decides what it does not show.
 _SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNORECASE)

@@ -33,6 +33,10 @@ class Making(Protocol):
         """Give the traces of all messages."""
 
     @property
+    def skew(self) -> pa.Table:
+        """Give the table of skew, which is small."""
+
+    @property
     def ends(self) -> pa.Table:
         """Give the time of each node's last message."""
 
@@ -47,27 +51,31 @@ class Recipe:
 
     needs: tuple[str, ...]
     make: Callable[[Making], DataFrame | Kernel]
+    has_few_rows: bool = False  # however many messages there are
 
 
 # In an order in which everything is there when it is needed. Messages, rejects, incidents and what is noted of them
 # come by decoding. What several tables are made of, but nobody reads, is written as well rather than computed again.
 RECIPES = {
-    "skew": Recipe(("messages",), lambda made: skew(made["messages"], made.traces)),
-    "hops": Recipe(("messages", "skew"), lambda made: matching(made["skew"].toArrow(), made.ends)),
+    "skew": Recipe(("messages",), lambda made: skew(made["messages"], made.traces), has_few_rows=True),
+    "hops": Recipe(("messages", "skew"), lambda made: matching(made.skew, made.ends)),
     "callbacks": Recipe(("messages",), lambda made: asking(made.ends)),
     "flows": Recipe(
         ("messages", "skew"),
-        lambda made: walking(made["skew"].toArrow(), made.ends, totals_of_large_flows(made.traces)),
+        lambda made: walking(made.skew, made.ends, totals_of_large_flows(made.traces)),
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
     "talks": Recipe(("messages",), lambda made: talking(made.window_s, made.ends)),
     "edges": Recipe(("messages", "talks"), lambda made: edges(made["messages"], made.window_s, made["talks"])),
     "security": Recipe(
-        ("messages", "verdicts"), lambda made: security(made["messages"], made.window_s, made["verdicts"])
+        ("messages", "verdicts"),
+        lambda made: security(made["messages"], made.window_s, made["verdicts"]),
+        has_few_rows=True,
     ),
     "audit": Recipe(
         ("messages", "rejects", "spans", "hours"),
         lambda made: audit(made["messages"], made["rejects"], made.traces, made["spans"], made["hours"]),
+        has_few_rows=True,
     ),
 }
 

@@ -26,7 +26,7 @@ from hopline.pipeline.java import find_java
 from hopline.pipeline.shipping import ship
 
 HERE = "local[*]"
-MEMORY = "3g"  # the JVM's heap; with what it needs beside it, and the Python workers, within 4 GiB
+MEMORY = "2g"  # the JVM's heap; with what it needs beside it, and the Python workers, within 4 GiB
 END_WITHIN_S = 30.0
 SHUFFLE_PARTITIONS_HERE = 32  # what is too small is put together while the query runs
 

@@ -83,9 +83,14 @@ def documented(table: DataFrame, schema: StructType, name: str) -> DataFrame:
     )
 
 
+def balanced(table: DataFrame) -> DataFrame:
+    """Bring the rows of each day together, or divide them where they are many."""
+    return table.hint("rebalance", "date")
+
+
 def write_by_day(table: DataFrame, place: Path, schema: StructType) -> None:
-    """Write a table with a folder for each day, and one file in each, or several of a good size."""
-    said = documented(table.hint("rebalance", "date"), schema, place.name)
+    """Write a table with a folder for each day, and in each a file of every task that has rows of it."""
+    said = documented(table, schema, place.name)
     said.write.partitionBy("date").option("compression", "zstd").parquet(str(place))
 
 
