@@ -37,7 +37,7 @@ def test_a_run_says_what_it_does_and_finds_and_how_to_dig_further(captures: Path
     )
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    steps = ["captures", "Spark", "decode", "messages", "ends", "matched", "skew", "hops", "callbacks", "publish"]
+    steps = ["captures", "Spark", "decode", "messages", "skew", "hops", "callbacks", "publish"]
     assert [line.split()[0] for line in lines[: len(steps)]] == steps
     assert "4 records = 4 messages + 0 rejects" in lines
     assert lines[-1] == f"All tables:  hopline tables {out}"
