@@ -22,11 +22,6 @@ def day(ts: Column) -> Column:
     return sf.date_from_unix_date(sf.floor(sf.unix_seconds(ts) / _DAY_S).cast("int"))
 
 
-def us_between(start: Column, end: Column) -> Column:
-    """Give the microseconds from one time to another, by their clocks as they are."""
-    return sf.unix_micros(end) - sf.unix_micros(start)
-
-
 def last_seen(messages: DataFrame) -> DataFrame:
     """Give the time of each node's last message: as long as that, somebody watched."""
     return messages.where(sf.col("node").isNotNull()).groupBy("node").agg(sf.max("ts").alias("last_ts"))
