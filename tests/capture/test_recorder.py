@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
-from hopline.capture.columns import Columns
-from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Batch, Frames, Packed, Recorder
+from hopline.capture.blocks import Opening, block_bytes, blocks_in
+from hopline.capture.columns import rows_of as rows_of_block
+from hopline.capture.packing import Batch, Packer
+from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Recorder
 from hopline.wire import encode
 
 FRAMES = [b"socket", b"", b"body", b"meta"]
@@ -23,10 +28,6 @@ class SlowSink:
         self.done = 0
         self.batches: list[Batch] = []
         self._open = 0
-        self._columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
-
-    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
-        return self._columns.pack(frames, messages)
 
     def take(self, batch: Batch) -> None:
         self.batches.append(batch)
@@ -52,33 +53,43 @@ class Turns:
             call()
 
 
+def recording(sink: SlowSink, turns: Turns, *, capacity: int, next_seq: int = 1) -> Recorder:
+    return Recorder(sink, Packer(WireFormat.V6), turns.soon, capacity=capacity, next_seq=next_seq)
+
+
+def written(batches: list[Batch]) -> list[dict[str, Any]]:
+    """Give the rows of batches, as a journal has them."""
+    opening, rows, lost = Opening("node", "tcp://127.0.0.1:1"), [], 0
+    for batch in batches:
+        (block,) = [block for block, _ in blocks_in(pa.py_buffer(b"".join(block_bytes(batch, lost))), 0)]
+        lost = batch.lost_at_end if batch.records else lost + batch.span
+        rows += rows_of_block(opening, block).to_pylist()
+    return rows
+
+
 def rows_of(batches: list[Batch]) -> list[tuple[int, int, str]]:
-    columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
-    chunks = [chunk for batch in batches for chunk in columns.chunks(batch)]
-    return [(row["seq"], row["dropped"], row["event"]) for chunk in chunks for row in chunk.columns.to_pylist()]
+    return [(row["seq"], row["dropped"], row["event"]) for row in written(batches)]
 
 
 def frames_of(batch: Batch) -> list[list[bytes]]:
-    (chunk,) = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6).chunks(batch)
-    frames: list[list[bytes]] = chunk.columns["frames"].to_pylist()
-    return frames
+    return [row["frames"] for row in written([batch])]
 
 
 def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    recorder = recording(sink, turns, capacity=1 << 30)
     for _ in range(BATCH_BYTES // OVERHEAD + 5):
         recorder.sent(b"peer", FRAMES, MESSAGE)
     assert not sink.batches
     turns.turn()
-    assert [len(batch.events) for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
+    assert [batch.places for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
     recorder.hand_over()
     assert len(sink.batches) == 1
 
 
 def test_a_large_body_is_not_kept_for_company() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    recorder = recording(sink, turns, capacity=1 << 30)
     body = bytes(BATCH_BYTES)
     recorder.received([b"socket", b"", body], Message(b"Ask", bodies=(body,)))
     turns.turn()
@@ -87,18 +98,19 @@ def test_a_large_body_is_not_kept_for_company() -> None:
 
 def test_large_bodies_take_no_more_room_than_there_is() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=10 * LARGE_BODY)
+    recorder = recording(sink, turns, capacity=10 * LARGE_BODY)
     body = bytes(LARGE_BODY + 1)
     for _ in range(PACK_RECORDS):
         recorder.sent(b"peer", [b"socket", b"", body], Message(b"Ask", bodies=(body,)))
     recorder.hand_over()
-    assert len(sink.batches[0].events) == 9
-    assert recorder.dropped == PACK_RECORDS - 9
+    kept = 10 * LARGE_BODY // (len(body) + OVERHEAD) + 1
+    assert sink.batches[0].places == kept
+    assert recorder.dropped == PACK_RECORDS - kept
 
 
 def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=3 * OVERHEAD)
+    recorder = recording(sink, turns, capacity=3 * OVERHEAD)
     for _ in range(3):
         recorder.add("delivered", MESSAGE)
         recorder.hand_over()
@@ -115,7 +127,7 @@ def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
 
 def test_every_record_has_its_own_frames_however_many_were_packed_before() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    recorder = recording(sink, turns, capacity=1 << 30)
     expected: list[list[bytes]] = []
     for number in range(3 * PACK_RECORDS):
         frames = [b"socket", b"", *[b"%d" % number] * (number % 4)]
@@ -131,13 +143,13 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
     expected += [[b"?"], written, written, *[FRAMES[1:]] * (PACK_RECORDS)]
     recorder.hand_over()
     (batch,) = sink.batches
-    assert len(batch.frames) > 3
+    assert len(batch.pieces) > 3
     assert frames_of(batch) == expected
 
 
 def test_frames_that_are_all_packed_are_the_same_too() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=1 << 30)
+    recorder = recording(sink, turns, capacity=1 << 30)
     count = 2 * PACK_RECORDS + 3
     for number in range(count):
         recorder.sent(b"peer", [b"socket", b"", b"%d" % number], MESSAGE)
@@ -145,9 +157,33 @@ def test_frames_that_are_all_packed_are_the_same_too() -> None:
     assert frames_of(sink.batches[0]) == [[b"", b"%d" % number] for number in range(count)]
 
 
+def test_a_record_that_cannot_be_packed_is_counted_and_the_next_ones_are_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = recording(sink, turns, capacity=1 << 30)
+    strange: Any = [b"socket", 5]
+    recorder.sent(b"peer", strange, MESSAGE)
+    recorder.hand_over()
+    recorder.sent(b"peer", FRAMES, MESSAGE)
+    recorder.hand_over()
+    assert recorder.dropped == 1
+    assert rows_of(sink.batches) == [(2, 1, "sent")]
+    assert len(caplog.records) == 1
+
+
+def test_a_message_that_no_format_has_words_for_is_recorded_without_frames() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = recording(sink, turns, capacity=1 << 30)
+    recorder.add("failed", Message(b"Ask", hops=1 << 40), reason="too much")
+    recorder.hand_over()
+    (row,) = written(sink.batches)
+    assert (row["frames"], row["reason"], row["peer"]) == ([], "too much", None)
+
+
 def test_a_message_that_was_not_taken_leaves_no_number_behind() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=1 << 20)
+    recorder = recording(sink, turns, capacity=1 << 20)
     recorder.release(recorder.reserve())
     place = recorder.reserve()
     assert recorder.next_seq == 2
@@ -165,7 +201,7 @@ ACTIONS = st.lists(
 @given(ACTIONS, st.integers(1, 12))
 def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room: int) -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = Recorder(sink, turns.soon, capacity=room * OVERHEAD, next_seq=100)
+    recorder = recording(sink, turns, capacity=room * OVERHEAD, next_seq=100)
     promised: dict[int, str] = {}  # the numbers that were given out, and what for
     for action in actions:
         if action == "sent":

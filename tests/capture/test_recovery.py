@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopline import WireFormat
-from hopline.capture.columns import Columns
 from hopline.capture.journal import Journal, convert
 from hopline.capture.naming import journals_in, name_of, segments_in
 from hopline.capture.recovery import Fate, recover
 
 from .reading import rows_of
-from .test_writer import NOON, batch, record
+from .test_writer import NOON, OPENING, batch, record
 
 BATCHES = 3
 ROWS = 4
@@ -26,12 +24,10 @@ ROWS = 4
 
 def crashed(directory: Path) -> tuple[Path, list[int]]:
     """Write a journal of some batches, and leave it; give it with its size after each of them."""
-    columns = Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
-    journal = Journal(directory, name_of("node", NOON, 1))
+    journal = Journal(directory, name_of("node", NOON, 1), OPENING)
     sizes = [journal.size]
     for number in range(BATCHES):
-        (chunk,) = columns.chunks(batch(1 + number * ROWS, *[record()] * ROWS))
-        journal.write(chunk.columns)
+        journal.write(batch(1 + number * ROWS, *[record()] * ROWS), 0)
         sizes.append(journal.size)
     journal.abandon()
     return journal.path, sizes
@@ -69,7 +65,7 @@ def test_wherever_it_was_cut_nothing_whole_is_lost(data: st.DataObject) -> None:
 
 
 def test_the_segment_of_a_node_that_runs_is_left_alone(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, name_of("node", NOON, 1))
+    journal = Journal(tmp_path, name_of("node", NOON, 1), OPENING)
     assert [one.fate for one in recover(tmp_path)] == [Fate.IN_USE]
     assert journal.path.exists()
     journal.abandon()
@@ -115,5 +111,5 @@ def test_what_is_no_segment_stays_as_it_is(content: Callable[[], bytes], tmp_pat
 def test_a_journal_never_overwrites_another(tmp_path: Path) -> None:
     crashed(tmp_path)
     with pytest.raises(FileExistsError):
-        Journal(tmp_path, name_of("node", NOON, 1))
+        Journal(tmp_path, name_of("node", NOON, 1), OPENING)
     assert [one.records for one in recover(tmp_path)] == [BATCHES * ROWS]

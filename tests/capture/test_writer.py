@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, Message, WireFormat
+from hopline import LocalError, WireFormat
 from hopline.capture import journal as journal_module
-from hopline.capture.columns import DAY, Columns
+from hopline.capture.blocks import Opening
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import Batch
+from hopline.capture.packing import CODES, DAY, Batch, Packer
 from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
@@ -31,27 +31,22 @@ NOON = 1_800_000_000 * 1_000_000_000 // DAY * DAY + DAY // 2
 SECOND = 1_000_000_000
 
 
-Record = tuple[Any, ...]  # event, time, frames, peer
-
-
-def columns() -> Columns:
-    return Columns(b"node", "tcp://127.0.0.1:1", WireFormat.V6)
+OPENING = Opening("node", "tcp://127.0.0.1:1")
+Record = tuple[int, list[bytes]]  # time, frames
 
 
 def record(time: int = NOON, body: bytes = b"body") -> Record:
-    return "sent", time, [b"socket", b"", body, b"meta"], b"peer"
+    return time, [b"socket", b"", body, b"meta"]
 
 
-def batch(first: int, *records: Record, gaps: dict[int, int] | None = None, reason: str | None = None) -> Batch:
-    contents = [content for _, _, content, _ in records]
-    messages = {place: content for place, content in enumerate(contents) if isinstance(content, Message)}
+def batch(first: int, *records: Record, gaps: dict[int, int] | None = None) -> Batch:
+    packer = Packer(WireFormat.V6)
+    log = [field for time, frames in records for field in (CODES["sent"], time, b"peer", frames)]
     return Batch(
         first_seq=first,
-        events=[event for event, _, _, _ in records],
-        times=[time for _, time, _, _ in records],
-        peers=[peer for _, _, _, peer in records],
-        frames=[columns().pack(contents, messages)],
-        extras={0: (None, None, None, reason)} if reason else {},
+        pieces=[packer.pack(log, {})],
+        names=packer.names(),
+        extras={},
         gaps=gaps or {},
         has_holes=False,
         size=1_000,
@@ -72,7 +67,7 @@ class Writers:
 
     def __call__(self, **settings: Any) -> Writer:
         settings = {"directory": str(self.directory), "retry_time": 0.001, **settings}
-        self.started.append(Writer(CaptureSettings(**settings), "node", columns()))
+        self.started.append(Writer(CaptureSettings(**settings), OPENING))
         return self.started[-1]
 
 
@@ -110,7 +105,7 @@ def test_a_node_s_name_is_no_way_out_of_the_directory(node: str, tmp_path: Path)
 
 
 def test_a_segment_is_closed_when_it_is_large_enough(writers: Writers) -> None:
-    writer = writers(segment_bytes=20_000)
+    writer = writers(segment_bytes=15_000)
     for first in range(1, 101, 10):
         writer.take(batch(first, *[record(body=bytes(400))] * 10))
     until(lambda: writer.segments >= 2)
@@ -145,7 +140,7 @@ def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) ->
     (path,) = journals_in(writers.directory)
     assert path.name.startswith(".")
     assert not segments_in(writers.directory)
-    assert sum(one.num_rows for one in journal_module.batches_of(path)) == 1
+    assert [block.count for block in journal_module.blocks_of(path)] == [1]
     writer.close_segment()
     until(lambda: segments_in(writers.directory))
     until(lambda: not journals_in(writers.directory))
@@ -175,14 +170,17 @@ def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_i
     writer.take(batch(1, record()))
     until(lambda: writer.records == 1)
     is_full = True
-    write = os.write
+    write, write_all = os.write, os.writev
+
+    def take_some(file: int, pieces: list[bytes]) -> int:
+        return write(file, b"".join(pieces)[:100]) if is_full else write_all(file, pieces)
 
     def refuse(file: int, data: memoryview) -> int:
-        if is_full and len(data) > 100:
-            write(file, data[:100])  # some of it still fits
+        if is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(file, data)
 
+    monkeypatch.setattr(os, "writev", take_some)
     monkeypatch.setattr(os, "write", refuse)
     for first in range(2, 12):
         writer.take(batch(first, record()))
@@ -259,28 +257,6 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
     assert rows[-1][0] == taken + 1 == len(rows) + sum(dropped for _, dropped in rows)
     assert not journals_in(writers.directory)
     assert caplog.records
-
-
-def test_a_record_that_cannot_be_made_a_row_is_counted_and_the_next_ones_are_written(
-    writers: Writers, caplog: pytest.LogCaptureFixture
-) -> None:
-    writer = writers()
-    strange: Any = [b"socket", 5]
-    writer.take(batch(1, record())._replace(frames=[writer.pack([strange], {})]))
-    writer.take(batch(2, record()))
-    assert writer.end()
-    assert writer.dropped == 1
-    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(2, 1)]
-    assert len(caplog.records) == 1
-
-
-def test_a_message_that_no_format_has_words_for_is_recorded_without_frames(writers: Writers) -> None:
-    writer = writers()
-    unheard_of = Message(b"Ask", hops=1 << 40)
-    writer.take(batch(1, ("failed", NOON, unheard_of, None), reason="too much"))
-    assert writer.end()
-    (row,) = rows_of(writers.directory)
-    assert (row["frames"], row["reason"]) == ([], "too much")
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------

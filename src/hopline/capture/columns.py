@@ -1,188 +1,83 @@
-"""Records to Arrow, a batch at a time."""
+"""Blocks of a journal to Arrow: where a column is in one piece already, nothing is copied.
+
+Texts are places in a list of words, as Parquet keeps them anyway; whoever reads a segment sees texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
-from struct import pack
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.capture.recorder import HOLE, Batch, Extra, Frames, Packed
+from hopline.capture.blocks import Block, Opening
+from hopline.capture.packing import EVENTS, HOLE, Extra
 from hopline.capture.records import SCHEMA, shown
-from hopline.message import LocalError, Message, WireFormat
-from hopline.wire import DEFAULT_LIMITS, Limits, encode
 
-_TIME = SCHEMA.field("ts").type
-_FRAMES = SCHEMA.field("frames").type
+WORDS = ("node", "node_uri", "event", "peer", "receiver")
+_INT8, _INT32, _INT64, _BINARY, _STRING = pa.int8(), pa.int32(), pa.int64(), pa.binary(), pa.string()
+_SHORT = ("node", "node_uri", "event")  # the places in their lists of words fit into a byte
+
+
+def _in_words(field: pa.Field) -> pa.Field:
+    if field.name not in WORDS:
+        return field
+    return field.with_type(pa.dictionary(_INT8 if field.name in _SHORT else _INT32, _STRING))
+
+
+WRITTEN = pa.schema([_in_words(field) for field in SCHEMA])
+_TIME, _FRAMES = SCHEMA.field("ts").type, SCHEMA.field("frames").type
 _SEQ, _DROPPED = SCHEMA.get_field_index("seq"), SCHEMA.get_field_index("dropped")
-_BINARY, _INT32, _INT64, _STRING = pa.binary(), pa.int32(), pa.int64(), pa.string()
 _NANOSECONDS = pa.scalar(1_000)  # a microsecond
 _MICROSECONDS = 1_000_000  # a second
-DAY = 86_400 * 1_000_000_000  # nanoseconds
 _NO_EXTRA: Extra = None, None, None, None
-_MOST_WORDS = 10_000
-_NO_TEXTS = pa.array([], _STRING)
-_ZERO = bytes(4)  # 32 bits
-# A message that its node's format has no words for is written in the one that says most.
-_LAST_RESORT = WireFormat.V6
+_EVENT_WORDS = pa.array(EVENTS, _STRING)
 
 
-class Words(dict[Any, int]):
-    """A column's texts: each is made once and has a number, for a column is made of numbers at far less cost."""
-
-    def __init__(self, text: Callable[[Any], str | None]) -> None:
-        super().__init__()
-        self._text = text
-        self._texts: list[str | None] = []
-        self._array = _NO_TEXTS
-
-    def __missing__(self, value: Any) -> int:
-        number = self[value] = len(self._texts)
-        self._texts.append(None if value is None else self._text(value))
-        return number
-
-    def column(self, values: Sequence[Any]) -> pa.StringArray:
-        """Give their texts."""
-        if len(self) > _MOST_WORDS:
-            self.clear()
-            self._texts.clear()
-            self._array = _NO_TEXTS
-        numbers = _integers(_INT32, pack(f"{len(values)}i", *map(self.__getitem__, values)))
-        if len(self._array) != len(self._texts):
-            self._array = pa.array(self._texts, _STRING)
-        return self._array.take(numbers)
-
-
-class Chunk(NamedTuple):
-    """Columns of records of one day."""
-
-    when: int  # the first of them was made, in nanoseconds since 1970
-    columns: pa.RecordBatch
-    span: int  # how many there are, with those that were lost before them
-
-
-class Columns:
-    """Makes the columns of one node's records."""
-
-    def __init__(self, node: bytes, uri: str, wire_format: WireFormat, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._events = Words(str)
-        self._names = Words(shown)
-        self._node = shown(node)
-        self._uri = uri
-        self._wire_format = wire_format
-        self._limits = limits
-        self.lost = 0  # records since the last one that came
-
-    def chunks(self, batch: Batch) -> list[Chunk]:
-        """Make the columns of a batch, cut at midnight: a segment has the records of one day."""
-        made = self._all(batch)
-        times: Sequence[int] = batch.times
-        dropped: Sequence[int] = ()
-        if self.lost or batch.gaps or (batch.has_holes and HOLE in batch.events):
-            places, seqs, dropped, self.lost = _numbered(batch, self.lost)
-            made = made.take(pa.array(places, _INT64))
-            made = made.set_column(_SEQ, SCHEMA.field(_SEQ), pa.array(seqs, _INT64))
-            made = made.set_column(_DROPPED, SCHEMA.field(_DROPPED), pa.array(dropped, _INT32))
-            times = [times[place] for place in places]
-        if not times:
-            return []
-        midnight = times[-1] // DAY * DAY
-        if times[0] >= midnight:
-            return [Chunk(times[0], made, len(times) + sum(dropped))]
-        at = next(place for place, time in enumerate(times) if time >= midnight)
-        return [
-            Chunk(times[0], made[:at], at + sum(dropped[:at])),
-            Chunk(times[at], made[at:], len(times) - at + sum(dropped[at:])),
-        ]
-
-    def _all(self, batch: Batch) -> pa.RecordBatch:
-        """Make a row for every place, with the number that it has if nothing is lost."""
-        count = len(batch.events)
-        receivers: Sequence[bytes | None] = ()
-        causes: Sequence[int | None] = ()
-        durations: Sequence[float | None] = ()
-        reasons: Sequence[str | None] = ()
-        if batch.extras:
-            extras = batch.extras
-            receivers, causes, durations, reasons = zip(
-                *[extras.get(place, _NO_EXTRA) for place in range(count)], strict=True
-            )
-        return pa.RecordBatch.from_arrays(
-            [
-                pc.divide(_integers(_INT64, pack(f"{count}q", *batch.times)), _NANOSECONDS).view(_TIME),
-                pc.add(_counting(count), batch.first_seq),
-                _always(self._node, count),
-                _always(self._uri, count),
-                self._events.column(batch.events),
-                self._names.column(batch.peers),
-                self._names.column(receivers) if receivers else _nothing(count, _STRING),
-                _column(causes, _INT64, int, count),
-                _column(durations, _INT64, _microseconds, count),
-                _column(reasons, _STRING, str, count),
-                _always(0, count),
-                _frames(batch.frames),
-            ],
-            schema=SCHEMA,
-        )
-
-    # -- frames --------------------------------------------------------------------------------------------------------
-
-    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
-        """Copy the frames of records, or those of the messages that are in their places."""
-        written: dict[int, Frames] = {}  # one message is often submitted, delivered and handled at once
-        for place, message in messages.items():
-            if id(message) not in written:
-                written[id(message)] = self._written(message)
-            frames[place] = written[id(message)]
-        count = len(frames[0])
-        if set(map(len, frames)) == {count}:  # as is usual, and then no work for each of them
-            counts = [count - 1] * len(frames)
-            flat = list(chain.from_iterable(frames))
-            del flat[::count]
-        else:
-            counts = [len(one) - 1 for one in frames]
-            flat = list(chain.from_iterable([one[1:] for one in frames]))
-        lengths = pack(f"{len(flat)}i", *map(len, flat))
-        return Packed(b"".join(flat), lengths, pack(f"{len(counts)}i", *counts))
-
-    def _written(self, message: Message) -> Frames:
-        for wire_format in (self._wire_format, _LAST_RESORT):
-            try:
-                return encode(message, wire_format, limits=self._limits)
-            except LocalError:
-                continue
-        return (b"",)
+def rows_of(opening: Opening, block: Block) -> pa.RecordBatch:
+    """Make the rows of a block; raises `ValueError` where its columns are not of one piece."""
+    head, count = block.head, block.count
+    times, events, peers, counts, lengths, data = block.columns
+    names = _integers(_INT32, peers)
+    frames = _frames(_integers(_INT32, counts), _integers(_INT32, lengths), data)
+    if not len(times) // 8 == len(names) == len(frames) == count:
+        raise ValueError("columns of different lengths")
+    extras: Sequence[Extra] = [head.extras.get(place, _NO_EXTRA) for place in range(count)] if head.extras else []
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pc.divide(_integers(_INT64, times), _NANOSECONDS).view(_TIME),
+            pc.add(_counting(count), head.first_seq),
+            _always(opening.node, count),
+            _always(opening.node_uri, count),
+            pa.DictionaryArray.from_arrays(_integers(_INT8, events), _EVENT_WORDS),
+            _named(names, head.names),
+            _receivers([receiver for receiver, _, _, _ in extras], count),
+            _column([cause for _, cause, _, _ in extras], _INT64, count),
+            _column([_microseconds(duration) for _, _, duration, _ in extras], _INT64, count),
+            _column([reason for _, _, _, reason in extras], _STRING, count),
+            _zeros(_INT32, count),
+            frames,
+        ],
+        schema=WRITTEN,
+    )
+    if not head.lost and not head.gaps and not head.has_holes:
+        return rows
+    places, seqs, dropped = _numbered(block)
+    rows = rows.take(pa.array(places, _INT64))
+    rows = rows.set_column(_SEQ, WRITTEN.field(_SEQ), pa.array(seqs, _INT64))
+    return rows.set_column(_DROPPED, WRITTEN.field(_DROPPED), pa.array(dropped, _INT32))
 
 
-def _frames(pieces: list[Packed]) -> pa.ListArray:
-    """Put the frames of all records into one flat array: far cheaper than a list of lists."""
-    data, lengths, counts = map(b"".join, zip(*pieces, strict=True))
-    ends = _ends(lengths)
-    values = pa.Array.from_buffers(_BINARY, len(ends) - 1, [None, ends.buffers()[1], pa.py_buffer(data)])
-    return pa.ListArray.from_arrays(_ends(counts), values, type=_FRAMES)
-
-
-def _ends(lengths: bytes) -> pa.Int32Array:
-    """Tell where each of them ends that is behind the others, and first of all 0."""
-    return pc.cumulative_sum(_integers(_INT32, _ZERO + lengths))
-
-
-def _integers(kind: pa.DataType, data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(kind, len(data) * 8 // kind.bit_width, [None, pa.py_buffer(data)])
-
-
-def _numbered(batch: Batch, lost: int) -> tuple[list[int], list[int], list[int], int]:
-    """Give the places that have a record, its number, how many were lost before it, and how many after the last."""
+def _numbered(block: Block) -> tuple[list[int], list[int], list[int]]:
+    """Give the places that have a record, its number, and how many were lost before it."""
     places: list[int] = []
     seqs: list[int] = []
     dropped: list[int] = []
-    seq = batch.first_seq
-    for place, event in enumerate(batch.events):
-        gap = batch.gaps.get(place, 0)
+    seq, lost = block.head.first_seq, block.head.lost
+    for place, event in enumerate(bytes(block.columns[1])):
+        gap = block.head.gaps.get(place, 0)
         seq += gap
         lost += gap
         if event == HOLE:
@@ -193,36 +88,65 @@ def _numbered(batch: Batch, lost: int) -> tuple[list[int], list[int], list[int],
             dropped.append(lost)
             lost = 0
         seq += 1
-    return places, seqs, dropped, lost
+    return places, seqs, dropped
 
 
-def span(batch: Batch) -> int:
-    """Count the numbers of a batch, whether their records are there or not."""
-    return len(batch.events) + sum(batch.gaps.values())
+def _frames(counts: pa.Int32Array, lengths: pa.Int32Array, data: pa.Buffer) -> pa.ListArray:
+    ends, list_ends = _ends(lengths), _ends(counts)
+    if list_ends[-1].as_py() != len(lengths) or ends[-1].as_py() != data.size:
+        raise ValueError("frames that are not all there")
+    values = pa.Array.from_buffers(_BINARY, len(lengths), [None, ends.buffers()[1], data])
+    return pa.ListArray.from_arrays(list_ends, values, type=_FRAMES)
 
 
-def after_loss(columns: pa.RecordBatch, lost: int) -> pa.RecordBatch:
-    """Let the first record say that so many more were lost before it."""
-    dropped = columns["dropped"].to_pylist()
-    dropped[0] += lost
-    return columns.set_column(_DROPPED, SCHEMA.field(_DROPPED), pa.array(dropped, _INT32))
+def _ends(lengths: pa.Int32Array) -> pa.Int32Array:
+    """Tell where each of them ends that is behind the others, and first of all 0."""
+    return pc.cumulative_sum(pa.concat_arrays([_zeros(_INT32, 1), lengths]))
 
 
-def _column(values: Sequence[Any], kind: pa.DataType, convert: Callable[[Any], Any], count: int) -> pa.Array:
-    if values.count(None) == len(values):  # or there are none at all
-        return _nothing(count, kind)
-    return pa.array([None if value is None else convert(value) for value in values], kind)
+def _integers(kind: pa.DataType, data: pa.Buffer) -> pa.Array:
+    return pa.Array.from_buffers(kind, data.size * 8 // kind.bit_width, [None, data])
 
 
-# Arrays never change, and a part of one costs nothing: the same ones serve again and again, for batches of any length.
+def _named(places: pa.Int32Array, names: list[bytes | None]) -> pa.DictionaryArray:
+    """Give the texts of names, each of them once; no name is no text."""
+    texts = [None if name is None else shown(name) for name in names]
+    words = {text: place for place, text in enumerate(dict.fromkeys(text for text in texts if text is not None))}
+    if len(words) < len(texts):
+        places = pa.array([None if text is None else words[text] for text in texts], _INT32).take(places)
+    return pa.DictionaryArray.from_arrays(places, pa.array(words, _STRING))
 
 
-def _always(value: str | int, count: int) -> pa.Array:
-    return _repeated(value, _room(count))[:count]
+def _receivers(receivers: list[bytes | None], count: int) -> pa.DictionaryArray:
+    if receivers.count(None) == len(receivers):  # or there are none at all
+        return _nothing(WRITTEN.field("receiver").type, count)
+    names = {name: place for place, name in enumerate(dict.fromkeys(receivers))}
+    return _named(pa.array([names[receiver] for receiver in receivers], _INT32), list(names))
 
 
-def _nothing(count: int, kind: pa.DataType) -> pa.Array:
-    return _nulls(_room(count), kind)[:count]
+def _column(values: list[Any], kind: pa.DataType, count: int) -> pa.Array:
+    if values.count(None) == len(values):
+        return _nothing(kind, count)
+    return pa.array(values, kind)
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * _MICROSECONDS)
+
+
+# Arrays never change, and a part of one costs nothing: the same ones serve again and again, for blocks of any length.
+
+
+def _always(text: str, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(_zeros(_INT8, count), pa.array([text], _STRING))
+
+
+def _zeros(kind: pa.DataType, count: int) -> pa.Array:
+    return _many_zeros(kind, _room(count))[:count]
+
+
+def _nothing(kind: pa.DataType, count: int) -> pa.Array:
+    return _nulls(kind, _room(count))[:count]
 
 
 def _counting(count: int) -> pa.Array:
@@ -234,19 +158,15 @@ def _room(count: int) -> int:
 
 
 @lru_cache(maxsize=32)
-def _repeated(value: str | int, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, _INT32 if isinstance(value, int) else _STRING), count)
+def _many_zeros(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(0, kind), count)
 
 
 @lru_cache(maxsize=32)
-def _nulls(count: int, kind: pa.DataType) -> pa.Array:
+def _nulls(kind: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, kind)
 
 
 @lru_cache(maxsize=32)
 def _range(count: int) -> pa.Array:
     return pa.array(range(count), _INT64)
-
-
-def _microseconds(seconds: float) -> int:
-    return round(seconds * _MICROSECONDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.journal import batches_of
+from hopline.capture.journal import blocks_of
 from hopline.capture.naming import JOURNAL, journals_in, name_of, read_name, segments_in
 
 
@@ -29,12 +29,6 @@ def next_number(directory: Path, node: str) -> int:
 
 def _last_in(path: Path) -> int:
     if path.suffix == JOURNAL:
-        last = 0
-        try:
-            for batch in batches_of(path):
-                last = batch["seq"][-1].as_py()
-        except (OSError, pa.ArrowException):  # its end, which a crash cut off
-            pass
-        return last
+        return max((block.last_seq for block in blocks_of(path)), default=0)
     table = pq.read_table(path, columns=["seq"])
     return int(pa.compute.max(table["seq"]).as_py() or 0)

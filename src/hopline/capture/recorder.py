@@ -6,58 +6,29 @@ what finds no room is dropped, and its number with it, and the next record says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable
 from time import time_ns
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from hopline.capture.events import Event
+from hopline.capture.packing import CODES, FIELDS, HOLE, Batch, Extra, Frames, Packed, Packer, holes
 from hopline.message import Message
 
 # What a record takes in memory beside its frames.
-OVERHEAD = 512
-# Frames are packed while they are in the processor's cache, and before so many of them that the next messages' objects
+OVERHEAD = 256
+# Records are packed while they are in the processor's cache, and before so many of them that the next messages' objects
 # find no room there. What is packed is no object any more, and may become many records before it is handed over.
 PACK_RECORDS = 64
 LARGE_BODY = 4_096  # bytes; a larger one does not wait for others
-BATCH_BYTES = 2 * 1_024 * 1_024
+BATCH_BYTES = 4 * 1_024 * 1_024
 
-_SENT, _RECEIVED = Event.SENT.value, Event.RECEIVED.value
+log = logging.getLogger("hopline.capture")
 
-Frames: TypeAlias = Sequence[bytes]  # the first of them a socket's identity, which is not recorded
 Content: TypeAlias = Frames | Message  # frames as they crossed; or what to encode
-# What only records of the inside have: a receiver, a cause, how many seconds it took, and a reason.
-Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | None"]
-HOLE = ""  # instead of an event: a number without a record
+_SENT, _RECEIVED = CODES[Event.SENT], CODES[Event.RECEIVED]
 _NO_FRAMES: Frames = (b"",)
-# One flat list has all records: event, time, peer and frames of each, one after the other.
-_FIELDS = 4
-_FRAMES = 3
-
-
-class Packed(NamedTuple):
-    """The frames of some records, without the sockets' identities, in one piece of memory each."""
-
-    data: bytes  # all frames, one behind the other
-    lengths: bytes  # of each frame, 32 bits
-    counts: bytes  # of frames, for each record, 32 bits
-
-
-class Batch(NamedTuple):
-    """Records as they are handed over, column by column, each with its place in all of them.
-
-    There is no list or tuple for each record: a thousand more small objects that are kept wake the garbage collector,
-    which then looks at everything else too.
-    """
-
-    first_seq: int  # of the first record, or of what was lost before it
-    events: list[str]
-    times: list[int]  # nanoseconds since 1970
-    peers: list[bytes | None]
-    frames: list[Packed]  # of all records, in pieces
-    extras: dict[int, Extra]  # by the place of the record
-    gaps: dict[int, int]  # how many numbers were lost before the record at a place
-    has_holes: bool  # or may have
-    size: int
+_FULL = PACK_RECORDS * FIELDS
 
 
 class Sink(Protocol):
@@ -65,12 +36,8 @@ class Sink(Protocol):
 
     done: int  # bytes that it has dealt with, and holds no longer
 
-    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
-        """Copy the frames of records, or those of the messages that are in their places."""
-        ...
-
     def take(self, batch: Batch) -> None:
-        """Take a batch, now."""
+        """Take a batch, without waiting for anything."""
         ...
 
 
@@ -81,27 +48,34 @@ class Recorder:
     """
 
     def __init__(
-        self, sink: Sink, soon: Callable[[Callable[[], None]], object], *, capacity: int, next_seq: int = 1
+        self,
+        sink: Sink,
+        packer: Packer,
+        soon: Callable[[Callable[[], None]], object],
+        *,
+        capacity: int,
+        next_seq: int = 1,
     ) -> None:
         self.dropped = 0  # since the start
         self._sink = sink
+        self._packer = packer
         self._call_soon = soon
         self._capacity = capacity
         self._first_seq = next_seq
-        self._skipped = 0  # numbers since then that have no place in the log
+        self._skipped = 0  # numbers since then that have no place
         self._lost = 0  # since the last record that was kept
         self._reserved = 0  # places that are to be filled yet
         self._handed_over = sink.done  # bytes that were ever
         self._has_room = True
-        self._limit = PACK_RECORDS * _FIELDS  # of the log, at which it is looked at
+        self._log: list[Any] = []  # event, time, peer and frames of each record that is not packed yet
+        self._messages: dict[int, Message] = {}  # instead of frames, by the record's place in the log
+        self._limit = _FULL  # of the log, at which it is looked at
         self._is_asked = False  # to hand over in the loop's next turn
         self._begin()
 
     def _begin(self) -> None:
-        self._log: list[Any] = []
         self._packed: list[Packed] = []
-        self._unpacked_from = 0  # in the log
-        self._messages: dict[int, Message] = {}  # that are not packed yet, by their record's place
+        self._packed_count = 0
         self._extras: dict[int, Extra] = {}
         self._gaps: dict[int, int] = {}
         self._has_holes = False
@@ -109,8 +83,8 @@ class Recorder:
 
     @property
     def _place(self) -> int:
-        """Where the next record goes."""
-        return len(self._log) // _FIELDS
+        """Where the next record goes in the batch."""
+        return self._packed_count + len(self._log) // FIELDS
 
     @property
     def next_seq(self) -> int:
@@ -121,16 +95,16 @@ class Recorder:
 
     def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
         """Record frames that left for a node, as they left."""
-        log, bodies = self._log, message.bodies
-        log.extend((_SENT, time_ns(), peer, frames))
-        if len(log) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
+        records, bodies = self._log, message.bodies
+        records.extend((_SENT, time_ns(), peer, frames))
+        if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     def received(self, frames: Frames, message: Message) -> None:
         """Record frames as they came. Their sender is the last node that they came through."""
-        log, bodies, routing = self._log, message.bodies, message.routing
-        log.extend((_RECEIVED, time_ns(), routing[-1].identity if routing else None, frames))
-        if len(log) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
+        records, bodies, routing = self._log, message.bodies, message.routing
+        records.extend((_RECEIVED, time_ns(), routing[-1].identity if routing else None, frames))
+        if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     # -- everything else -----------------------------------------------------------------------------------------------
@@ -151,7 +125,7 @@ class Recorder:
         if self._has_room or not self._is_dropped():
             place = self._place
             self._extras[place] = receiver, cause, duration, reason
-            self._log.extend((event, time_ns(), peer, self._frames_at(place, content)))
+            self._log.extend((CODES[event], time_ns(), peer, self._frames_at(place, content)))
             self._look_if_due(content)
         return seq
 
@@ -160,7 +134,7 @@ class Recorder:
         place = self._place
         if self._lost:
             self._note_lost()
-        self._log.extend((HOLE, 0, None, _NO_FRAMES))
+        self._log.extend((HOLE, time_ns(), None, _NO_FRAMES))
         self._has_holes = True
         self._reserved += 1
         return place
@@ -175,7 +149,8 @@ class Recorder:
                 self._skipped += 1
             return
         self._extras[place] = None, cause, None, None
-        self._log[place * _FIELDS : (place + 1) * _FIELDS] = event, time, None, self._frames_at(place, message)
+        at = (place - self._packed_count) * FIELDS
+        self._log[at : at + FIELDS] = CODES[event], time, None, self._frames_at(place, message)
         self._look_if_due(message)
 
     def release(self, place: int) -> None:
@@ -187,7 +162,7 @@ class Recorder:
         """Remove a hole, if it is the last."""
         if place != self._place - 1:
             return False
-        del self._log[-_FIELDS:]
+        del self._log[-FIELDS:]
         self._lost += self._gaps.pop(place, 0)
         return True
 
@@ -195,7 +170,7 @@ class Recorder:
         """Give the frames of a record; a message has some only when it is packed."""
         if not isinstance(content, Message):
             return content
-        self._messages[place] = content
+        self._messages[place - self._packed_count] = content
         return _NO_FRAMES
 
     def _look_if_due(self, content: Content) -> None:
@@ -223,7 +198,7 @@ class Recorder:
     def _see_room(self) -> None:
         """See whether there is room; as long as there is none, every record is looked at."""
         self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
-        self._limit = self._unpacked_from + PACK_RECORDS * _FIELDS if self._has_room else 0
+        self._limit = _FULL if self._has_room else 0
 
     def _note_lost(self) -> None:
         """Let the next record say what was lost before it."""
@@ -231,10 +206,10 @@ class Recorder:
         self._lost = 0
 
     def _look(self) -> None:
-        """Pack the frames, and see to it that the records are handed over if they are enough."""
+        """Pack the records, and see to it that they are handed over if they are enough."""
         if not self._has_room:
-            last = self._log[-_FIELDS:]
-            del self._log[-_FIELDS:]
+            last = self._log[-FIELDS:]
+            del self._log[-FIELDS:]
             if self._is_dropped():
                 return
             self._log += last
@@ -246,31 +221,33 @@ class Recorder:
             self._call_soon(self.hand_over)
 
     def _pack(self) -> None:
-        """Copy frames into one piece of memory, and let go of their objects."""
-        log, start = self._log, self._unpacked_from
-        unpacked = slice(start + _FRAMES, None, _FIELDS)
-        frames, messages = log[unpacked], self._messages
-        if messages:
-            messages = {place - start // _FIELDS: message for place, message in messages.items()}
+        """Copy records into a few pieces of memory, and let go of their objects."""
+        records, count = self._log, len(self._log) // FIELDS
+        try:
+            packed = self._packer.pack(records, self._messages)
+        except Exception:  # nothing of this may reach the node
+            log.exception("%d records cannot be packed", count)
+            self.dropped += count - records[0::FIELDS].count(HOLE)
+            self._has_holes = True
+            packed = holes(count, records[1])
+        records.clear()
+        if self._messages:
             self._messages = {}
-        packed = self._sink.pack(frames, messages)
-        log[unpacked] = [None] * len(frames)
         self._packed.append(packed)
-        self._unpacked_from = len(log)
-        self._size += OVERHEAD * len(frames) + len(packed.data)
+        self._packed_count += count
+        self._size += OVERHEAD * count + len(packed.data)
         self._see_room()
 
     def hand_over(self) -> None:
         """Give what there is to the writer."""
         self._is_asked = False
-        log = self._log
-        if not log:
-            return
-        if self._unpacked_from < len(log):
+        if self._log:
             self._pack()
+        if not self._packed:
+            return
         size, next_seq = self._size, self.next_seq
-        columns = log[0::_FIELDS], log[1::_FIELDS], log[2::_FIELDS], self._packed
-        batch = Batch(self._first_seq, *columns, self._extras, self._gaps, self._has_holes, size)
+        names = self._packer.names()
+        batch = Batch(self._first_seq, self._packed, names, self._extras, self._gaps, self._has_holes, size)
         self._begin()
         self._first_seq = next_seq - self._lost
         self._skipped = self._lost

@@ -10,20 +10,18 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.journal import convert
+from hopline.capture.blocks import blocks_in, may_begin, read_opening
+from hopline.capture.columns import rows_of
+from hopline.capture.journal import convert, mapped
 from hopline.capture.naming import DAY, SEGMENT, UNFINISHED, journals_in, read_name
-from hopline.capture.records import SCHEMA
-
-_HEADER = SCHEMA.serialize().to_pybytes()
 
 
 class Fate(StrEnum):
     """What became of a journal."""
 
-    RECOVERED = "recovered"  # its whole batches are a segment now
+    RECOVERED = "recovered"  # its whole blocks are a segment now
     EMPTY = "empty"  # there was nothing in it, and it is gone
     SAVED_BEFORE = "saved before"  # its segment was there already, and it is gone
     IN_USE = "in use"  # its node runs
@@ -37,7 +35,7 @@ class Recovery(msgspec.Struct, frozen=True):
     fate: Fate
     segment: Path | None = None
     records: int = 0
-    lost_bytes: int = 0  # of a batch that was not wholly written
+    lost_bytes: int = 0  # of a block that was not wholly written
 
 
 def recover(directory: Path) -> Iterator[Recovery]:
@@ -65,11 +63,10 @@ def _locked(journal: Path) -> Iterator[bool]:
 
 
 def _recover(journal: Path, directory: Path) -> Recovery:
-    size, name = journal.stat().st_size, read_name(journal)
-    has_begun = not _HEADER.startswith(journal.read_bytes()) if size <= len(_HEADER) else True
-    records, whole = _whole(journal) if has_begun else (0, size)
-    if name is None or (has_begun and not whole):
+    size, name, sound = journal.stat().st_size, read_name(journal), _sound(journal)
+    if name is None or sound is None:
         return Recovery(journal, Fate.UNREADABLE, lost_bytes=size)
+    records, whole = sound
     segment = name.segment(directory)
     if not records:
         fate, saved = Fate.EMPTY, None
@@ -81,17 +78,20 @@ def _recover(journal: Path, directory: Path) -> Recovery:
     return Recovery(journal, fate, saved, records, size - whole)
 
 
-def _whole(journal: Path) -> tuple[int, int]:
-    """Count the records of the batches that are whole, and the bytes up to there; no bytes if it is no journal."""
-    records = whole = 0
-    with pa.memory_map(str(journal)) as file:
+def _sound(journal: Path) -> tuple[int, int] | None:
+    """Count the records of the blocks that are whole, and the bytes up to there; None if it is no journal."""
+    content = mapped(journal)
+    opened = read_opening(content)
+    if opened is None:
+        return (0, 0) if may_begin(content) else None
+    opening, whole = opened
+    records = 0
+    for block, end in blocks_in(content, whole):
         try:
-            with pa.ipc.open_stream(file) as reader:
-                whole = file.tell() if reader.schema.equals(SCHEMA) else 0
-                for batch in reader if whole else ():
-                    batch.validate(full=True)
-                    records += batch.num_rows
-                    whole = file.tell()
-        except (OSError, pa.ArrowException):  # where the crash cut it off
-            pass
+            rows = rows_of(opening, block)
+            rows.validate(full=True)
+        except ValueError:  # which all of Arrow's errors are, too
+            break
+        records += rows.num_rows
+        whole = end
     return records, whole

@@ -9,20 +9,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from hopline.capture.columns import DAY, Chunk, Columns, after_loss, span
+from hopline.capture.blocks import Opening
 from hopline.capture.journal import Journal
 from hopline.capture.naming import name_of
 from hopline.capture.numbering import next_number
-from hopline.capture.recorder import HOLE, Batch, Frames, Packed
+from hopline.capture.packing import DAY, Batch, by_day
 from hopline.capture.records import shown
 from hopline.capture.retention import Retention
 from hopline.capture.settings import CaptureSettings
-from hopline.message import Message, WireFormat
-from hopline.wire import Limits
 
 log = logging.getLogger("hopline.capture")
 
@@ -36,8 +34,7 @@ class Writer:
     def __init__(
         self,
         settings: CaptureSettings,
-        node: str,
-        columns: Columns,
+        opening: Opening,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -46,10 +43,9 @@ class Writer:
         self.problem = ""  # why nothing is written now
         self._settings = settings
         self._directory = Path(settings.directory)
-        self._node = node
-        self._columns = columns
+        self._opening = opening
         self._clock = clock
-        self._queue: SimpleQueue[Chunk | int | Callable[[], None]] = SimpleQueue()
+        self._queue: SimpleQueue[Batch | Callable[[], None]] = SimpleQueue()
         self._journal: Journal | None = None
         self._opened_at = self._flushed_at = 0.0
         self._midnight = 0  # when the day of the open segment ends
@@ -63,30 +59,9 @@ class Writer:
 
     # -- for the event loop --------------------------------------------------------------------------------------------
 
-    def pack(self, frames: list[Frames], messages: Mapping[int, Message]) -> Packed:
-        """Copy the frames of records; what are no frames is left to `take`, which then misses them."""
-        try:
-            return self._columns.pack(frames, messages)
-        except Exception:  # nothing of this may reach the node
-            return Packed(b"", b"", b"")
-
     def take(self, batch: Batch) -> None:
-        """Take a batch of records, and let go of their objects at once.
-
-        To make columns of them here costs the loop less than to keep them until another thread has had its turn with
-        the interpreter: their memory is used again for the next messages.
-        """
-        lost = self._columns.lost
-        try:
-            chunks = self._columns.chunks(batch)
-        except Exception:  # nothing of this may reach the node
-            log.exception("records cannot be written")
-            chunks = []
-            self._columns.lost = lost + span(batch)
-            self.dropped += sum(event != HOLE for event in batch.events)
-        for chunk in chunks:
-            self._queue.put(chunk)
-        self._queue.put(batch.size)
+        """Take a batch of records."""
+        self._queue.put(batch)
 
     def close_segment(self) -> None:
         """Close the open segment, after what was taken before."""
@@ -107,41 +82,49 @@ class Writer:
             try:
                 work = self._queue.get(timeout=_TICK)
             except Empty:
-                work = 0
+                work = self._look_at_clock
             try:
-                if isinstance(work, Chunk):
-                    self._write(work)
-                elif isinstance(work, int):
-                    self.done += work
+                if isinstance(work, Batch):
+                    self._write_days(work)
                     self._look_at_clock()
                 else:
                     work()
             except Exception:  # the thread must outlive whatever it is; what it could not write was counted
                 log.exception("capture failed")
 
-    def _write(self, chunk: Chunk) -> None:
+    def _write_days(self, batch: Batch) -> None:
+        try:
+            for part in by_day(batch):
+                self._write(part)
+        finally:
+            self.done += batch.size
+
+    def _write(self, batch: Batch) -> None:
+        if not batch.records:
+            self._lost += batch.span
+            return
         if self.problem and self._clock() < self._retry_at:
-            self._drop(chunk)
+            self._drop(batch)
             return
         try:
-            journal = self._journal_for(chunk)
-            journal.write(chunk.columns if not self._lost else after_loss(chunk.columns, self._lost))
+            journal = self._journal_for(batch)
+            journal.write(batch, self._lost)
         except OSError as error:
-            self._drop(chunk)
+            self._drop(batch)
             self._failed(error)
             return
         except Exception:
-            self._drop(chunk)
+            self._drop(batch)
             raise
-        self._lost = 0
-        self.records += chunk.columns.num_rows
+        self._lost = batch.lost_at_end
+        self.records += batch.records
         self._works_again()
         if journal.size >= self._settings.segment_bytes:
             self._rotate()
 
-    def _drop(self, chunk: Chunk) -> None:
-        self._lost += chunk.span
-        self.dropped += chunk.columns.num_rows
+    def _drop(self, batch: Batch) -> None:
+        self._lost += batch.span
+        self.dropped += batch.records
 
     def _failed(self, error: OSError) -> None:
         if not self.problem:
@@ -156,14 +139,15 @@ class Writer:
 
     # -- segments ------------------------------------------------------------------------------------------------------
 
-    def _journal_for(self, chunk: Chunk) -> Journal:
+    def _journal_for(self, batch: Batch) -> Journal:
         """Give the open segment, and another one for another day."""
-        if self._journal is not None and (chunk.when >= self._midnight or self._journal.is_lost):
+        when = batch.first_time
+        if self._journal is not None and (when >= self._midnight or self._journal.is_lost):
             self._rotate()
         if self._journal is None:
-            first = chunk.columns["seq"][0].as_py()
-            self._journal = Journal(self._directory, name_of(self._node, chunk.when, first))
-            self._midnight = (chunk.when // DAY + 1) * DAY
+            name = name_of(self._opening.node, when, batch.first_record)
+            self._journal = Journal(self._directory, name, self._opening)
+            self._midnight = (when // DAY + 1) * DAY
             self._opened_at = self._flushed_at = self._clock()
         return self._journal
 
@@ -205,10 +189,10 @@ class Writer:
 
     def _lose(self, journal: Journal) -> None:
         """Count what somebody deleted before it was closed."""
-        log.error("capture lost %d records: %s was deleted while it was written", journal.rows, journal.path)
-        self.dropped += journal.rows
-        self.records -= journal.rows
-        self._lost += journal.rows
+        log.error("capture lost %d records: %s was deleted while it was written", journal.records, journal.path)
+        self.dropped += journal.records
+        self.records -= journal.records
+        self._lost += journal.records
         journal.abandon()
 
     def _end(self) -> None:
@@ -219,10 +203,7 @@ class Writer:
             journal.abandon()
 
 
-def open_writer(
-    settings: CaptureSettings, node: bytes, uri: str, wire_format: WireFormat, limits: Limits
-) -> tuple[Writer, int]:
+def open_writer(settings: CaptureSettings, node: bytes, uri: str) -> tuple[Writer, int]:
     """Start the writer of a node, and give the number of its first record."""
-    name = shown(node)
-    first = next_number(Path(settings.directory), name)
-    return Writer(settings, name, Columns(node, uri, wire_format, limits)), first
+    opening = Opening(shown(node), uri)
+    return Writer(settings, opening), next_number(Path(settings.directory), opening.node)

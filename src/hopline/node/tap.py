@@ -16,6 +16,7 @@ import msgspec
 
 from hopline.actors import HandlerSpan, Services, Telemetry
 from hopline.capture.events import Event, Level
+from hopline.capture.packing import Packer
 from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
 from hopline.message import ExceptionReport, LocalError, Message, WireFormat
@@ -117,10 +118,14 @@ class Tap:
             self._flush()
 
     def _open(self) -> None:
-        settings, wire_format = self._settings, self._wire_format
-        self._writer, next_seq = self._open_writer(settings, self._node, self._uri, wire_format, self._limits)
-        loop, capacity = asyncio.get_running_loop(), self._settings.buffer_bytes
-        self._recorder = Recorder(self._writer, loop.call_soon, capacity=capacity, next_seq=next_seq)
+        self._writer, next_seq = self._open_writer(self._settings, self._node, self._uri)
+        self._recorder = Recorder(
+            self._writer,
+            Packer(self._wire_format, self._limits),
+            asyncio.get_running_loop().call_soon,
+            capacity=self._settings.buffer_bytes,
+            next_seq=next_seq,
+        )
 
     def _flush(self) -> None:
         self._recorder.hand_over()

@@ -1,0 +1,124 @@
+"""A batch in a journal: a head, and each column in one piece, so that it can be read where it is.
+
+Whatever is in a file is whole if both of its marks are there; what a crash cut off, or filled with zeros, has not both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from struct import Struct
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from hopline.capture.packing import Batch, Extra, Packed
+
+_MARK = b"HOPLINE\x01"
+_SIZES = Struct("=II")  # of the head, and of everything else
+_ALIGNMENT = 8  # bytes, as Arrow wants it
+_LEAST = len(_MARK) + _SIZES.size + len(_MARK)
+
+
+class Opening(msgspec.Struct, frozen=True, array_like=True):
+    """What a journal begins with: what all of its records have in common."""
+
+    node: str
+    node_uri: str
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True):
+    """What a block says of its records beside its columns."""
+
+    first_seq: int
+    lost: int  # records before the first of them, beside what its gaps say
+    has_holes: bool
+    names: list[bytes | None]
+    extras: dict[int, Extra]
+    gaps: dict[int, int]
+    sizes: tuple[int, ...]  # of the columns, in bytes
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Some records, where they are in a journal."""
+
+    head: Head
+    columns: tuple[pa.Buffer, ...]  # those of `Packed`
+
+    @property
+    def count(self) -> int:
+        """How many places there are, with the holes."""
+        return self.head.sizes[1]
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last place."""
+        return self.head.first_seq + self.count - 1 + sum(self.head.gaps.values())
+
+
+def opening_bytes(opening: Opening) -> bytes:
+    """Write what a journal begins with."""
+    return b"".join(_framed(msgspec.msgpack.encode(opening), []))
+
+
+def block_bytes(batch: Batch, lost: int) -> list[bytes]:
+    """Write a batch, in pieces that follow each other."""
+    *small, data = zip(*batch.pieces, strict=True)
+    columns = [b"".join(column) for column in small]
+    sizes = (*map(len, columns), sum(map(len, data)))
+    head = Head(batch.first_seq, lost, batch.has_holes, batch.names, batch.extras, batch.gaps, sizes)
+    parts = [part for column in columns for part in (column, _padding(len(column)))]
+    return _framed(msgspec.msgpack.encode(head), [*parts, *data, _padding(sizes[-1])])
+
+
+def _framed(head: bytes, parts: list[bytes]) -> list[bytes]:
+    return [_MARK, _SIZES.pack(len(head), sum(map(len, parts))), head, _padding(len(head)), *parts, _MARK]
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _ALIGNMENT)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+_Said = TypeVar("_Said", Opening, Head)
+
+
+def read_opening(journal: pa.Buffer) -> tuple[Opening, int] | None:
+    """Read what a journal begins with, and where its blocks begin; None if that is not there."""
+    return _read(journal, 0, Opening)
+
+
+def may_begin(journal: pa.Buffer) -> bool:
+    """Tell whether it is the beginning of a journal, however little of it."""
+    return _MARK.startswith(bytes(journal[: len(_MARK)]))
+
+
+def blocks_in(journal: pa.Buffer, at: int) -> Iterator[tuple[Block, int]]:
+    """Read the blocks from some place on, as long as they are whole; each with where it ends."""
+    while (read := _read(journal, at, Head)) is not None:
+        head, end = read
+        places = list(accumulate((size + len(_padding(size)) for size in head.sizes), initial=0))
+        begin = end - len(_MARK) - places.pop()
+        if len(places) != len(Packed._fields) or begin <= at:
+            return
+        columns = [journal.slice(begin + place, size) for place, size in zip(places, head.sizes, strict=True)]
+        yield Block(head, tuple(columns)), end
+        at = end
+
+
+def _read(journal: pa.Buffer, at: int, kind: type[_Said]) -> tuple[_Said, int] | None:
+    """Read a head, if all that belongs to it is there, and give it with its end."""
+    if journal.size - at < _LEAST or bytes(journal[at : at + len(_MARK)]) != _MARK:
+        return None
+    begin = at + len(_MARK) + _SIZES.size
+    head_size, size = _SIZES.unpack(journal[begin - _SIZES.size : begin])
+    end = begin + head_size + len(_padding(head_size)) + size
+    if bytes(journal[end : end + len(_MARK)]) != _MARK:
+        return None
+    try:
+        said = msgspec.msgpack.decode(journal[begin : begin + head_size], type=kind)
+    except msgspec.DecodeError:
+        return None
+    return said, end + len(_MARK)

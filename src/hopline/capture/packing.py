@@ -1,0 +1,201 @@
+"""Records as bytes: what many of them have in common is one piece of memory, and no object for each any more.
+
+An object that is kept takes memory that the next messages want, and a thousand of them wake the garbage collector.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from struct import pack
+from typing import Any, NamedTuple, TypeAlias
+
+from hopline.capture.events import Event
+from hopline.message import LocalError, Message, WireFormat
+from hopline.wire import DEFAULT_LIMITS, Limits, encode
+
+Frames: TypeAlias = Sequence[bytes]  # the first of them a socket's identity, which is not recorded
+# What only records of the inside have: a receiver, a cause, how many seconds it took, and a reason.
+Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | None"]
+
+HOLE = 0  # instead of an event: a number without a record
+EVENTS = ("", *(event.value for event in Event))  # by their codes
+CODES = {event: code for code, event in enumerate(EVENTS) if code != HOLE}
+DAY = 86_400 * 1_000_000_000  # nanoseconds
+# A message that its node's format has no words for is written in the one that says most.
+_LAST_RESORT = WireFormat.V6
+_TIME_BYTES = 8
+_WORD_BYTES = 4
+# One flat list has all records: event, time, peer and frames of each, one after the other.
+FIELDS = 4
+
+
+class Packed(NamedTuple):
+    """Some records, column by column, in the machine's own order of bytes."""
+
+    times: bytes  # nanoseconds since 1970, 64 bits
+    events: bytes  # codes, 8 bits
+    peers: bytes  # places in the names of the batch, 32 bits
+    counts: bytes  # of frames, 32 bits
+    lengths: bytes  # of each frame, 32 bits
+    data: bytes  # all frames, one behind the other
+
+
+class Batch(NamedTuple):
+    """Records as they are handed over."""
+
+    first_seq: int  # of the first record, or of what was lost before it
+    pieces: list[Packed]
+    names: list[bytes | None]  # of peers
+    extras: dict[int, Extra]  # by the place of the record
+    gaps: dict[int, int]  # how many numbers were lost before the record at a place
+    has_holes: bool  # or may have
+    size: int
+
+    @property
+    def places(self) -> int:
+        """How many places there are, with the holes."""
+        return sum(len(piece.events) for piece in self.pieces)
+
+    @property
+    def span(self) -> int:
+        """How many numbers there are, whether their records are there or not."""
+        return self.places + sum(self.gaps.values())
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return self.places - (sum(piece.events.count(HOLE) for piece in self.pieces) if self.has_holes else 0)
+
+    @property
+    def first_record(self) -> int:
+        """The number of the first record."""
+        place = next((place for place, event in enumerate(self._events()) if event != HOLE), 0)
+        return self.first_seq + place + sum(gap for at, gap in self.gaps.items() if at <= place)
+
+    @property
+    def lost_at_end(self) -> int:
+        """How many numbers were lost after the last record."""
+        if not self.has_holes:
+            return 0
+        events = self._events()
+        end = len(events.rstrip(bytes([HOLE])))
+        return len(events) - end + sum(gap for place, gap in self.gaps.items() if place >= end)
+
+    def _events(self) -> bytes:
+        return b"".join(piece.events for piece in self.pieces)
+
+    @property
+    def first_time(self) -> int:
+        """When the first of them was made."""
+        return int.from_bytes(self.pieces[0].times[:_TIME_BYTES], sys.byteorder)
+
+    @property
+    def last_time(self) -> int:
+        """When the last of them was made."""
+        return int.from_bytes(self.pieces[-1].times[-_TIME_BYTES:], sys.byteorder)
+
+
+class Names(dict["bytes | None", int]):
+    """Names of peers, each with its place among them."""
+
+    def __missing__(self, name: bytes | None) -> int:
+        place = self[name] = len(self)
+        return place
+
+
+class Packer:
+    """Packs the records of one node, batch by batch."""
+
+    def __init__(self, wire_format: WireFormat, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._wire_format = wire_format
+        self._limits = limits
+        self._names = Names()
+
+    def pack(self, log: list[Any], messages: Mapping[int, Message]) -> Packed:
+        """Copy records; some have a message in their place instead of frames."""
+        frames: list[Frames] = log[3::FIELDS]
+        if messages:
+            self._write(messages, frames)
+        total, count = len(frames), len(frames[0])
+        counts = list(map(len, frames))
+        flat: list[bytes] = []
+        for one in frames:
+            flat += one
+        if counts.count(count) == total:  # as is usual, and then no work for each of them
+            del flat[::count]
+            packed_counts = pack("i", count - 1) * total
+        else:
+            flat = [frame for one in frames for frame in one[1:]]
+            packed_counts = pack(f"{total}i", *[one - 1 for one in counts])
+        return Packed(
+            pack(f"{total}q", *log[1::FIELDS]),
+            bytes(log[0::FIELDS]),
+            self._places(log[2::FIELDS]),
+            packed_counts,
+            pack(f"{len(flat)}i", *map(len, flat)),
+            b"".join(flat),
+        )
+
+    def _places(self, peers: list[bytes | None]) -> bytes:
+        """Pack the places of names, which often are the same name again and again."""
+        names, first, total = self._names, peers[0], len(peers)
+        if peers.count(first) == total:
+            return pack("i", names[first]) * total
+        return pack(f"{total}i", *map(names.__getitem__, peers))
+
+    def names(self) -> list[bytes | None]:
+        """Give the names of the batch, and begin with those of the next."""
+        names, self._names = list(self._names), Names()
+        return names
+
+    def _write(self, messages: Mapping[int, Message], frames: list[Frames]) -> None:
+        written: dict[int, Frames] = {}  # one message is often submitted, delivered and handled at once
+        for place, message in messages.items():
+            if id(message) not in written:
+                written[id(message)] = self._written(message)
+            frames[place] = written[id(message)]
+
+    def _written(self, message: Message) -> Frames:
+        for wire_format in (self._wire_format, _LAST_RESORT):
+            try:
+                return encode(message, wire_format, limits=self._limits)
+            except LocalError:
+                continue
+        return (b"",)
+
+
+def holes(count: int, time: int) -> Packed:
+    """Give what stands for records that could not be packed."""
+    nothing = bytes(_WORD_BYTES * count)
+    return Packed(pack("q", time) * count, bytes([HOLE]) * count, nothing, nothing, b"", b"")
+
+
+def by_day(batch: Batch) -> list[Batch]:
+    """Cut a batch at midnight, if it has records of two days."""
+    midnight = batch.last_time // DAY * DAY
+    if batch.first_time >= midnight:
+        return [batch]
+    whole = Packed(*map(b"".join, zip(*batch.pieces, strict=True)))
+    times = memoryview(whole.times).cast("q")
+    at = next(place for place, time in enumerate(times) if time >= midnight)
+    frames = sum(memoryview(whole.counts).cast("i")[:at])
+    size = sum(memoryview(whole.lengths).cast("i")[:frames])
+    ends = (at * _TIME_BYTES, at, at * _WORD_BYTES, at * _WORD_BYTES, frames * _WORD_BYTES, size)
+    before = Packed(*[column[:end] for column, end in zip(whole, ends, strict=True)])
+    after = Packed(*[column[end:] for column, end in zip(whole, ends, strict=True)])
+    gaps_before = {place: gap for place, gap in batch.gaps.items() if place < at}
+    return [
+        batch._replace(
+            pieces=[before],
+            extras={place: extra for place, extra in batch.extras.items() if place < at},
+            gaps=gaps_before,
+            size=0,
+        ),
+        batch._replace(
+            first_seq=batch.first_seq + at + sum(gaps_before.values()),
+            pieces=[after],
+            extras={place - at: extra for place, extra in batch.extras.items() if place >= at},
+            gaps={place - at: gap for place, gap in batch.gaps.items() if place >= at},
+        ),
+    ]

@@ -1,0 +1,63 @@
+"""Segments: the Parquet files of a capture, which appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopline.capture.blocks import Block, Opening
+from hopline.capture.columns import WORDS, WRITTEN, rows_of
+from hopline.capture.naming import UNFINISHED
+
+ROW_GROUP = 128 * 1024  # rows
+# Frames hardly ever repeat as a whole, so a dictionary of them is work for nothing. The rest is the same few words, and
+# numbers that grow.
+_OPTIONS = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": [*WORDS, "reason"],
+    "column_encoding": dict.fromkeys(("ts", "seq", "cause", "duration_us", "dropped"), "DELTA_BINARY_PACKED"),
+    "write_statistics": ["ts", "seq", "node", "event", "peer"],
+    "write_batch_size": 64 * 1024,  # values at a time
+    "store_schema": False,  # so that words are read as texts
+}
+
+
+def write_segment(path: Path, opening: Opening, blocks: Iterable[Block]) -> None:
+    """Write a segment, on the disk before it appears."""
+    unfinished = path.with_name(f".{path.name}{UNFINISHED}")
+    try:
+        with pq.ParquetWriter(unfinished, WRITTEN, **_OPTIONS) as writer:
+            for group in _groups(rows_of(opening, block) for block in blocks):
+                writer.write_table(pa.Table.from_batches(group, WRITTEN).unify_dictionaries(), ROW_GROUP)
+        _sync(unfinished)
+        unfinished.rename(path)
+        _sync(path.parent)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if rows and rows + batch.num_rows > ROW_GROUP:
+            yield group
+            group, rows = [], 0
+        group.append(batch)
+        rows += batch.num_rows
+    if group:
+        yield group
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
