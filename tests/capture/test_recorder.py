@@ -181,6 +181,19 @@ def test_a_message_that_no_format_has_words_for_is_recorded_without_frames() -> 
     assert (row["frames"], row["reason"], row["peer"]) == ([], "too much", None)
 
 
+def test_every_record_has_its_own_peer_and_receiver() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = recording(sink, turns, capacity=1 << 30)
+    peers = [b"peer", b"another", None, b"\xff", b"0xFF", b"peer"]  # two of them are the same text
+    for _ in range(2):
+        for peer in peers:
+            recorder.add("rejected", FRAMES, peer=peer, receiver=peer)
+        recorder.hand_over()
+    rows = written(sink.batches)
+    assert [row["peer"] for row in rows] == ["peer", "another", None, "0xFF", "0xFF", "peer"] * 2
+    assert [row["receiver"] for row in rows] == [row["peer"] for row in rows]
+
+
 def test_a_message_that_was_not_taken_leaves_no_number_behind() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 20)
@@ -227,6 +240,7 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
             recorder.hand_over()
         else:
             sink.catch_up()
+    recorder.hand_over()
     sink.catch_up()
     last = recorder.add("handled", MESSAGE)
     recorder.hand_over()

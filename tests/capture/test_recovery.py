@@ -15,7 +15,7 @@ from hopline.capture.journal import Journal, convert
 from hopline.capture.naming import journals_in, name_of, segments_in
 from hopline.capture.recovery import Fate, recover
 
-from .reading import rows_of
+from .reading import rows_of, table_of
 from .test_writer import NOON, OPENING, batch, record
 
 BATCHES = 3
@@ -62,6 +62,23 @@ def test_wherever_it_was_cut_nothing_whole_is_lost(data: st.DataObject) -> None:
         assert found.fate is (Fate.RECOVERED if whole else Fate.EMPTY)
         assert len(rows_of(directory)) == whole * ROWS
         assert not journals_in(directory)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=8))
+def test_whatever_is_wrong_in_it_recovery_ends_and_leaves_what_can_be_read(changes: list[tuple[int, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        directory = Path(folder)
+        path, sizes = crashed(directory)
+        content = bytearray(path.read_bytes())
+        for place, change in changes:
+            content[place % len(content)] ^= change
+        path.write_bytes(content)
+        (found,) = recover(directory)
+        before_all = sum(size <= min(place % len(content) for place, _ in changes) for size in sizes[1:])
+        assert found.records >= before_all * ROWS
+        assert len(table_of(directory)) == found.records
+        assert path.exists() is (found.fate is Fate.UNREADABLE)
 
 
 def test_the_segment_of_a_node_that_runs_is_left_alone(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 from struct import Struct
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -18,7 +18,8 @@ from hopline.capture.packing import Batch, Extra, Packed
 _MARK = b"HOPLINE\x01"
 _SIZES = Struct("=II")  # of the head, and of everything else
 _ALIGNMENT = 8  # bytes, as Arrow wants it
-_LEAST = len(_MARK) + _SIZES.size + len(_MARK)
+_HEAD = len(_MARK) + _SIZES.size  # where it begins
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Opening(msgspec.Struct, frozen=True, array_like=True):
@@ -37,7 +38,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
     names: list[bytes | None]
     extras: dict[int, Extra]
     gaps: dict[int, int]
-    sizes: tuple[int, ...]  # of the columns, in bytes
+    sizes: tuple[_Size, ...]  # of the columns, in bytes
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -90,9 +91,12 @@ def read_opening(journal: pa.Buffer) -> tuple[Opening, int] | None:
     return _read(journal, 0, Opening)
 
 
-def may_begin(journal: pa.Buffer) -> bool:
-    """Tell whether it is the beginning of a journal, however little of it."""
-    return _MARK.startswith(bytes(journal[: len(_MARK)]))
+def was_begun(journal: pa.Buffer) -> bool:
+    """Tell whether it is a journal of which not even the opening was wholly written."""
+    if not _MARK.startswith(bytes(journal[: len(_MARK)])):
+        return False
+    size = int(journal.size)
+    return size < _HEAD or size < _end(journal, 0)
 
 
 def blocks_in(journal: pa.Buffer, at: int) -> Iterator[tuple[Block, int]]:
@@ -110,15 +114,20 @@ def blocks_in(journal: pa.Buffer, at: int) -> Iterator[tuple[Block, int]]:
 
 def _read(journal: pa.Buffer, at: int, kind: type[_Said]) -> tuple[_Said, int] | None:
     """Read a head, if all that belongs to it is there, and give it with its end."""
-    if journal.size - at < _LEAST or bytes(journal[at : at + len(_MARK)]) != _MARK:
+    if journal.size - at < _HEAD or bytes(journal[at : at + len(_MARK)]) != _MARK:
         return None
-    begin = at + len(_MARK) + _SIZES.size
-    head_size, size = _SIZES.unpack(journal[begin - _SIZES.size : begin])
-    end = begin + head_size + len(_padding(head_size)) + size
-    if bytes(journal[end : end + len(_MARK)]) != _MARK:
+    end = _end(journal, at)
+    if bytes(journal[end - len(_MARK) : end]) != _MARK:
         return None
+    begin = at + _HEAD
+    head_size, _ = _SIZES.unpack(journal[begin - _SIZES.size : begin])
     try:
-        said = msgspec.msgpack.decode(journal[begin : begin + head_size], type=kind)
-    except msgspec.DecodeError:
+        return msgspec.msgpack.decode(journal[begin : begin + head_size], type=kind), end
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return said, end + len(_MARK)
+
+
+def _end(journal: pa.Buffer, at: int) -> int:
+    """Tell where what begins at some place says that it ends."""
+    head_size, size = _SIZES.unpack(journal[at + len(_MARK) : at + _HEAD])
+    return int(at + _HEAD + head_size + len(_padding(head_size)) + size + len(_MARK))

@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.blocks import blocks_in, may_begin, read_opening
+from hopline.capture.blocks import blocks_in, read_opening, was_begun
 from hopline.capture.columns import rows_of
 from hopline.capture.journal import convert, mapped
 from hopline.capture.naming import DAY, SEGMENT, UNFINISHED, journals_in, read_name
@@ -83,14 +84,14 @@ def _sound(journal: Path) -> tuple[int, int] | None:
     content = mapped(journal)
     opened = read_opening(content)
     if opened is None:
-        return (0, 0) if may_begin(content) else None
+        return (0, 0) if was_begun(content) else None
     opening, whole = opened
     records = 0
     for block, end in blocks_in(content, whole):
         try:
             rows = rows_of(opening, block)
             rows.validate(full=True)
-        except ValueError:  # which all of Arrow's errors are, too
+        except (ValueError, pa.ArrowException):
             break
         records += rows.num_rows
         whole = end
