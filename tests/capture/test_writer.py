@@ -27,15 +27,14 @@ from hopline.capture.writer import Writer
 
 from .reading import rows_of
 
-NOON = 1_800_000_000 * 1_000_000_000 // DAY * DAY + DAY // 2
-SECOND = 1_000_000_000
+NOON = 1_800_000_000.0 // DAY * DAY + DAY / 2
 
 
 OPENING = Opening("node", "tcp://127.0.0.1:1")
-Record = tuple[int, list[bytes]]  # time, frames
+Record = tuple[float, list[bytes]]  # time, frames
 
 
-def record(time: int = NOON, body: bytes = b"body") -> Record:
+def record(time: float = NOON, body: bytes = b"body") -> Record:
     return time, [b"socket", b"", body, b"meta"]
 
 
@@ -81,7 +80,7 @@ def writers(tmp_path: Path) -> Iterator[Writers]:
 
 def test_a_segment_is_named_after_its_node_its_start_and_its_first_number(writers: Writers) -> None:
     writer = writers()
-    writer.take(batch(7, record(NOON + 1_500)))
+    writer.take(batch(7, record(NOON + 1.5e-6)))
     assert writer.end()
     (path,) = segments_in(writers.directory)
     assert path.relative_to(writers.directory).as_posix() == "date=2027-01-15/node-20270115T120000.000001Z-7.parquet"
@@ -89,7 +88,7 @@ def test_a_segment_is_named_after_its_node_its_start_and_its_first_number(writer
     (row,) = rows_of(writers.directory)
     assert row["frames"] == [b"", b"body", b"meta"]
     assert (row["seq"], row["node"], row["node_uri"], row["peer"]) == (7, "node", "tcp://127.0.0.1:1", "peer")
-    assert row["ts"].timestamp() == pytest.approx((NOON + 1_000) / SECOND)
+    assert row["ts"].timestamp() == pytest.approx(NOON + 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +125,8 @@ def test_a_segment_is_closed_when_it_is_old_enough(writers: Writers) -> None:
 def test_a_segment_has_the_records_of_one_day(writers: Writers) -> None:
     writer = writers()
     midnight = NOON // DAY * DAY + DAY
-    writer.take(batch(1, record(midnight - 1), record(midnight), record(midnight + 1), gaps={1: 4}))
-    writer.take(batch(8, record(midnight + 2)))
+    writer.take(batch(1, record(midnight - 0.001), record(midnight), record(midnight + 0.001), gaps={1: 4}))
+    writer.take(batch(8, record(midnight + 0.002)))
     assert writer.end()
     assert [path.parent.name for path in segments_in(writers.directory)] == ["date=2027-01-15", "date=2027-01-16"]
     assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (6, 4), (7, 0), (8, 0)]
@@ -265,12 +264,12 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
 def test_old_segments_go_when_all_of_them_take_too_much_room(writers: Writers) -> None:
     first = writers()
     for number in range(1, 4):
-        first.take(batch(number, record(NOON + number * SECOND)))
+        first.take(batch(number, record(NOON + number)))
         first.close_segment()
     until(lambda: first.segments == 3)
     sizes = [path.stat().st_size for path in segments_in(writers.directory)]
     second = writers(keep_bytes=sum(sizes[1:]) + 10)
-    second.take(batch(4, record(NOON + 4 * SECOND)))
+    second.take(batch(4, record(NOON + 4)))
     until(lambda: second.records == 1)
     second.close_segment()
     until(lambda: [name.seq for path in segments_in(writers.directory) if (name := read_name(path))] == [3, 4])

@@ -30,7 +30,6 @@ def _in_words(field: pa.Field) -> pa.Field:
 WRITTEN = pa.schema([_in_words(field) for field in SCHEMA])
 _TIME, _FRAMES = SCHEMA.field("ts").type, SCHEMA.field("frames").type
 _SEQ, _DROPPED = SCHEMA.get_field_index("seq"), SCHEMA.get_field_index("dropped")
-_NANOSECONDS = pa.scalar(1_000)  # a microsecond
 _MICROSECONDS = 1_000_000  # a second
 _NO_EXTRA: Extra = None, None, None, None
 _EVENT_WORDS = pa.array(EVENTS, _STRING)
@@ -40,18 +39,18 @@ def rows_of(opening: Opening, block: Block) -> pa.RecordBatch:
     """Make the rows of a block; raises `ValueError` where its columns are not of one piece."""
     head, count = block.head, block.count
     times, events, peers, counts, lengths, data = block.columns
-    names = _integers(_INT32, peers)
-    frames = _frames(_integers(_INT32, counts), _integers(_INT32, lengths), data)
+    names = _numbers(_INT32, peers)
+    frames = _frames(_numbers(_INT32, counts), _numbers(_INT32, lengths), data)
     if not len(times) // 8 == len(names) == len(frames) == count:
         raise ValueError("columns of different lengths")
     extras: Sequence[Extra] = [head.extras.get(place, _NO_EXTRA) for place in range(count)] if head.extras else []
     rows = pa.RecordBatch.from_arrays(
         [
-            pc.divide(_integers(_INT64, times), _NANOSECONDS).view(_TIME),
+            _microseconds_of(_numbers(pa.float64(), times)),
             pc.add(_counting(count), head.first_seq),
             _always(opening.node, count),
             _always(opening.node_uri, count),
-            pa.DictionaryArray.from_arrays(_integers(_INT8, events), _EVENT_WORDS),
+            pa.DictionaryArray.from_arrays(_numbers(_INT8, events), _EVENT_WORDS),
             _named(names, head.names),
             _receivers([receiver for receiver, _, _, _ in extras], count),
             _column([cause for _, cause, _, _ in extras], _INT64, count),
@@ -104,7 +103,7 @@ def _ends(lengths: pa.Int32Array) -> pa.Int32Array:
     return pc.cumulative_sum(pa.concat_arrays([_zeros(_INT32, 1), lengths]))
 
 
-def _integers(kind: pa.DataType, data: pa.Buffer) -> pa.Array:
+def _numbers(kind: pa.DataType, data: pa.Buffer) -> pa.Array:
     return pa.Array.from_buffers(kind, data.size * 8 // kind.bit_width, [None, data])
 
 
@@ -128,6 +127,10 @@ def _column(values: list[Any], kind: pa.DataType, count: int) -> pa.Array:
     if values.count(None) == len(values):
         return _nothing(kind, count)
     return pa.array(values, kind)
+
+
+def _microseconds_of(times: pa.DoubleArray) -> pa.TimestampArray:
+    return pc.multiply(times, float(_MICROSECONDS)).cast(_INT64, safe=False).view(_TIME)
 
 
 def _microseconds(seconds: float | None) -> int | None:

@@ -14,7 +14,7 @@ _START = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(?P<node>.+)-(?P<start>\d{8}T\d{6}\.\d{6}Z)-(?P<seq>\d+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NODE = 100
-_NANOSECONDS = 1_000_000_000
+_MICROSECONDS = 1_000_000  # a second
 
 
 class SegmentName(msgspec.Struct, frozen=True):
@@ -41,9 +41,10 @@ class SegmentName(msgspec.Struct, frozen=True):
         return directory / f"{DAY}{self.start:%Y-%m-%d}"
 
 
-def name_of(node: str, now: int, seq: int) -> SegmentName:
-    """Name a segment that begins now, in nanoseconds since 1970."""
-    start = datetime.fromtimestamp(now // _NANOSECONDS, UTC).replace(microsecond=now % _NANOSECONDS // 1_000)
+def name_of(node: str, now: float, seq: int) -> SegmentName:
+    """Name a segment that begins now, in seconds since 1970."""
+    seconds, microseconds = divmod(int(now * _MICROSECONDS), _MICROSECONDS)
+    start = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
     safe = _UNSAFE.sub("_", node)[:_LONGEST_NODE]
     return SegmentName(safe if safe[:1].isalnum() else f"node{safe}", start, seq)  # what is hidden is not read
 

@@ -5,9 +5,8 @@ An object that is kept takes memory that the next messages want, and a thousand 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from struct import pack
+from struct import pack, unpack
 from typing import Any, NamedTuple, TypeAlias
 
 from hopline.capture.events import Event
@@ -21,7 +20,7 @@ Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | No
 HOLE = 0  # instead of an event: a number without a record
 EVENTS = ("", *(event.value for event in Event))  # by their codes
 CODES = {event: code for code, event in enumerate(EVENTS) if code != HOLE}
-DAY = 86_400 * 1_000_000_000  # nanoseconds
+DAY = 86_400  # seconds
 # A message that its node's format has no words for is written in the one that says most.
 _LAST_RESORT = WireFormat.V6
 _TIME_BYTES = 8
@@ -33,7 +32,7 @@ FIELDS = 4
 class Packed(NamedTuple):
     """Some records, column by column, in the machine's own order of bytes."""
 
-    times: bytes  # nanoseconds since 1970, 64 bits
+    times: bytes  # seconds since 1970, floating-point numbers of 64 bits
     events: bytes  # codes, 8 bits
     peers: bytes  # places in the names of the batch, 32 bits
     counts: bytes  # of frames, 32 bits
@@ -86,14 +85,19 @@ class Batch(NamedTuple):
         return b"".join(piece.events for piece in self.pieces)
 
     @property
-    def first_time(self) -> int:
-        """When the first of them was made."""
-        return int.from_bytes(self.pieces[0].times[:_TIME_BYTES], sys.byteorder)
+    def first_time(self) -> float:
+        """When the first of them was made, in seconds since 1970."""
+        return _time(self.pieces[0].times[:_TIME_BYTES])
 
     @property
-    def last_time(self) -> int:
+    def last_time(self) -> float:
         """When the last of them was made."""
-        return int.from_bytes(self.pieces[-1].times[-_TIME_BYTES:], sys.byteorder)
+        return _time(self.pieces[-1].times[-_TIME_BYTES:])
+
+
+def _time(packed: bytes) -> float:
+    (time,) = unpack("d", packed)
+    return float(time)
 
 
 class Names(dict["bytes | None", int]):
@@ -129,7 +133,7 @@ class Packer:
             flat = [frame for one in frames for frame in one[1:]]
             packed_counts = pack(f"{total}i", *[one - 1 for one in counts])
         return Packed(
-            pack(f"{total}q", *log[1::FIELDS]),
+            pack(f"{total}d", *log[1::FIELDS]),
             bytes(log[0::FIELDS]),
             self._places(log[2::FIELDS]),
             packed_counts,
@@ -165,10 +169,10 @@ class Packer:
         return (b"",)
 
 
-def holes(count: int, time: int) -> Packed:
+def holes(count: int, time: float) -> Packed:
     """Give what stands for records that could not be packed."""
     nothing = bytes(_WORD_BYTES * count)
-    return Packed(pack("q", time) * count, bytes([HOLE]) * count, nothing, nothing, b"", b"")
+    return Packed(pack("d", time) * count, bytes([HOLE]) * count, nothing, nothing, b"", b"")
 
 
 def by_day(batch: Batch) -> list[Batch]:
@@ -177,7 +181,7 @@ def by_day(batch: Batch) -> list[Batch]:
     if batch.first_time >= midnight:
         return [batch]
     whole = Packed(*map(b"".join, zip(*batch.pieces, strict=True)))
-    times = memoryview(whole.times).cast("q")
+    times = memoryview(whole.times).cast("d")
     at = next(place for place, time in enumerate(times) if time >= midnight)
     frames = sum(memoryview(whole.counts).cast("i")[:at])
     size = sum(memoryview(whole.lengths).cast("i")[:frames])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import time_ns
+from time import time
 from typing import Any, Protocol, TypeAlias
 
 from hopline.capture.events import Event
@@ -17,9 +17,9 @@ from hopline.message import Message
 
 # What a record takes in memory beside its frames.
 OVERHEAD = 256
-# Records are packed while they are in the processor's cache, and before so many of them that the next messages' objects
-# find no room there. What is packed is no object any more, and may become many records before it is handed over.
-PACK_RECORDS = 64
+# Records are packed while they are in the processor's cache, and enough of them that it pays. What is packed is no
+# object any more, and may become many records before it is handed over.
+PACK_RECORDS = 256
 LARGE_BODY = 4_096  # bytes; a larger one does not wait for others
 BATCH_BYTES = 4 * 1_024 * 1_024
 
@@ -96,14 +96,14 @@ class Recorder:
     def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
         """Record frames that left for a node, as they left."""
         records, bodies = self._log, message.bodies
-        records.extend((_SENT, time_ns(), peer, frames))
+        records.extend((_SENT, time(), peer, frames))
         if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     def received(self, frames: Frames, message: Message) -> None:
         """Record frames as they came. Their sender is the last node that they came through."""
         records, bodies, routing = self._log, message.bodies, message.routing
-        records.extend((_RECEIVED, time_ns(), routing[-1].identity if routing else None, frames))
+        records.extend((_RECEIVED, time(), routing[-1].identity if routing else None, frames))
         if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
@@ -125,7 +125,7 @@ class Recorder:
         if self._has_room or not self._is_dropped():
             place = self._place
             self._extras[place] = receiver, cause, duration, reason
-            self._log.extend((CODES[event], time_ns(), peer, self._frames_at(place, content)))
+            self._log.extend((CODES[event], time(), peer, self._frames_at(place, content)))
             self._look_if_due(content)
         return seq
 
@@ -134,12 +134,12 @@ class Recorder:
         place = self._place
         if self._lost:
             self._note_lost()
-        self._log.extend((HOLE, time_ns(), None, _NO_FRAMES))
+        self._log.extend((HOLE, time(), None, _NO_FRAMES))
         self._has_holes = True
         self._reserved += 1
         return place
 
-    def fill(self, place: int, event: str, time: int, message: Message, cause: int | None) -> None:
+    def fill(self, place: int, event: str, when: float, message: Message, cause: int | None) -> None:
         """Put a record where room was reserved."""
         self._reserved -= 1
         if not self._has_room and not self._finds_room():
@@ -150,7 +150,7 @@ class Recorder:
             return
         self._extras[place] = None, cause, None, None
         at = (place - self._packed_count) * FIELDS
-        self._log[at : at + FIELDS] = CODES[event], time, None, self._frames_at(place, message)
+        self._log[at : at + FIELDS] = CODES[event], when, None, self._frames_at(place, message)
         self._look_if_due(message)
 
     def release(self, place: int) -> None:

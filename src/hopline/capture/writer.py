@@ -48,7 +48,7 @@ class Writer:
         self._queue: SimpleQueue[Batch | Callable[[], None]] = SimpleQueue()
         self._journal: Journal | None = None
         self._opened_at = self._flushed_at = 0.0
-        self._midnight = 0  # when the day of the open segment ends
+        self._midnight = 0.0  # when the day of the open segment ends
         self._unclosed: list[Journal] = []  # that could not be turned into segments yet
         self._retry_at = 0.0
         self._lost = 0  # records since the last one that was written

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from time import time_ns
+from time import time
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -218,7 +218,7 @@ class Tap:
         Its cause is the message that is being handled, unless it is submitted `late`, and its cause was noted before.
         """
         recorder, message = self._recorder, delivery.message
-        now = time_ns()
+        now = time()
         cause = cause if late else self.cause_of(message)
         place = recorder.reserve()
         before, self.arrival = self.arrival, recorder.next_seq - 1
