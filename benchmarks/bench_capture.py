@@ -2,8 +2,9 @@
 
 It is the network benchmark's own measure, 1,000 requests in flight. Both nodes record; their segments are small, so
 that closing them is in the time that is measured. Rounds are short and many, because whatever else the machine does
-comes and goes: every one takes each level of a format right after the other, there and back, and a ratio is taken
-within its round. The tables show medians over the rounds, with the middle half.
+comes and goes: every one takes each level of a format right after the other, there and back, in the same processes,
+and a ratio is taken within its round. Processes have their luck with memory and processors, too, so they are started
+anew several times. The tables show medians over all rounds, with the middle half.
 
 Both nodes and their threads share the processors, so the rate goes down as the processor time of a request goes up.
 Where others use the machine too, that time tells more than the rate.
@@ -14,7 +15,6 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,33 +47,35 @@ class Measured:
     cpu: list[float] = field(default_factory=list)  # a request, of all processes
 
 
-def contender(wire_format: str, level: CaptureLevel, directory: Path) -> Contender:
-    """Give a network that records at a level."""
+def contender(wire_format: str, directory: Path) -> Contender:
+    """Give a network that can record."""
     return Contender(
-        f"{wire_format}, {level}",
+        wire_format,
         "benchmarks.network.hopline_node",
         ("rendezvous", "server", "client"),
-        {"wire_format": wire_format, "signed": UNSIGNED, "capture": level, "directory": str(directory)},
+        {"wire_format": wire_format, "signed": UNSIGNED, "directory": str(directory)},
     )
 
 
 def measure(
-    wire_format: str, directory: Path, rounds: int, seconds: float, console: Console
+    wire_format: str, directory: Path, starts: int, rounds: int, seconds: float, console: Console
 ) -> dict[CaptureLevel, Measured]:
-    """Start a network for each level, and take the rounds."""
+    """Start a network several times, and take the rounds."""
     measured = {level: Measured() for level in LEVELS}
-    with ExitStack() as stack:
-        running = {
-            level: stack.enter_context(Running(contender(wire_format, level, directory / level))) for level in LEVELS
-        }
-        for network in running.values():
-            network.carry_out(Order(PIPELINED, SMALL, WARM_UP))
-        for number in track(range(rounds), description=wire_format, console=console, transient=True):
-            for level in LEVELS if number % 2 == 0 else reversed(LEVELS):
-                before = running[level].cpu_seconds()
-                taken = running[level].carry_out(Order(PIPELINED, SMALL, seconds))
-                measured[level].seconds.append(taken.seconds)
-                measured[level].cpu.append((running[level].cpu_seconds() - before) * taken.seconds / seconds)
+    for start in track(range(starts), description=wire_format, console=console, transient=True):
+        with Running(contender(wire_format, directory / str(start))) as network:
+            for level in LEVELS:
+                network.record(level)
+                network.carry_out(Order(PIPELINED, SMALL, WARM_UP))
+            for number in range(rounds):
+                for level in LEVELS if number % 2 else reversed(LEVELS):
+                    network.record(OFF)
+                    network.record(level)
+                    before = network.cpu_seconds()
+                    taken = network.carry_out(Order(PIPELINED, SMALL, seconds))
+                    measured[level].seconds.append(taken.seconds)
+                    measured[level].cpu.append((network.cpu_seconds() - before) * taken.seconds / seconds)
+            network.record(OFF)
     return measured
 
 
@@ -120,34 +122,33 @@ def _load() -> str:
 
 def recorded(console: Console, wire_format: str, directory: Path) -> None:
     """Tell what the captures have: how much, and whether records were dropped."""
-    for level in LEVELS:
-        if level is not OFF:
-            table = ds.dataset(directory / level, format="parquet").to_table(columns=["dropped", "frames"])
-            dropped = pc.sum(table["dropped"]).as_py()
-            size = sum(path.stat().st_size for path in (directory / level).rglob("*.parquet"))
-            raw = pc.sum(pc.binary_length(pa.chunked_array(pc.list_flatten(table["frames"])))).as_py()
-            console.print(
-                f"{wire_format}, {level}: {table.num_rows:,} records, {dropped:,} dropped, "
-                f"{raw / table.num_rows:.0f} B of frames a record, {size / table.num_rows:.0f} B on the disk"
-            )
+    table = ds.dataset(list(directory.rglob("*.parquet")), format="parquet").to_table(columns=["dropped", "frames"])
+    size = sum(path.stat().st_size for path in directory.rglob("*.parquet"))
+    raw = pc.sum(pc.binary_length(pa.chunked_array(pc.list_flatten(table["frames"])))).as_py()
+    console.print(
+        f"{wire_format}: {table.num_rows:,} records, {pc.sum(table['dropped']).as_py():,} dropped, "
+        f"{raw / table.num_rows:.0f} B of frames a record, {size / table.num_rows:.0f} B on the disk"
+    )
 
 
 def main(
-    rounds: int = typer.Option(15, min=3, help="How often everything is timed."),
+    starts: int = typer.Option(5, min=1, help="How often the processes are started."),
+    rounds: int = typer.Option(4, min=2, help="How often everything is timed after each start."),
     seconds: float = typer.Option(1.5, min=0.5, help="How long each of them is timed."),
-    quick: bool = typer.Option(False, "--quick", help="Time less, in 3 rounds: for a glance, not for the record."),
+    quick: bool = typer.Option(False, "--quick", help="Time less, and start once: for a glance, not for the record."),
 ) -> None:
     """Time what capture costs."""
     console = Console(highlight=False, width=None if Console().is_terminal else 200)
-    rounds, seconds = (3, 1.0) if quick else (rounds, seconds)
+    starts, rounds, seconds = (1, 3, 1.0) if quick else (starts, rounds, seconds)
     console.print(
-        f"Python {platform.python_version()}, pyarrow {pa.__version__}, {rounds} rounds of {seconds:g} s a level; "
-        f"medians (middle half in brackets); load of the machine before: {_load()} on {os.cpu_count()} processors"
+        f"Python {platform.python_version()}, pyarrow {pa.__version__}, {starts} starts of {rounds} rounds, "
+        f"{seconds:g} s a level; medians (middle half in brackets); "
+        f"load of the machine before: {_load()} on {os.cpu_count()} processors"
     )
     measured: dict[str, dict[CaptureLevel, Measured]] = {}
     with TemporaryDirectory() as place:
         for wire_format in FORMATS:
-            measured[wire_format] = measure(wire_format, Path(place) / wire_format, rounds, seconds, console)
+            measured[wire_format] = measure(wire_format, Path(place) / wire_format, starts, rounds, seconds, console)
             recorded(console, wire_format, Path(place) / wire_format)
     report(console, measured)
 

@@ -39,6 +39,13 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Record:
+    """How much both nodes are to record from now on; what they recorded before is wholly written then."""
+
+    level: str
+
+
+@dataclass(frozen=True)
 class Taken:
     """How long a message took. One after the other: half of them, and all but one in a hundred, took at most that."""
 

@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from time import perf_counter
 
 from benchmarks.network.contender import Addresses, Channel, Options, check
@@ -32,10 +35,13 @@ from hopline import (
     handler,
     payload,
 )
+from hopline.capture.naming import journals_in
 
 UNSIGNED = "no"
 KEY = b"a secret of the benchmark, 32 b."
 SEGMENT_BYTES = 8 << 20
+CLOSE_TIME = 20.0  # seconds in which segments are closed
+LOOK = 0.01
 FIND_TIME = 20.0  # seconds in which the client's first request must be answered
 
 
@@ -70,11 +76,22 @@ class SoMany(Payload):
     count: int
 
 
+class RecordAs(Payload):
+    """Asks a node to record more, or less."""
+
+    level: CaptureLevel
+
+
+class Recording(Payload):
+    """Says that it does."""
+
+
 class Echo(Actor):
     """Answers every request with its body, and counts the notes."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.set_capture_level: Callable[[CaptureLevel], None]
         self._notes = 0
 
     @handler
@@ -92,6 +109,12 @@ class Echo(Actor):
         """Tell how many came since this was asked last."""
         count, self._notes = self._notes, 0
         return SoMany(count)
+
+    @handler
+    def record(self, wish: RecordAs) -> Recording:
+        """Record so much from now on."""
+        self.set_capture_level(wish.level)
+        return Recording()
 
 
 # -- roles -----------------------------------------------------------------------------------------------------------
@@ -120,7 +143,9 @@ async def _rendezvous(channel: Channel, wire_format: WireFormat) -> None:
 
 
 async def _server(channel: Channel, network: Network, capture: CaptureSettings | None) -> None:
-    async with Node(Echo(), network=network, capture=capture) as node:
+    echo = Echo()
+    async with Node(echo, network=network, capture=capture) as node:
+        echo.set_capture_level = node.set_capture_level
         channel.send(node.uri)
         await asyncio.Event().wait()
 
@@ -130,7 +155,21 @@ async def _client(channel: Channel, network: Network, capture: CaptureSettings |
         await node.hub.send(Ask(b""), callback=Told, timeout=FIND_TIME)
         channel.send(node.uri)
         with contextlib.suppress(EOFError):
-            await carry_out_orders_async(channel, HubClient(node.hub))
+            await carry_out_orders_async(channel, HubClient(node.hub), partial(_record, node))
+
+
+async def _record(node: Node, level: str) -> None:
+    """Let both nodes record so much; what they recorded before is wholly written then."""
+    wanted = CaptureLevel(level)
+    await node.hub.send(RecordAs(wanted), callback=Recording)
+    node.set_capture_level(wanted)
+    async with asyncio.timeout(CLOSE_TIME):
+        while wanted is CaptureLevel.OFF and _is_open(node):  # noqa: ASYNC110 - a thread closes it, which tells nobody
+            await asyncio.sleep(LOOK)
+
+
+def _is_open(node: Node) -> bool:
+    return node.capture is not None and bool(journals_in(Path(node.capture.directory)))
 
 
 def _network(addresses: Addresses, options: Options) -> Network:
@@ -142,17 +181,16 @@ def _network(addresses: Addresses, options: Options) -> Network:
 
 
 def _capture(options: Options) -> CaptureSettings | None:
-    """Record as asked, in small segments: closing them is part of the price."""
+    """Record when asked, in small segments: closing them is part of the price."""
     if "directory" not in options:
         return None
-    level, directory = CaptureLevel(options["capture"]), options["directory"]
-    return CaptureSettings(directory=directory, level=level, segment_bytes=SEGMENT_BYTES)
+    return CaptureSettings(directory=options["directory"], level=CaptureLevel.OFF, segment_bytes=SEGMENT_BYTES)
 
 
 def _security(signed: str) -> NoSecurity | DomainSecurity:
     if signed == UNSIGNED:
         return NoSecurity()
-    kinds = ("Ask", "Told", "Note", "HowMany", "SoMany")
+    kinds = ("Ask", "Told", "Note", "HowMany", "SoMany", "RecordAs", "Recording")
     return DomainSecurity([Domain("bench", KEY, kinds, profile=Profile(signed))], clock=time.time)
 
 

@@ -16,6 +16,7 @@ from benchmarks.network.contender import (
     SEQUENTIAL,
     Channel,
     Order,
+    Record,
     Taken,
     check,
 )
@@ -71,11 +72,18 @@ def _carry_out(order: Order, client: Client) -> Taken:
     return Taken(seconds / count)
 
 
-async def carry_out_orders_async(channel: Channel, client: AsyncClient) -> None:
-    """Measure what is asked for on this event loop, which goes on while nobody asks."""
+async def carry_out_orders_async(
+    channel: Channel, client: AsyncClient, record: Callable[[str], Awaitable[None]] | None = None
+) -> None:
+    """Measure what is asked for on this event loop, which goes on while nobody asks; `record` if that is asked for."""
     loop = asyncio.get_running_loop()
     while True:
-        order: Order = await loop.run_in_executor(None, channel.recv)
+        order: Order | Record = await loop.run_in_executor(None, channel.recv)
+        if isinstance(order, Record):
+            if record is not None:
+                await record(order.level)
+            channel.send(Taken(0.0))
+            continue
         body = bytes(order.size)
         gc.collect()
         if order.measure == SEQUENTIAL:

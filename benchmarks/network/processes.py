@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.network.contender import Addresses, Channel, Contender, Failed, Options, Order, Taken
+from benchmarks.network.contender import Addresses, Channel, Contender, Failed, Options, Order, Record, Taken
 
 START_TIME = 60.0  # seconds; Ray takes its time
 GRACE = 5.0  # seconds to end by itself
@@ -62,6 +62,11 @@ class Running:
         taken = self._answer(order.seconds + START_TIME)
         assert isinstance(taken, Taken)  # noqa: S101 - what a client sends
         return taken
+
+    def record(self, level: str) -> None:
+        """Let the nodes record so much from now on."""
+        self._channels[-1].send(Record(level))
+        self._answer(START_TIME)
 
     def cpu_seconds(self) -> float:
         """Tell how long the processors have worked for all of its processes, threads of every kind included."""
