@@ -108,6 +108,16 @@ def test_large_bodies_take_no_more_room_than_there_is() -> None:
     assert recorder.dropped == PACK_RECORDS - kept
 
 
+def test_a_small_buffer_is_handed_over_before_it_is_full() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = recording(sink, turns, capacity=BATCH_BYTES // 2)
+    for _ in range(BATCH_BYTES // OVERHEAD):
+        recorder.sent(b"peer", FRAMES, MESSAGE)
+        turns.turn()
+        sink.catch_up()
+    assert recorder.dropped == 0
+
+
 def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=3 * OVERHEAD)

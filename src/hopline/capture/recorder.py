@@ -61,6 +61,7 @@ class Recorder:
         self._packer = packer
         self._call_soon = soon
         self._capacity = capacity
+        self._enough = min(BATCH_BYTES, capacity // 2)  # bytes, to be handed over
         self._first_seq = next_seq
         self._skipped = 0  # numbers since then that have no place
         self._lost = 0  # since the last record that was kept
@@ -216,7 +217,7 @@ class Recorder:
         if self._reserved:  # a message is still to come, in this turn
             return
         self._pack()
-        if self._size >= BATCH_BYTES and not self._is_asked:
+        if self._size >= self._enough and not self._is_asked:
             self._is_asked = True
             self._call_soon(self.hand_over)
 
