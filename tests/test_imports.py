@@ -30,7 +30,8 @@ ALLOWED = {
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
     | {"hopline.message", "hopline.routing"},
     "hopline.capture": PURE
-    | {"contextlib", "fcntl", "json", "logging", "msgspec", "os", "pathlib", "pyarrow", "queue", "threading", "time"}
+    | {"contextlib", "fcntl", "json", "logging", "mmap", "msgspec", "os", "pathlib", "pyarrow", "queue", "threading"}
+    | {"time"}
     | {"hopline.message", "hopline.wire"},
     "hopline.client": PURE
     | {"asyncio", "math", "msgspec", "threading", "types"}
