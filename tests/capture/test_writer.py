@@ -132,6 +132,21 @@ def test_a_segment_has_the_records_of_one_day(writers: Writers) -> None:
     assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (6, 4), (7, 0), (8, 0)]
 
 
+def test_what_only_some_records_have_goes_with_them_into_their_day(writers: Writers) -> None:
+    writer = writers()
+    midnight = NOON // DAY * DAY + DAY
+    bodies = [b"one", b"", b"three" * 9, b"four"]
+    records = [record(midnight + place - 1.5, body) for place, body in enumerate(bodies)]
+    extras = {place: (b"receiver", 10 + place, None, f"reason {place}") for place in (0, 3)}
+    writer.take(batch(5, *records)._replace(extras=extras))
+    assert writer.end()
+    assert len(segments_in(writers.directory)) == 2
+    rows = rows_of(writers.directory)
+    assert [row["frames"][1] for row in rows] == bodies
+    assert [row["cause"] for row in rows] == [10, None, None, 13]
+    assert [row["reason"] for row in rows] == ["reason 0", None, None, "reason 3"]
+
+
 def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) -> None:
     writer = writers()
     writer.take(batch(1, record()))
