@@ -20,7 +20,7 @@ from hopline.capture import journal as journal_module
 from hopline.capture.blocks import Opening
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
-from hopline.capture.packing import CODES, DAY, Batch, Packer
+from hopline.capture.packing import CODES, DAY, Batch, Extra, Packer
 from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
@@ -137,7 +137,7 @@ def test_what_only_some_records_have_goes_with_them_into_their_day(writers: Writ
     midnight = NOON // DAY * DAY + DAY
     bodies = [b"one", b"", b"three" * 9, b"four"]
     records = [record(midnight + place - 1.5, body) for place, body in enumerate(bodies)]
-    extras = {place: (b"receiver", 10 + place, None, f"reason {place}") for place in (0, 3)}
+    extras: dict[int, Extra] = {place: (b"receiver", 10 + place, None, f"reason {place}") for place in (0, 3)}
     writer.take(batch(5, *records)._replace(extras=extras))
     assert writer.end()
     assert len(segments_in(writers.directory)) == 2
