@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from hopline.capture.blocks import Opening, block_bytes, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
 from hopline.capture.packing import Batch, Packer
 from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Recorder
+from hopline.capture.time_of_day import epoch_of
 from hopline.wire import encode
 
 FRAMES = [b"socket", b"", b"body", b"meta"]
@@ -54,7 +56,7 @@ class Turns:
 
 
 def recording(sink: SlowSink, turns: Turns, *, capacity: int, next_seq: int = 1) -> Recorder:
-    return Recorder(sink, Packer(WireFormat.V6), turns.soon, capacity=capacity, next_seq=next_seq)
+    return Recorder(sink, Packer(WireFormat.V6), turns.soon, time.monotonic, capacity=capacity, next_seq=next_seq)
 
 
 def written(batches: list[Batch]) -> list[dict[str, Any]]:
@@ -87,11 +89,33 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
     assert len(sink.batches) == 1
 
 
+def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> None:
+    sink, shown = SlowSink(), [5.0]
+    recorder = Recorder(sink, Packer(WireFormat.V6), Turns().soon, lambda: shown[-1], capacity=1 << 30)
+    recorder.sent(b"peer", FRAMES, MESSAGE)
+    recorder.received(FRAMES, MESSAGE, 2.0)
+    shown.append(6.0)
+    recorder.add("handled", MESSAGE)
+    recorder.fill(recorder.reserve(), "submitted", 1.5, MESSAGE, None)
+    shown.append(8.0)
+    before = time.time()
+    recorder.hand_over()
+    after = time.time()
+    for row, noted in zip(written(sink.batches), (5.0, 2.0, 6.0, 1.5), strict=True):
+        assert before - 1e-5 < row["ts"].timestamp() + 8.0 - noted < after + 1e-5
+
+
+def test_an_interruption_between_two_clocks_is_not_taken_for_what_is_between_them() -> None:
+    late = iter([100.0, 100.9, 200.0, 200.0, 300.0, 301.0])
+    early = time.time()
+    assert early - 200.0 <= epoch_of(lambda: next(late)) <= time.time() - 200.0
+
+
 def test_a_large_body_is_not_kept_for_company() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 30)
     body = bytes(BATCH_BYTES)
-    recorder.received([b"socket", b"", body], Message(b"Ask", bodies=(body,)))
+    recorder.received([b"socket", b"", body], Message(b"Ask", bodies=(body,)), 0.0)
     turns.turn()
     assert len(sink.batches) == 1
 
@@ -141,7 +165,7 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
     expected: list[list[bytes]] = []
     for number in range(3 * PACK_RECORDS):
         frames = [b"socket", b"", *[b"%d" % number] * (number % 4)]
-        recorder.received(frames, MESSAGE)
+        recorder.received(frames, MESSAGE, 0.0)
         expected.append(frames[1:])
     recorder.add("rejected", [b"socket", b"?"], reason="not readable")
     recorder.add("expired", MESSAGE)
@@ -230,7 +254,7 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
         if action == "sent":
             recorder.sent(b"peer", FRAMES, MESSAGE)
         elif action == "received":
-            recorder.received(FRAMES, MESSAGE)
+            recorder.received(FRAMES, MESSAGE, 0.0)
         elif action == "add":
             promised[recorder.add("delivered", MESSAGE)] = "delivered"
         elif action in ("fill", "release", "nested"):

@@ -28,6 +28,7 @@ from hopline.capture.writer import Writer
 from .reading import rows_of
 
 NOON = 1_800_000_000.0 // DAY * DAY + DAY / 2
+STARTED = NOON - 12_345.678  # when the clock of the node was at zero
 
 
 OPENING = Opening("node", "tcp://127.0.0.1:1")
@@ -40,7 +41,7 @@ def record(time: float = NOON, body: bytes = b"body") -> Record:
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None) -> Batch:
     packer = Packer(WireFormat.V6)
-    log = [field for time, frames in records for field in (CODES["sent"], time, b"peer", frames)]
+    log = [field for time, frames in records for field in (CODES["sent"], time - STARTED, b"peer", frames)]
     return Batch(
         first_seq=first,
         pieces=[packer.pack(log, {})],
@@ -49,6 +50,7 @@ def batch(first: int, *records: Record, gaps: dict[int, int] | None = None) -> B
         gaps=gaps or {},
         has_holes=False,
         size=1_000,
+        epoch=STARTED,
     )
 
 

@@ -39,6 +39,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
     extras: dict[int, Extra]
     gaps: dict[int, int]
     sizes: tuple[_Size, ...]  # of the columns, in bytes
+    epoch: float = 0.0  # to be added to its times, to have seconds since 1970
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ def block_bytes(batch: Batch, lost: int) -> list[bytes]:
     *small, data = zip(*batch.pieces, strict=True)
     columns = [b"".join(column) for column in small]
     sizes = (*map(len, columns), sum(map(len, data)))
-    head = Head(batch.first_seq, lost, batch.has_holes, batch.names, batch.extras, batch.gaps, sizes)
+    head = Head(batch.first_seq, lost, batch.has_holes, batch.names, batch.extras, batch.gaps, sizes, batch.epoch)
     parts = [part for column in columns for part in (column, _padding(len(column)))]
     return _framed(msgspec.msgpack.encode(head), [*parts, *data, _padding(sizes[-1])])
 

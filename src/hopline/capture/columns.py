@@ -46,7 +46,7 @@ def rows_of(opening: Opening, block: Block) -> pa.RecordBatch:
     extras: Sequence[Extra] = [head.extras.get(place, _NO_EXTRA) for place in range(count)] if head.extras else []
     rows = pa.RecordBatch.from_arrays(
         [
-            _microseconds_of(_numbers(pa.float64(), times)),
+            _microseconds_of(_numbers(pa.float64(), times), head.epoch),
             pc.add(_counting(count), head.first_seq),
             _always(opening.node, count),
             _always(opening.node_uri, count),
@@ -129,8 +129,8 @@ def _column(values: list[Any], kind: pa.DataType, count: int) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _microseconds_of(times: pa.DoubleArray) -> pa.TimestampArray:
-    return pc.multiply(times, float(_MICROSECONDS)).cast(_INT64, safe=False).view(_TIME)
+def _microseconds_of(times: pa.DoubleArray, epoch: float) -> pa.TimestampArray:
+    return pc.multiply(pc.add(times, epoch), float(_MICROSECONDS)).cast(_INT64, safe=False).view(_TIME)
 
 
 def _microseconds(seconds: float | None) -> int | None:

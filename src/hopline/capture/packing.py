@@ -32,7 +32,7 @@ FIELDS = 4
 class Packed(NamedTuple):
     """Some records, column by column, in the machine's own order of bytes."""
 
-    times: bytes  # seconds since 1970, floating-point numbers of 64 bits
+    times: bytes  # seconds of the node's clock, floating-point numbers of 64 bits
     events: bytes  # codes, 8 bits
     peers: bytes  # places in the names of the batch, 32 bits
     counts: bytes  # of frames, 32 bits
@@ -50,6 +50,7 @@ class Batch(NamedTuple):
     gaps: dict[int, int]  # how many numbers were lost before the record at a place
     has_holes: bool  # or may have
     size: int
+    epoch: float  # what times of day are later than its times, in seconds
 
     @property
     def places(self) -> int:
@@ -87,12 +88,12 @@ class Batch(NamedTuple):
     @property
     def first_time(self) -> float:
         """When the first of them was made, in seconds since 1970."""
-        return _time(self.pieces[0].times[:_TIME_BYTES])
+        return self.epoch + _time(self.pieces[0].times[:_TIME_BYTES])
 
     @property
     def last_time(self) -> float:
         """When the last of them was made."""
-        return _time(self.pieces[-1].times[-_TIME_BYTES:])
+        return self.epoch + _time(self.pieces[-1].times[-_TIME_BYTES:])
 
 
 def _time(packed: bytes) -> float:
@@ -182,7 +183,7 @@ def by_day(batch: Batch) -> list[Batch]:
         return [batch]
     whole = Packed(*map(b"".join, zip(*batch.pieces, strict=True)))
     times = memoryview(whole.times).cast("d")
-    at = next(place for place, time in enumerate(times) if time >= midnight)
+    at = next(place for place, time in enumerate(times) if batch.epoch + time >= midnight)
     frames = sum(memoryview(whole.counts).cast("i")[:at])
     size = sum(memoryview(whole.lengths).cast("i")[:frames])
     ends = (at * _TIME_BYTES, at, at * _WORD_BYTES, at * _WORD_BYTES, frames * _WORD_BYTES, size)

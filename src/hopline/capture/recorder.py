@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import time
 from typing import Any, Protocol, TypeAlias
 
 from hopline.capture.events import Event
 from hopline.capture.packing import CODES, FIELDS, HOLE, Batch, Extra, Frames, Packed, Packer, holes
+from hopline.capture.time_of_day import epoch_of
 from hopline.message import Message
 
 # What a record takes in memory beside its frames.
@@ -52,6 +52,7 @@ class Recorder:
         sink: Sink,
         packer: Packer,
         soon: Callable[[Callable[[], None]], object],
+        clock: Callable[[], float],
         *,
         capacity: int,
         next_seq: int = 1,
@@ -60,6 +61,7 @@ class Recorder:
         self._sink = sink
         self._packer = packer
         self._call_soon = soon
+        self._clock = clock
         self._capacity = capacity
         self._enough = min(BATCH_BYTES, capacity // 2)  # bytes, to be handed over
         self._first_seq = next_seq
@@ -97,14 +99,14 @@ class Recorder:
     def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
         """Record frames that left for a node, as they left."""
         records, bodies = self._log, message.bodies
-        records.extend((_SENT, time(), peer, frames))
+        records += (_SENT, self._clock(), peer, frames)
         if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
-    def received(self, frames: Frames, message: Message) -> None:
-        """Record frames as they came. Their sender is the last node that they came through."""
+    def received(self, frames: Frames, message: Message, when: float) -> None:
+        """Record frames as they came, by the recorder's clock. Their sender is the last node that they came through."""
         records, bodies, routing = self._log, message.bodies, message.routing
-        records.extend((_RECEIVED, time(), routing[-1].identity if routing else None, frames))
+        records += (_RECEIVED, when, routing[-1].identity if routing else None, frames)
         if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
@@ -126,7 +128,7 @@ class Recorder:
         if self._has_room or not self._is_dropped():
             place = self._place
             self._extras[place] = receiver, cause, duration, reason
-            self._log.extend((CODES[event], time(), peer, self._frames_at(place, content)))
+            self._log.extend((CODES[event], self._clock(), peer, self._frames_at(place, content)))
             self._look_if_due(content)
         return seq
 
@@ -135,7 +137,7 @@ class Recorder:
         place = self._place
         if self._lost:
             self._note_lost()
-        self._log.extend((HOLE, time(), None, _NO_FRAMES))
+        self._log.extend((HOLE, self._clock(), None, _NO_FRAMES))
         self._has_holes = True
         self._reserved += 1
         return place
@@ -248,7 +250,8 @@ class Recorder:
             return
         size, next_seq = self._size, self.next_seq
         names = self._packer.names()
-        batch = Batch(self._first_seq, self._packed, names, self._extras, self._gaps, self._has_holes, size)
+        epoch = epoch_of(self._clock)
+        batch = Batch(self._first_seq, self._packed, names, self._extras, self._gaps, self._has_holes, size, epoch)
         self._begin()
         self._first_seq = next_seq - self._lost
         self._skipped = self._lost

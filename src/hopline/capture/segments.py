@@ -22,7 +22,9 @@ _OPTIONS = {
     "use_dictionary": [*WORDS, "reason"],
     "column_encoding": dict.fromkeys(("ts", "seq", "cause", "duration_us", "dropped"), "DELTA_BINARY_PACKED"),
     "write_statistics": ["ts", "seq", "node", "event", "peer"],
-    "write_batch_size": 64 * 1024,  # values at a time
+    # Values at a time, and bytes of a page: both small enough that memory is used again, instead of asked for.
+    "write_batch_size": 4 * 1024,
+    "data_page_size": 128 * 1024,
     "store_schema": False,  # so that words are read as texts
 }
 

@@ -16,7 +16,7 @@ from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.router import Router
-from hopline.node.tap import Tap
+from hopline.node.tap import OnReceived, Tap
 from hopline.node.transport import ZmqTransport
 from hopline.node.uplink import Uplink
 from hopline.routing import TICKS_PER_SECOND, Outcome
@@ -57,7 +57,7 @@ class Attachment:
         self._joined = asyncio.Event()
         self.pings = 0
         self._tap: Tap | None = None
-        self._on_received: Callable[[Frames, Message], None] | None = None
+        self._on_received: OnReceived | None = None
         self._refused: Counter[str] = Counter()  # messages of other nodes, by reason
         self._goodbyes = 0
         self._router: Router
@@ -195,6 +195,7 @@ class Attachment:
 
     def _take(self, frames: list[bytes]) -> None:
         """Take a message from another node."""
+        now = self._clock()
         try:
             message = decode(frames, limits=self._limits)
         except RemoteError as error:
@@ -207,7 +208,7 @@ class Attachment:
             self._take_control(message, frames)
             return
         if self._on_received is not None:
-            self._on_received(frames, message)
+            self._on_received(frames, message, now)
         try:
             self._check(message)
         except SecurityError as error:
@@ -218,7 +219,7 @@ class Attachment:
         if routing and self._formats.get(routing[-1].identity) is not message.wire_format:
             self.speaks(routing[-1].identity, message.wire_format)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
-        self._router.receive(message if message.hops > 0 else message.clone(hops=1))
+        self._router.receive(message if message.hops > 0 else message.clone(hops=1), now)
         if self._tap is not None:
             self._tap.arrival = None
 

@@ -285,12 +285,13 @@ class Router:
             self._destination(message) in self._waiting_room.queues and message.distribution != Distribution.BROADCAST
         )
 
-    def receive(self, message: Message) -> None:
-        """Take a message that came from another node."""
+    def receive(self, message: Message, now: float | None = None) -> None:
+        """Take a message that came from another node, now or a moment ago."""
         self.ledger.received += 1
         if self._link_tap is not None:
             self._link_tap.received_message(message)
-        now = self.clock()
+        if now is None:
+            now = self.clock()
         delivery = delivery_of(message, now)
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")

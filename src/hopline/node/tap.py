@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from time import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -26,6 +25,8 @@ from hopline.wire import Limits
 
 if TYPE_CHECKING:
     from hopline.capture.writer import Writer
+
+OnReceived: TypeAlias = Callable[[Frames, Message, float], None]  # what came, and when by the node's clock
 
 
 class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +124,7 @@ class Tap:
             self._writer,
             Packer(self._wire_format, self._limits),
             asyncio.get_running_loop().call_soon,
+            self._clock,
             capacity=self._settings.buffer_bytes,
             next_seq=next_seq,
         )
@@ -167,13 +169,13 @@ class Tap:
         return self._recorder.sent
 
     @property
-    def on_received(self) -> Callable[[Frames, Message], None]:
+    def on_received(self) -> OnReceived:
         """Who is to be told what arrives from other nodes, and can be read."""
         return self._received if self.is_full else self._recorder.received
 
-    def _received(self, frames: Frames, message: Message) -> None:
+    def _received(self, frames: Frames, message: Message, when: float) -> None:
         self.arrival = self._recorder.next_seq
-        self._recorder.received(frames, message)
+        self._recorder.received(frames, message, when)
 
     def received_from(self, peer: bytes | None, frames: Frames) -> None:
         """Record frames that cannot be read, or do not say where they come from."""
@@ -218,7 +220,7 @@ class Tap:
         Its cause is the message that is being handled, unless it is submitted `late`, and its cause was noted before.
         """
         recorder, message = self._recorder, delivery.message
-        now = time()
+        now = self._clock()
         cause = cause if late else self.cause_of(message)
         place = recorder.reserve()
         before, self.arrival = self.arrival, recorder.next_seq - 1
