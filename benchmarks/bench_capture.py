@@ -1,10 +1,10 @@
 """Time what capture costs: request and answer between processes, with capture off, `wire` and `full`, in one run.
 
 It is the network benchmark's own measure, 1,000 requests in flight. Both nodes record; their segments are small, so
-that closing them is in the time that is measured. Rounds are short and many, because whatever else the machine does
-comes and goes: every one takes each level of a format right after the other, there and back, in the same processes,
-and a ratio is taken within its round. Processes have their luck with memory and processors, too, so they are started
-anew several times. The tables show medians over all rounds, with the middle half.
+that closing them is in the time that is measured. Turns are short and many, because whatever else the machine does
+comes and goes: before and after every turn of a level there is one without capture, in the same processes, and a ratio
+is to the mean of both. Processes have their luck with memory and processors, too, so they are started anew several
+times. The tables show medians over all turns, with the middle half.
 
 Both nodes and their threads share the processors, so the rate goes down as the processor time of a request goes up.
 Where others use the machine too, that time tells more than the rate.
@@ -18,6 +18,7 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,16 +36,27 @@ from hopline import CaptureLevel
 
 LEVELS = tuple(CaptureLevel)
 OFF = CaptureLevel.OFF
+ROUND = (OFF, CaptureLevel.WIRE, OFF, CaptureLevel.FULL)
 GOAL = {CaptureLevel.WIRE: 0.85}  # of the rate without capture
 WARM_UP = 0.5
 
 
+class Turn(NamedTuple):
+    """A while at one level."""
+
+    level: CaptureLevel
+    seconds: float  # a request
+    cpu: float  # seconds a request, of all processes
+
+
 @dataclass
 class Measured:
-    """One level of one format, round by round."""
+    """One level of one format, turn by turn."""
 
     seconds: list[float] = field(default_factory=list)  # a request
-    cpu: list[float] = field(default_factory=list)  # a request, of all processes
+    cpu: list[float] = field(default_factory=list)  # a request
+    rate_shares: list[float] = field(default_factory=list)  # of the rate without capture
+    cpu_shares: list[float] = field(default_factory=list)  # of the processor time without capture
 
 
 def contender(wire_format: str, directory: Path) -> Contender:
@@ -60,23 +72,31 @@ def contender(wire_format: str, directory: Path) -> Contender:
 def measure(
     wire_format: str, directory: Path, starts: int, rounds: int, seconds: float, console: Console
 ) -> dict[CaptureLevel, Measured]:
-    """Start a network several times, and take the rounds."""
+    """Start a network several times, and take the turns."""
     measured = {level: Measured() for level in LEVELS}
     for start in track(range(starts), description=wire_format, console=console, transient=True):
         with Running(contender(wire_format, directory / str(start))) as network:
             for level in LEVELS:
                 network.record(level)
                 network.carry_out(Order(PIPELINED, SMALL, WARM_UP))
-            for number in range(rounds):
-                for level in LEVELS if number % 2 else reversed(LEVELS):
-                    network.record(OFF)
-                    network.record(level)
-                    before = network.cpu_seconds()
-                    taken = network.carry_out(Order(PIPELINED, SMALL, seconds))
-                    measured[level].seconds.append(taken.seconds)
-                    measured[level].cpu.append((network.cpu_seconds() - before) * taken.seconds / seconds)
+            turns = [_turn(network, level, seconds) for level in (*ROUND * rounds, OFF)]
             network.record(OFF)
+        for turn in turns:
+            measured[turn.level].seconds.append(turn.seconds)
+            measured[turn.level].cpu.append(turn.cpu)
+        for before, turn, after in zip(turns, turns[1:], turns[2:], strict=False):
+            if turn.level is not OFF:
+                measured[turn.level].rate_shares.append((before.seconds + after.seconds) / 2 / turn.seconds)
+                measured[turn.level].cpu_shares.append(turn.cpu * 2 / (before.cpu + after.cpu))
     return measured
+
+
+def _turn(network: Running, level: CaptureLevel, seconds: float) -> Turn:
+    network.record(OFF)  # what was recorded before is wholly written then
+    network.record(level)
+    before = network.cpu_seconds()
+    taken = network.carry_out(Order(PIPELINED, SMALL, seconds))
+    return Turn(level, taken.seconds, (network.cpu_seconds() - before) * taken.seconds / seconds)
 
 
 def report(console: Console, measured: dict[str, dict[CaptureLevel, Measured]]) -> None:
@@ -91,24 +111,20 @@ def report(console: Console, measured: dict[str, dict[CaptureLevel, Measured]]) 
             table.add_row(
                 f"{wire_format}, {level}",
                 _rates(one.seconds),
-                spread(_ratios(levels[OFF].seconds, one.seconds)),
+                spread(one.rate_shares) if one.rate_shares else "1.00",
                 f"{statistics.median(one.cpu) * 1e6:.1f}",
-                spread(_ratios(one.cpu, levels[OFF].cpu)),
+                spread(one.cpu_shares) if one.cpu_shares else "1.00",
             )
     console.print(table)
     for wire_format, levels in measured.items():
         for level, least in GOAL.items():
-            share = statistics.median(_ratios(levels[OFF].seconds, levels[level].seconds))
-            by_cpu = statistics.median(_ratios(levels[OFF].cpu, levels[level].cpu))
+            share = statistics.median(levels[level].rate_shares)
+            by_cpu = 1 / statistics.median(levels[level].cpu_shares)
             verdict = "met" if share >= least else "NOT MET"
             console.print(
                 f"goal: {wire_format} at level {level} keeps at least {least:.0%} of the rate: {share:.0%}, {verdict} "
                 f"({by_cpu:.0%} if it were processor time alone)"
             )
-
-
-def _ratios(ones: list[float], others: list[float]) -> list[float]:
-    return [one / other for one, other in zip(ones, others, strict=True)]
 
 
 def _rates(seconds: list[float]) -> str:
@@ -133,7 +149,7 @@ def recorded(console: Console, wire_format: str, directory: Path) -> None:
 
 def main(
     starts: int = typer.Option(5, min=1, help="How often the processes are started."),
-    rounds: int = typer.Option(4, min=2, help="How often everything is timed after each start."),
+    rounds: int = typer.Option(6, min=2, help="How often everything is timed after each start."),
     seconds: float = typer.Option(1.5, min=0.5, help="How long each of them is timed."),
     quick: bool = typer.Option(False, "--quick", help="Time less, and start once: for a glance, not for the record."),
 ) -> None:

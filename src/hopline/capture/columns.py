@@ -16,6 +16,8 @@ from hopline.capture.blocks import Block, Opening
 from hopline.capture.packing import EVENTS, HOLE, Extra
 from hopline.capture.records import SCHEMA, shown
 
+# Where large pieces come from. Arrow's own allocator gives them back at once, and gets them anew in pages of 2 MiB.
+MEMORY = pa.system_memory_pool()
 WORDS = ("node", "node_uri", "event", "peer", "receiver")
 _INT8, _INT32, _INT64, _BINARY, _STRING = pa.int8(), pa.int32(), pa.int64(), pa.binary(), pa.string()
 _SHORT = ("node", "node_uri", "event")  # the places in their lists of words fit into a byte
@@ -100,7 +102,8 @@ def _frames(counts: pa.Int32Array, lengths: pa.Int32Array, data: pa.Buffer) -> p
 
 def _ends(lengths: pa.Int32Array) -> pa.Int32Array:
     """Tell where each of them ends that is behind the others, and first of all 0."""
-    return pc.cumulative_sum(pa.concat_arrays([_zeros(_INT32, 1), lengths]))
+    behind_zero = pa.concat_arrays([_zeros(_INT32, 1), lengths], memory_pool=MEMORY)
+    return pc.cumulative_sum(behind_zero, memory_pool=MEMORY)
 
 
 def _numbers(kind: pa.DataType, data: pa.Buffer) -> pa.Array:

@@ -125,13 +125,14 @@ class Packer:
         total, count = len(frames), len(frames[0])
         counts = list(map(len, frames))
         flat: list[bytes] = []
-        for one in frames:
-            flat += one
-        if counts.count(count) == total:  # as is usual, and then no work for each of them
+        if counts.count(count) == total:  # then there is less to do for each of them
+            for one in frames:
+                flat += one
             del flat[::count]
             packed_counts = pack("i", count - 1) * total
         else:
-            flat = [frame for one in frames for frame in one[1:]]
+            for one in frames:
+                flat += one[1:]
             packed_counts = pack(f"{total}i", *[one - 1 for one in counts])
         return Packed(
             pack(f"{total}d", *log[1::FIELDS]),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hopline.capture.blocks import Block, Opening
-from hopline.capture.columns import WORDS, WRITTEN, rows_of
+from hopline.capture.columns import MEMORY, WORDS, WRITTEN, rows_of
 from hopline.capture.naming import UNFINISHED
 
 ROW_GROUP = 128 * 1024  # rows
@@ -26,6 +26,7 @@ _OPTIONS = {
     "write_batch_size": 4 * 1024,
     "data_page_size": 128 * 1024,
     "store_schema": False,  # so that words are read as texts
+    "memory_pool": MEMORY,
 }
 
 
