@@ -41,10 +41,10 @@ def record(time: float = NOON, body: bytes = b"body") -> Record:
 
 def batch(first: int, *records: Record, gaps: dict[int, int] | None = None) -> Batch:
     packer = Packer(WireFormat.V6)
-    log = [field for time, frames in records for field in (CODES["sent"], time - STARTED, b"peer", frames)]
+    log = [field for time, frames in records for field in (CODES["sent"], time - STARTED, b"peer", len(frames))]
     return Batch(
         first_seq=first,
-        pieces=[packer.pack(log, {})],
+        pieces=[packer.pack(log, [frame for _, frames in records for frame in frames], {})],
         names=packer.names(),
         extras={},
         gaps=gaps or {},

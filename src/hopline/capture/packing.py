@@ -25,7 +25,8 @@ DAY = 86_400  # seconds
 _LAST_RESORT = WireFormat.V6
 _TIME_BYTES = 8
 _WORD_BYTES = 4
-# One flat list has all records: event, time, peer and frames of each, one after the other.
+# One flat list has all records: event, time, peer and number of frames of each, one after the other. Another one has
+# their frames, so that nothing is kept of the lists that these came in.
 FIELDS = 4
 
 
@@ -117,30 +118,25 @@ class Packer:
         self._limits = limits
         self._names = Names()
 
-    def pack(self, log: list[Any], messages: Mapping[int, Message]) -> Packed:
-        """Copy records; some have a message in their place instead of frames."""
-        frames: list[Frames] = log[3::FIELDS]
+    def pack(self, log: list[Any], frames: list[bytes], messages: Mapping[int, Message]) -> Packed:
+        """Copy records and their frames; some have a message in their place instead. The list of frames is used up."""
+        counts: list[int] = log[3::FIELDS]
         if messages:
-            self._write(messages, frames)
-        total, count = len(frames), len(frames[0])
-        counts = list(map(len, frames))
-        flat: list[bytes] = []
-        if counts.count(count) == total:  # then there is less to do for each of them
-            for one in frames:
-                flat += one
-            del flat[::count]
+            frames = self._with_messages(frames, counts, messages)
+        total, count = len(counts), counts[0]
+        if counts.count(count) == total:  # then there is nothing to do for each of them
+            del frames[::count]
             packed_counts = pack("i", count - 1) * total
         else:
-            for one in frames:
-                flat += one[1:]
+            frames = _without_identities(frames, counts)
             packed_counts = pack(f"{total}i", *[one - 1 for one in counts])
         return Packed(
             pack(f"{total}d", *log[1::FIELDS]),
             bytes(log[0::FIELDS]),
             self._places(log[2::FIELDS]),
             packed_counts,
-            pack(f"{len(flat)}i", *map(len, flat)),
-            b"".join(flat),
+            pack(f"{len(frames)}i", *map(len, frames)),
+            b"".join(frames),
         )
 
     def _places(self, peers: list[bytes | None]) -> bytes:
@@ -155,12 +151,22 @@ class Packer:
         names, self._names = list(self._names), Names()
         return names
 
-    def _write(self, messages: Mapping[int, Message], frames: list[Frames]) -> None:
+    def _with_messages(self, frames: list[bytes], counts: list[int], messages: Mapping[int, Message]) -> list[bytes]:
+        """Put the frames of messages where they belong, and their numbers too."""
         written: dict[int, Frames] = {}  # one message is often submitted, delivered and handled at once
-        for place, message in messages.items():
-            if id(message) not in written:
-                written[id(message)] = self._written(message)
-            frames[place] = written[id(message)]
+        everything: list[bytes] = []
+        at = 0
+        for place, count in enumerate(counts):
+            message = messages.get(place)
+            if message is None:
+                everything += frames[at : at + count]
+            else:
+                if id(message) not in written:
+                    written[id(message)] = self._written(message)
+                everything += written[id(message)]
+                counts[place] = len(written[id(message)])
+            at += count
+        return everything
 
     def _written(self, message: Message) -> Frames:
         for wire_format in (self._wire_format, _LAST_RESORT):
@@ -169,6 +175,16 @@ class Packer:
             except LocalError:
                 continue
         return (b"",)
+
+
+def _without_identities(frames: list[bytes], counts: list[int]) -> list[bytes]:
+    """Leave out the first frame of each record."""
+    left: list[bytes] = []
+    at = 0
+    for count in counts:
+        left += frames[at + 1 : at + count]
+        at += count
+    return left
 
 
 def holes(count: int, time: float) -> Packed:

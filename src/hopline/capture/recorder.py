@@ -70,7 +70,8 @@ class Recorder:
         self._reserved = 0  # places that are to be filled yet
         self._handed_over = sink.done  # bytes that were ever
         self._has_room = True
-        self._log: list[Any] = []  # event, time, peer and frames of each record that is not packed yet
+        self._log: list[Any] = []  # event, time, peer and number of frames of each record that is not packed yet
+        self._frames: list[bytes] = []  # of all of them
         self._messages: dict[int, Message] = {}  # instead of frames, by the record's place in the log
         self._limit = _FULL  # of the log, at which it is looked at
         self._is_asked = False  # to hand over in the loop's next turn
@@ -99,14 +100,16 @@ class Recorder:
     def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
         """Record frames that left for a node, as they left."""
         records, bodies = self._log, message.bodies
-        records += (_SENT, self._clock(), peer, frames)
+        records += (_SENT, self._clock(), peer, len(frames))
+        self._frames += frames
         if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
     def received(self, frames: Frames, message: Message, when: float) -> None:
         """Record frames as they came, by the recorder's clock. Their sender is the last node that they came through."""
         records, bodies, routing = self._log, message.bodies, message.routing
-        records += (_RECEIVED, when, routing[-1].identity if routing else None, frames)
+        records += (_RECEIVED, when, routing[-1].identity if routing else None, len(frames))
+        self._frames += frames
         if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
             self._look()
 
@@ -128,7 +131,9 @@ class Recorder:
         if self._has_room or not self._is_dropped():
             place = self._place
             self._extras[place] = receiver, cause, duration, reason
-            self._log.extend((CODES[event], self._clock(), peer, self._frames_at(place, content)))
+            frames = self._frames_at(place, content)
+            self._log += (CODES[event], self._clock(), peer, len(frames))
+            self._frames += frames
             self._look_if_due(content)
         return seq
 
@@ -137,7 +142,8 @@ class Recorder:
         place = self._place
         if self._lost:
             self._note_lost()
-        self._log.extend((HOLE, self._clock(), None, _NO_FRAMES))
+        self._log += (HOLE, self._clock(), None, len(_NO_FRAMES))
+        self._frames += _NO_FRAMES
         self._has_holes = True
         self._reserved += 1
         return place
@@ -153,7 +159,7 @@ class Recorder:
             return
         self._extras[place] = None, cause, None, None
         at = (place - self._packed_count) * FIELDS
-        self._log[at : at + FIELDS] = CODES[event], when, None, self._frames_at(place, message)
+        self._log[at : at + FIELDS] = CODES[event], when, None, len(self._frames_at(place, message))
         self._look_if_due(message)
 
     def release(self, place: int) -> None:
@@ -165,9 +171,17 @@ class Recorder:
         """Remove a hole, if it is the last."""
         if place != self._place - 1:
             return False
-        del self._log[-FIELDS:]
+        self._take_last()
         self._lost += self._gaps.pop(place, 0)
         return True
+
+    def _take_last(self) -> tuple[list[Any], list[bytes]]:
+        """Take the last record out again, and its frames."""
+        last = self._log[-FIELDS:]
+        begin = len(self._frames) - last[-1]
+        frames = self._frames[begin:]
+        del self._log[-FIELDS:], self._frames[begin:]
+        return last, frames
 
     def _frames_at(self, place: int, content: Content) -> Frames:
         """Give the frames of a record; a message has some only when it is packed."""
@@ -211,11 +225,11 @@ class Recorder:
     def _look(self) -> None:
         """Pack the records, and see to it that they are handed over if they are enough."""
         if not self._has_room:
-            last = self._log[-FIELDS:]
-            del self._log[-FIELDS:]
+            last, frames = self._take_last()
             if self._is_dropped():
                 return
             self._log += last
+            self._frames += frames
         if self._reserved:  # a message is still to come, in this turn
             return
         self._pack()
@@ -227,13 +241,14 @@ class Recorder:
         """Copy records into a few pieces of memory, and let go of their objects."""
         records, count = self._log, len(self._log) // FIELDS
         try:
-            packed = self._packer.pack(records, self._messages)
+            packed = self._packer.pack(records, self._frames, self._messages)
         except Exception:  # nothing of this may reach the node
             log.exception("%d records cannot be packed", count)
             self.dropped += count - records[0::FIELDS].count(HOLE)
             self._has_holes = True
             packed = holes(count, records[1])
         records.clear()
+        self._frames = []
         if self._messages:
             self._messages = {}
         self._packed.append(packed)
