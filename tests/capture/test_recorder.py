@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
-from hopline.capture.blocks import Opening, block_bytes, blocks_in
+from hopline.capture.blocks import Head, Opening, block_bytes, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
 from hopline.capture.packing import Batch, Packer
 from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Recorder
@@ -103,6 +104,12 @@ def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> 
     after = time.time()
     for row, noted in zip(written(sink.batches), (5.0, 2.0, 6.0, 1.5), strict=True):
         assert before - 1e-5 < row["ts"].timestamp() + 8.0 - noted < after + 1e-5
+
+
+def test_a_journal_from_before_times_were_moved_has_times_of_day_already() -> None:
+    head = Head(7, 0, has_holes=False, names=[], extras={}, gaps={}, sizes=(8, 1), epoch=5.0)
+    *before, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(head))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=Head) == msgspec.structs.replace(head, epoch=0.0)
 
 
 def test_an_interruption_between_two_clocks_is_not_taken_for_what_is_between_them() -> None:
