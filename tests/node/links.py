@@ -108,10 +108,10 @@ def uri_of(node: bytes) -> str:
 
 def advertised(node: Node) -> list[Route]:
     """Give what a node lets others know of itself."""
-    return node.router.advertised()
+    return node.router.directory.advertised()
 
 
 def introduce(node: Node, *, to: Node) -> None:
     """Tell one node what another advertises."""
     for route in advertised(node):
-        to.router.learn(node.identity, uri_of(node.identity), route.receiver, route.identifier)
+        to.router.directory.learn(node.identity, uri_of(node.identity), route.receiver, route.identifier)

@@ -54,12 +54,12 @@ def node_with(links: dict[str, Link], *actors: Actor) -> Node:
 async def test_a_route_that_is_found_at_once_is_taken_once() -> None:
     links = {"b": Link(full=True), "c": Link()}
     node = node_with(links)
-    node.discover = lambda _: node.router.learn(b"c", "c", b"\x01c", ORDER)
+    node.discover = lambda _: node.router.directory.learn(b"c", "c", b"\x01c", ORDER)
     await node.start()
-    node.router.learn(b"b", "b", b"\x01b", ORDER)
+    node.router.directory.learn(b"b", "b", b"\x01b", ORDER)
     sending = asyncio.create_task(node.hub.send_one_way(Order(1)))
     await asyncio.sleep(0)
-    node.router.forget_node(b"b")
+    node.router.directory.forget_node(b"b")
     await sending
     assert len(links["c"].sent) == 1
     assert node.stats().is_balanced
@@ -71,8 +71,8 @@ async def test_a_full_one_keeps_nobody_from_another_node() -> None:
     links = {"b": Link(full=True), "c": Link()}
     node = node_with(links, Hung())
     await node.start()
-    node.router.learn(b"b", "b", b"\x01b", ORDER)
-    node.router.learn(b"c", "c", b"\x01c", ORDER)
+    node.router.directory.learn(b"b", "b", b"\x01b", ORDER)
+    node.router.directory.learn(b"c", "c", b"\x01c", ORDER)
     async with asyncio.timeout(1):
         for sku in range(20):
             await node.hub.send_one_way(Order(sku))
@@ -85,10 +85,10 @@ async def test_a_node_that_moved_is_watched_where_it_is_now() -> None:
     links = {"old": Link(full=True), "new": Link(full=True)}
     node = node_with(links)
     await node.start()
-    node.router.learn(b"b", "old", b"\x01b", ORDER)
+    node.router.directory.learn(b"b", "old", b"\x01b", ORDER)
     sending = asyncio.create_task(node.hub.send_one_way(Order(1)))
     await asyncio.sleep(0.01)
-    node.router.learn(b"b", "new", b"\x01b", ORDER)
+    node.router.directory.learn(b"b", "new", b"\x01b", ORDER)
     await asyncio.sleep(0.01)
     links["new"].drain()
     async with asyncio.timeout(1):
@@ -152,7 +152,7 @@ async def test_nothing_waits_in_a_node_that_stopped() -> None:
     before = asyncio.all_tasks()
     node = node_with({"b": Link(full=True)}, Stubborn())
     await node.start()
-    node.router.learn(b"b", "b", b"\x00hub")
+    node.router.directory.learn(b"b", "b", b"\x00hub")
     asked = to_message(Order(1)).register_callback_point(b"b", b"\x00hub", [PRICE, EXCEPTION], 7)
     node.router.receive(asked.clone(hops=1))
     await asyncio.sleep(0.01)

@@ -93,7 +93,7 @@ async def test_5_2_here_and_elsewhere_take_turns_and_so_do_the_actors_of_each() 
 @on_loop
 async def test_5_2_a_unicast_from_another_node_is_taken_here_if_anyone_can() -> None:
     async with Network().of(a=[], b=[Pricer(2)], c=[Pricer(3)]) as (a, b, c):
-        a.router.forget_node(b"c")
+        a.router.directory.forget_node(b"c")
         for _ in range(6):
             assert await soon(a.hub.send(Order(), callback=Price)) == Price(2)
         assert c.stats().received == 0
@@ -105,8 +105,8 @@ async def test_5_2_a_unicast_from_another_node_that_nobody_takes_here_goes_on() 
     network = Network()
     async with network.node("a") as a, network.node("b") as b, network.node("c", Pricer(3)) as c:
         network.introduce()
-        a.router.forget_node(b"c")
-        a.router.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
+        a.router.directory.forget_node(b"c")
+        a.router.directory.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
         assert await soon(a.hub.send(Order(), callback=Price)) == Price(3)
         (there,) = network.sent_to(b"c")
         assert (there.hops, [entry.identity for entry in there.routing]) == (2, [b"a", b"b"])
@@ -142,8 +142,8 @@ async def test_5_2_a_message_is_sent_on_only_so_often_and_its_caller_is_told() -
     limited = NodeSettings(hop_limit=5)
     async with network.node("a", settings=limited) as a, network.node("b", settings=limited) as b:
         network.introduce()
-        a.router.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
-        b.router.learn(b"a", uri_of(b"a"), ACTOR, ORDER)
+        a.router.directory.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
+        b.router.directory.learn(b"a", uri_of(b"a"), ACTOR, ORDER)
         with pytest.raises(DeliveryError, match="hop_limit: Order/1: sent from node to node 5 times"):
             await soon(a.hub.send(Order(), callback=Price))
         assert [message.hops for _, message in network.travelled if message.identifier == ORDER] == [1, 2, 3, 4, 5]
@@ -379,12 +379,12 @@ async def test_5_2_a_failed_sending_comes_back_to_an_actor_of_this_node() -> Non
 async def test_5_2_what_a_dead_peer_never_got_is_taken_back_and_goes_to_the_next() -> None:
     network = Network()
     async with network.of(a=[], b=[Listener()], c=[Pricer(3)]) as (a, _, _):
-        a.router.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
+        a.router.directory.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
         network.deaf.add(b"b")
-        a.router.forget(b"c", next(iter(a.router._tables.external._nodes[b"c"].actors)), ORDER)
+        a.router.directory.forget(b"c", next(iter(a.router.directory.elsewhere._nodes[b"c"].actors)), ORDER)
         promise = a.hub.try_send(Order(), callback=Price)
         (lost,) = network.sent_to(b"b")
-        a.router.learn(b"c", uri_of(b"c"), ACTOR, ORDER)
+        a.router.directory.learn(b"c", uri_of(b"c"), ACTOR, ORDER)
         a.router.take_back(lost, b"b", 0.0)
         assert await soon(promise) == Price(3)
         (again,) = network.sent_to(b"c")
@@ -422,7 +422,7 @@ async def test_5_2_a_message_that_waits_for_room_goes_elsewhere_when_its_node_go
         await turns(10)
         network.full.clear()
         network.gone.add(b"b")
-        a.router.forget_node(b"b")
+        a.router.directory.forget_node(b"b")
         network.change()
         assert await soon(asking) == Price(3)
 
@@ -433,7 +433,7 @@ async def test_5_2_a_message_that_the_format_of_its_peer_cannot_carry_fails_and_
     network = Network(WireFormat.V5)
     async with network.of(a=[], b=[Listener()]) as (a, _):
         textual = Message(b"Order", version=b"1.1", hops=1, wire_format=WireFormat.FIRST)
-        a.router.learn(b"b", uri_of(b"b"), ACTOR, textual.identifier)
+        a.router.directory.learn(b"b", uri_of(b"b"), ACTOR, textual.identifier)
         a.router.receive(textual)
         assert sum(a.stats().outcomes.values()) == 1
 
@@ -617,10 +617,10 @@ async def test_5_6_a_node_that_is_forgotten_gets_nothing_and_is_connected_to_ane
     listener = Listener()
     async with network.of(a=[], b=[listener]) as (a, b):
         await a.hub.send_one_way(News("1"))
-        removal = a.router.forget_node(b"b")
+        removal = a.router.directory.forget_node(b"b")
         assert removal is not None
         assert (removal.uri, removal.disconnect) == (uri_of(b"b"), True)
-        assert a.router.forget_node(b"b") is None
+        assert a.router.directory.forget_node(b"b") is None
         with pytest.raises(DeliveryError, match="unroutable"):
             await soon(a.hub.send(News("2")))
         introduce(b, to=a)
@@ -635,7 +635,7 @@ async def test_5_6_a_node_that_moved_is_connected_to_at_its_new_address() -> Non
     network = Network()
     async with network.of(a=[], b=[Listener()]) as (a, _):
         await a.hub.send_one_way(News())
-        a.router.learn(b"b", "tcp://elsewhere:9000", ACTOR, NEWS)
+        a.router.directory.learn(b"b", "tcp://elsewhere:9000", ACTOR, NEWS)
         await a.hub.send_one_way(News())
         assert [link.uri for link in network.links] == [uri_of(b"b"), "tcp://elsewhere:9000"]
 
@@ -644,7 +644,7 @@ async def test_5_6_a_node_that_moved_is_connected_to_at_its_new_address() -> Non
 async def test_5_6_a_message_that_one_node_handles_no_longer_goes_to_the_others() -> None:
     actors = Pricer(2), Pricer(3)
     async with Network().of(a=[], b=[actors[0]], c=[actors[1]]) as (a, _, _):
-        a.router.forget(b"b", actors[0].identity, ORDER)
+        a.router.directory.forget(b"b", actors[0].identity, ORDER)
         for _ in range(3):
             assert await soon(a.hub.send(Order(), callback=Price)) == Price(3)
 
@@ -652,8 +652,8 @@ async def test_5_6_a_message_that_one_node_handles_no_longer_goes_to_the_others(
 @on_loop
 async def test_5_6_an_addressed_node_gets_the_message_whatever_it_is_said_to_handle() -> None:
     async with Network().of(a=[], b=[Pricer(2)]) as (a, _):
-        actor = next(iter(a.router._tables.external._nodes[b"b"].actors))
-        a.router.forget(b"b", actor, ORDER)  # its hub is still known, and so is the node
+        actor = next(iter(a.router.directory.elsewhere._nodes[b"b"].actors))
+        a.router.directory.forget(b"b", actor, ORDER)  # its hub is still known, and so is the node
         request = to_message(Order()).with_receiver_node(b"b")
         assert await soon(a.hub.send(request, callback=Price)) == Price(2)
 

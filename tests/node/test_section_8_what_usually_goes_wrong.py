@@ -380,9 +380,9 @@ async def test_8_23_a_hub_is_advertised_although_it_has_no_message() -> None:
     async with started() as node:
         hubs = [node.hub, node.new_hub()]
         assert advertised(node) == [Route(hub.identity, None) for hub in hubs]
-        node.router.learn(b"b", uri_of(b"b"), b"\x00their hub")
+        node.router.directory.learn(b"b", uri_of(b"b"), b"\x00their hub")
         with pytest.raises(Exception, match="a hub, or an actor with a message"):
-            node.router.learn(b"b", uri_of(b"b"), b"\x00their hub", ORDER)
+            node.router.directory.learn(b"b", uri_of(b"b"), b"\x00their hub", ORDER)
 
 
 @on_loop

@@ -106,8 +106,8 @@ def test_9_02_the_external_table_forgets_exactly_what_it_is_told_to() -> None:
 async def test_9_02_asking_for_what_a_forgotten_node_handled_is_no_route_and_no_error() -> None:
     pricer = Pricer(2)
     async with Network().of(a=[], b=[pricer]) as (a, _):
-        a.router.forget(b"b", pricer.identity, ORDER)
-        a.router.forget_node(b"b")
+        a.router.directory.forget(b"b", pricer.identity, ORDER)
+        a.router.directory.forget_node(b"b")
         with pytest.raises(DeliveryError, match="unroutable"):
             await soon(a.hub.send(Order(), callback=Price))
 
@@ -222,8 +222,8 @@ async def test_9_07_a_message_and_its_reply_are_held_until_a_route_is_found() ->
 async def test_9_08_two_nodes_that_believe_in_each_other_do_not_bounce_a_message_for_ever() -> None:
     network = Network()
     async with network.of(a=[], b=[]) as (a, b):
-        a.router.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
-        b.router.learn(b"a", uri_of(b"a"), ACTOR, ORDER)
+        a.router.directory.learn(b"b", uri_of(b"b"), ACTOR, ORDER)
+        b.router.directory.learn(b"a", uri_of(b"a"), ACTOR, ORDER)
         with pytest.raises(DeliveryError, match="hop_limit"):
             await soon(a.hub.send(Order(), callback=Price))
         orders = [message for _, message in network.travelled if message.identifier == ORDER]

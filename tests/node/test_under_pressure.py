@@ -106,7 +106,7 @@ async def test_a_link_that_fails_while_one_waits_for_it_is_a_peer_that_is_gone()
             raise OSError
 
     async with started(identity=b"a", connect=lambda *_: Broken()) as node:
-        node.router.learn(b"b", "tcp://b:1", b"\x01x", to_message(Order()).identifier)
+        node.router.directory.learn(b"b", "tcp://b:1", b"\x01x", to_message(Order()).identifier)
         node.router.receive(to_message(Order()).clone(hops=1))
         await until(lambda: not node.stats().waiting)
 
@@ -117,7 +117,7 @@ async def test_a_route_that_is_always_dead_keeps_nothing_parked_for_ever() -> No
         raise PeerGoneError(node)
 
     def find(message: Message) -> None:
-        node.router.learn(b"b", "tcp://b:1", b"\x01x", message.identifier)
+        node.router.directory.learn(b"b", "tcp://b:1", b"\x01x", message.identifier)
 
     settings = NodeSettings(parking_time=0.05)
     async with started(identity=b"a", connect=refuse, discover=find, settings=settings) as node:
@@ -200,7 +200,9 @@ async def test_many_dead_nodes_are_tried_one_after_the_other() -> None:
 
     async with started(identity=b"a", connect=refuse) as node:
         for number in range(1_500):
-            node.router.learn(b"%d" % number, f"tcp://{number}:1", b"\x01x%d" % number, to_message(Order()).identifier)
+            node.router.directory.learn(
+                b"%d" % number, f"tcp://{number}:1", b"\x01x%d" % number, to_message(Order()).identifier
+            )
         with pytest.raises(DeliveryError, match="every node that handles it is unreachable"):
             await node.hub.send(Order(), callback=Price)
 

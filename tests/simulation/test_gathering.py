@@ -55,7 +55,7 @@ async def everybody_knows_what_came_while_nothing_got_through(gathering: Gatheri
     await asyncio.sleep(0.3)
     gathering.network.weather = Weather()
     await asyncio.sleep(CLUSTER.announce_period + 0.5)
-    return all(other.knows(first) == set(first.node.router.advertised()) for other in others)
+    return all(other.knows(first) == set(first.node.router.directory.advertised()) for other in others)
 
 
 def test_what_was_lost_is_said_again_until_it_was_heard() -> None:
@@ -93,8 +93,8 @@ def test_nodes_that_could_not_reach_each_other_know_each_other_again() -> None:
         assert not one.knows(other) | other.knows(one)
         gathering.network.mend()
         await asyncio.sleep(20.0)
-        assert one.knows(other) == set(other.node.router.advertised())
-        assert other.knows(one) == set(one.node.router.advertised())
+        assert one.knows(other) == set(other.node.router.directory.advertised())
+        assert other.knows(one) == set(one.node.router.directory.advertised())
 
     gather(3, the_network_is_cut)
 

@@ -79,7 +79,7 @@ _HEALTH_PERIOD = 0.25  # seconds between looks who is dead
 
 
 class Routes(Protocol):
-    """What the router knows: what lives here, and what lives elsewhere."""
+    """What the directory knows: what lives here, and what lives elsewhere."""
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         """Give the routes to this node that others may know: of some messages, or all."""

@@ -114,15 +114,15 @@ class Attachment:
             servers,
             network.cluster,
             network.security,
-            router,
+            router.directory,
             self,
             clock=self._clock,
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
         self._is_attached = True
-        self.membership.announce(router.advertised())
-        router.on_added = self.membership.announce
-        router.on_removed = self.membership.withdraw
+        self.membership.announce(router.directory.advertised())
+        router.directory.on_added = self.membership.announce
+        router.directory.on_removed = self.membership.withdraw
         self._frontend.read(self._take)
         self._send_heartbeat()
         self._tick()
@@ -323,7 +323,9 @@ class Attachment:
         """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
         if not self._is_attached:
             return
-        self.membership.withdraw([route for route in self._router.advertised() if route.identifier is not None])
+        self.membership.withdraw(
+            [route for route in self._router.directory.advertised() if route.identifier is not None]
+        )
         self.membership.tick()
 
     async def withdrawn(self) -> None:

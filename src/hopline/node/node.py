@@ -122,7 +122,7 @@ class _Running:
             node_identity=node.identity,
             answer_time=node.settings.answer_time,
         )
-        self.router.add_hub(hub)
+        self.router.directory.add_hub(hub)
         self.hubs.append(hub)
         return hub
 
@@ -362,7 +362,7 @@ class Node:
             log.warning("%s handles nothing", type(actor).__qualname__)
         host = ActorHost(actor, handlers, running.services)
         running.hosts[actor.identity] = host
-        running.router.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
+        running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
 
     def _host_built_in(self, running: _Running) -> None:
         """Let other nodes ask this one how it is."""
@@ -370,7 +370,7 @@ class Node:
         handlers = handler_map(actor)
         host = ActorHost(actor, handlers, running.services)
         running.built_in.append(host)
-        running.router.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
+        running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
 
     async def remove(self, actor: Actor, drain_time: float | None = None) -> None:
         """Take an actor away. No message is put before it any more; what waited goes to others who handle it, or fails.

@@ -1,4 +1,7 @@
-"""The router's shell: asks the pure decision who gets a message, hands it over, and counts what became of it."""
+"""The router's shell: asks the pure decision who gets a message, hands it over, and counts what became of it.
+
+Who there is to get one, the directory knows.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ from hopline.message import (
     PeerGoneError,
     RoutingEntry,
 )
+from hopline.node.directory import Directory
 from hopline.node.ledger import Ledger
-from hopline.node.links import Connect, Link
-from hopline.node.parking import Parking
+from hopline.node.links import Connect
+from hopline.node.parking import Parking, Sought
 from hopline.node.settings import NodeSettings
 from hopline.node.tap import Tap
 from hopline.node.telemetry import Telemetry
@@ -32,12 +36,8 @@ from hopline.routing import (
     NO_DEADLINE,
     Decision,
     Delivery,
-    ExternalTable,
-    HubPort,
-    NodeRemoval,
     Outcome,
     Port,
-    Route,
     Tables,
     decide,
     delivery_of,
@@ -81,25 +81,21 @@ class Router:
         self.is_watched = ledger.is_watched or telemetry is not None  # no message may go unseen
         self._tap: Tap | None = None  # while it wants to know everything
         self._link_tap: Tap | None = None  # while nobody else tells it what links take and bring
+        self.directory = Directory(tables, connect, self._found, self._look_at_room, self._room_in_link)
         self._tables = tables
+        self._ports, self._hubs = self.directory.ports, self.directory.hubs
+        self._links = self.directory.links
+        self._link_to = self._links.by_node
         self._settings = settings
         self._address = RoutingEntry(uri, tables.node_identity)
-        self._connect = connect
         self._discover = discover
         self._telemetry = telemetry
-        self._ports: dict[bytes, Port] = {}
-        self._hubs: dict[bytes, HubPort] = {}
-        self._links: dict[bytes, Link] = {}
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
         self._queues = self._waiting_room.queues
-        self._watched_links: dict[bytes, asyncio.Task[None]] = {}
         self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
         self._change: asyncio.Future[None] | None = None  # what waits has become less
-        # What a network is told of: routes to this node that others may know, when they come and when they go.
-        self.on_added: Callable[[list[Route]], None] | None = None
-        self.on_removed: Callable[[list[Route]], None] | None = None
 
     def watch(self, tap: Tap | None, *, everything: bool) -> None:
         """Tell a tap of the endings, or of everything; and of what goes over links that were plugged in."""
@@ -114,31 +110,11 @@ class Router:
         """How many messages are parked or wait for room, besides those in the mailboxes."""
         return len(self._parking) + self._waiting_room.owned
 
-    # -- what lives where ----------------------------------------------------------------------------------------------
-
-    def add_hub(self, port: HubPort, *, keep_local: bool = False) -> None:
-        """Let a hub take messages."""
-        self._ports[port.identity] = self._hubs[port.identity] = port
-        self._tables.internal.add_hub(port.identity, keep_local=keep_local)
-        self._look_again(port.identity)
-        if self.on_added is not None and not keep_local:
-            self.on_added([Route(port.identity)])
-
-    def add_actor(self, port: Port, handled: dict[MessageIdentifier, bool]) -> None:
-        """Let an actor take the messages that it handles; the flag keeps one of them local."""
-        self._ports[port.identity] = port
-        for identifier, keep_local in handled.items():
-            self._tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
-        self._look_again(self._tables.node_identity, port.identity, *handled)
-        self.room_made(port.identity, handled)
-        if self.on_added is not None:
-            self.on_added([Route(port.identity, one) for one, keep_local in handled.items() if not keep_local])
+    # -- who comes and goes --------------------------------------------------------------------------------------------
 
     def remove(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
-        forgotten = self._forget_receiver(receiver)
-        if self.on_removed is not None:
-            self.on_removed(forgotten)
+        self.directory.remove(receiver)
         for delivery in left:
             message = delivery.message
             if message.distribution == Distribution.BROADCAST or message.receiver_identity:
@@ -149,72 +125,15 @@ class Router:
 
     def close(self, receiver: bytes, left: list[Delivery]) -> None:
         """Forget a receiver because the node stops. What it left unhandled fails."""
-        self._forget_receiver(receiver)
+        self.directory.close(receiver)
         for delivery in left:
             self.ended(delivery, Outcome.FAILED, "its node stopped before it was handled")
 
-    def _forget_receiver(self, receiver: bytes) -> list[Route]:
-        self._ports.pop(receiver, None)
-        self._hubs.pop(receiver, None)
-        self._tables.balance.forget(receiver)
-        return self._tables.internal.remove(receiver)
-
-    def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
-        """Give the routes to this node that others may know: of some messages, or all."""
-        return list(self._tables.internal.advertised(identifiers or None))
-
-    @property
-    def elsewhere(self) -> ExternalTable:
-        """What lives on other nodes, to look at."""
-        return self._tables.external
-
-    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver lives on another node."""
-        external = self._tables.external
-        if node in external and external.uri_of(node) != uri:
-            self._links.pop(node, None)  # it moved
-            self._unwatch(node)
-        external.add(node, uri, receiver, identifier)
-        self._look_again(node, receiver, *(() if identifier is None else (identifier,)))
-        self._waiting_room.serve_all()
-
-    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver on another node is gone, or handles a message no longer."""
-        if self._tables.external.remove_route(node, receiver, identifier) is not None:
-            self._disconnect(node)
-        else:
-            self._waiting_room.serve_all()
-
-    def forget_node(self, node: bytes) -> NodeRemoval | None:
-        """Note that a node is gone."""
-        removal = self._tables.external.remove_node(node)
-        self._disconnect(node)
-        return removal
-
-    def routes_to(self, node: bytes) -> list[Route]:
-        """Give what is known to live on another node."""
-        return self._tables.external.routes_to(node)
-
-    def uri_of(self, node: bytes) -> str | None:
-        """Give the address of another node, if it is known."""
-        external = self._tables.external
-        return external.uri_of(node) if node in external else None
-
-    def _disconnect(self, node: bytes) -> None:
-        self._links.pop(node, None)
-        self._tables.balance.forget(node)
-        self._unwatch(node)
-        self._waiting_room.serve_all()
-
-    def _unwatch(self, node: bytes) -> None:
-        watch = self._watched_links.pop(node, None)
-        if watch is not None:
-            watch.cancel()
-
-    def _look_again(self, *found: bytes | MessageIdentifier) -> None:
+    def _found(self, what: tuple[Sought, ...]) -> None:
+        """Route again what was parked while this was looked for."""
         if self._parking:
-            for what in found:
-                for delivery in self._parking.release(what):
+            for one in what:
+                for delivery in self._parking.release(one):
                     self._route_again(delivery)
             self._tell_of_change()
 
@@ -425,9 +344,9 @@ class Router:
             ttl_ticks=ttl_ticks,
         )
         try:
-            link = self._links.get(node) or self._link(node)
+            link = self._link_to.get(node) or self._links.connect(node)
             if not link.offer(leaving):
-                self._watch_link(node, link)
+                self._links.watch(node, link)
                 return False
         except PeerGoneError:
             raise
@@ -441,12 +360,6 @@ class Router:
             self._link_tap.sent_message(leaving, node)
         self.ledger.sent(delivery, leaving, node)
         return True
-
-    def _link(self, node: bytes) -> Link:
-        if self._connect is None:
-            raise PeerGoneError(node)
-        link = self._links[node] = self._connect(node, self._tables.external.uri_of(node))
-        return link
 
     def _spread(self, delivery: Delivery, decision: Decision) -> None:
         """Give everyone a copy. It waits for nobody: who has no room now misses it, and that is counted."""
@@ -505,6 +418,17 @@ class Router:
         if self._waiting_room.queues:
             self._waiting_room.serve((receiver, *handled))
 
+    def _look_at_room(self) -> None:
+        """Hand over what can go now, perhaps to others than before."""
+        self._waiting_room.serve_all()
+
+    def _room_in_link(self, gone: bytes | None) -> None:
+        """Note that some link may have room, or that a node is gone."""
+        if gone is not None:
+            for place in self._waiting_room.places():
+                place.unreachable |= {gone}
+        self._waiting_room.serve_all()
+
     def _route_from_room(self, place: Place) -> bool:
         if self._tap is None or not place.is_submitted:
             return self._route_past(place.delivery, place.unreachable)
@@ -557,24 +481,6 @@ class Router:
             self._tap.submitted(message, about)
         self._route_again(self._delivery(message))
 
-    def _watch_link(self, node: bytes, link: Link) -> None:
-        if node not in self._watched_links:
-            # Not by the loop's factory: a task that begins at once would be over before it is noted here.
-            loop = asyncio.get_running_loop()
-            self._watched_links[node] = asyncio.Task(self._wait_for_link(node, link), loop=loop)
-
-    async def _wait_for_link(self, node: bytes, link: Link) -> None:
-        """Wait for room in a link, and hand over what waited for it. One that cannot be waited for is gone."""
-        try:
-            await link.room()
-        except Exception as error:
-            if not isinstance(error, PeerGoneError):
-                log.exception("the link to a node failed")
-            for place in self._waiting_room.places():
-                place.unreachable |= {node}
-        self._watched_links.pop(node, None)
-        self._waiting_room.serve_all()
-
     def _tell_of_change(self) -> None:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
@@ -604,9 +510,7 @@ class Router:
     def fail_what_waits(self) -> int:
         """Fail whatever is parked or waits for room, because the node stops, and tell how much that was."""
         self._discover = None  # nothing is parked any more
-        for watch in self._watched_links.values():
-            watch.cancel()
-        self._watched_links.clear()
+        self._links.stop_watching()
         parked, waiting = self._parking.release_all(), self._waiting_room.clear()
         for delivery in parked:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")

@@ -102,7 +102,7 @@ class Callers:
     async def expect_room(self) -> None:
         """Let each machine call each other one twice at once: the second waits for room on the way, and gets it."""
         for machine, other in itertools.permutations(self._machines, 2):
-            if other.node.router.advertised(payload_type(Ask).identifier):
+            if other.node.router.directory.advertised(payload_type(Ask).identifier):
                 hub, ask = machine.node.hub, to_message(Ask(0)).with_receiver_node(other.identity)
                 try:
                     await asyncio.gather(hub.send(ask, callback=Told), hub.send(ask, callback=Told))
@@ -111,7 +111,7 @@ class Callers:
 
     def _is_handled(self, kind: type) -> bool:
         identifier = payload_type(kind).identifier
-        return any(machine.node.router.advertised(identifier) for machine in self._machines)
+        return any(machine.node.router.directory.advertised(identifier) for machine in self._machines)
 
     def _timeout(self) -> float:
         return self._random.choice((0.05, 0.5, 5.0))

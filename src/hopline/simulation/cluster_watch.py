@@ -40,7 +40,7 @@ class ClusterWatch:
         for machine in self._machines:
             if not dead or machine.is_paused or not machine.is_up:
                 continue
-            for node in machine.node.router.elsewhere:
+            for node in machine.node.router.directory.elsewhere:
                 if node not in dead:
                     continue
                 died, interval = dead[node]
@@ -65,13 +65,13 @@ class ClusterWatch:
             self._expect_right_table(machine)
 
     def _expect_right_table(self, machine: Machine) -> None:
-        elsewhere = machine.node.router.elsewhere
+        elsewhere = machine.node.router.directory.elsewhere
         others = {other.identity: other for other in self._machines if other is not machine}
         for node in elsewhere:
             if node not in others:
                 raise Violation(f"all was well, but {machine.name} knows {node.decode()}, which is not there")
         for node, other in others.items():
-            has = set(other.node.router.advertised())
+            has = set(other.node.router.directory.advertised())
             knows = set(elsewhere.routes_to(node))
             if has != knows:
                 raise Violation(

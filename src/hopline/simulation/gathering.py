@@ -58,7 +58,7 @@ class Attendee:
 
     def knows(self, other: Attendee) -> set[Route]:
         """Give what this node knows of another."""
-        return set(self.node.router.elsewhere.routes_to(other.node.identity))
+        return set(self.node.router.directory.elsewhere.routes_to(other.node.identity))
 
 
 class Gathering:

@@ -169,7 +169,7 @@ class Machine:
         self._is_up = True
         if self.hub_port is None or self.hub_port.identity != self.node.hub.identity:  # else it came up already
             self.hub_port = WatchedHub(self.node.hub, self._watch.note)
-            self.node.router.add_hub(self.hub_port)
+            self.node.router.directory.add_hub(self.hub_port)
 
     def received(self, message: Message) -> None:
         """Note that a message came, before the node takes it."""
