@@ -6,6 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
+import duckdb
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
@@ -110,15 +111,11 @@ def test_the_lines_that_open_a_table_elsewhere_work(tmp_path: Path, spark: Spark
     out = write_tables(tmp_path)
     told = hopline("tables", out, "flows", "--open").output.splitlines()
     assert told == snippets(out, "flows")
-    by_spark, _, by_pandas = (line for line in told if not line.startswith("#"))
-    names: dict[str, object] = {"spark": spark, "pandas": pd}
+    by_spark, by_duckdb, by_pandas = (line for line in told if not line.startswith("#"))
+    names: dict[str, object] = {"spark": spark, "duckdb": duckdb, "pandas": pd}
     exec(by_spark, names)  # noqa: S102 - ours
     assert names["flows"].count() == 4  # type: ignore[attr-defined]
+    exec(by_duckdb, names)  # noqa: S102 - ours
+    assert len(names["flows"].fetchall()) == 4  # type: ignore[attr-defined]
     exec(by_pandas, names)  # noqa: S102 - ours
     assert len(names["flows"]) == 4  # type: ignore[arg-type]
-
-
-def test_the_line_for_duckdb_works(tmp_path: Path) -> None:
-    names = {"duckdb": pytest.importorskip("duckdb")}
-    exec(snippets(write_tables(tmp_path), "flows")[3], names)  # noqa: S102 - ours
-    assert len(names["flows"].fetchall()) == 4
