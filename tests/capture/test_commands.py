@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -136,6 +138,7 @@ def test_ctrl_c_ends_a_replay_and_tells_how_far_it_came(recorded: Recorded) -> N
         (["capture", "recover", "broken.parquet"], 2, "is not a directory"),
         (["capture", "show", "nowhere"], 2, "there is no nowhere"),
         (["capture", "show", "broken.parquet"], 2, "broken.parquet cannot be read"),
+        (["capture", "show", "foreign.parquet"], 2, "foreign.parquet is no segment: it has no column ts, but x"),
         (["capture", "list", "broken.parquet"], 1, ""),
         (["replay", "nowhere"], 2, "there is no nowhere"),
         (["replay", "broken.parquet"], 2, "expected a segment that can be read"),
@@ -148,6 +151,7 @@ def test_what_makes_no_sense_is_told_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broken.parquet").write_bytes(b"PAR1 and no more")
+    pq.write_table(pa.table({"x": [1]}), "foreign.parquet")
     Path("empty").mkdir()
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == code

@@ -18,6 +18,7 @@ def test_ctrl_c_stops_spark_and_leaves_nothing_behind(tmp_path: Path) -> None:
         assert list((tmp_path / "out").glob("_building-*"))
         assert command.stop(SIGINT) == 130
         assert not [line for line in command.lines if "Traceback" in line or "Exception" in line], command.lines
+        assert any(line.startswith("stopping") for line in command.lines)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["_lock"]
 
 

@@ -141,7 +141,7 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "Lost and duplicate hops",
         "Callbacks by outcome",
         "Flows by outcome",
-        "Worst flows",
+        "Worst flows, by the clocks as they are",
         "Slowest handlers, by their worst window",
         "Incidents",
         "Clocks that surely differ",
@@ -149,7 +149,15 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
     ]
     assert found["Rejects by code"].rows == (("no_format", "2"),)
     assert found["Lost and duplicate hops"].rows == (("a", "b", "1", "0"), ("b", "c", "0", "1"))
-    assert found["Worst flows"].rows[0] == ("two", "failed", "ORDER", "a", "2", "9 s", "run of ORDER at b, 6.75 s")
+    assert found["Worst flows, by the clocks as they are"].rows[0] == (
+        "two",
+        "failed",
+        "ORDER",
+        "a",
+        "2",
+        "9 s",
+        "run of ORDER at b, 6.75 s",
+    )
     assert found["Clocks that surely differ"].rows == (("2026-01-31", "b", "a", "-5 ms", "100 µs"),)
     assert found["Books that do not hold, records that were not captured"].rows == (
         ("b", "2026-01-31 12h", "-1", "0", "2"),

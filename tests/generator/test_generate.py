@@ -55,6 +55,13 @@ def test_there_are_as_many_records_as_asked_for_or_hardly_more(tmp_path: Path) -
         assert ds.dataset(tmp_path / "out" / "captures", format="parquet").count_rows() == totals["records"]
 
 
+def test_what_happens_in_many_hours_is_spread_over_all_of_them(tmp_path: Path) -> None:
+    generate(tmp_path / "out", Options(messages=FEW, hours=40))
+    times = ds.dataset(tmp_path / "out" / "captures", format="parquet").to_table(columns=["ts"])["ts"].to_pylist()
+    by_hour = Counter((time - min(times)).total_seconds() // 3_600 for time in times)
+    assert [by_hour[hour] > 0 for hour in range(40)] == [True] * 40
+
+
 def test_segments_have_the_schema_and_the_names_of_a_capture(tmp_path: Path) -> None:
     options = Options(messages=FEW, hours=3, start=datetime(2026, 1, 5, 22, tzinfo=UTC))
     generate(tmp_path / "out", options, batch_records=1_000)

@@ -14,7 +14,7 @@ from hopline.message import LocalError
 from hopline.pipeline import PipelineOptions, RunReport, making, run, run_pipeline
 from hopline.pipeline.catalogue import written_table, written_tables
 from hopline.pipeline.decoding.files import RowGroup, decode_files
-from hopline.pipeline.failures import BadCapturesError, PipelineError, SparkFailedError, UnbalancedError
+from hopline.pipeline.failures import BadCapturesError, PipelineError, UnbalancedError
 from hopline.pipeline.progress import Silent
 from hopline.pipeline.schemas import TABLES
 from hopline.pipeline.writing import BUILDING
@@ -172,7 +172,7 @@ def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark
     column = pq.read_metadata(segment).row_group(0).column(0)
     content, start, size = segment.read_bytes(), column.data_page_offset, column.total_compressed_size
     segment.write_bytes(content[:start] + b"\xff" * size + content[start + size :])
-    with pytest.raises(SparkFailedError, match=f"decode: a segment is damaged inside.*{segment}") as caught:
+    with pytest.raises(BadCapturesError, match=f"{segment}: a segment is damaged inside") as caught:
         run(told, spark)
     assert "\n" not in str(caught.value)
     assert contents(tmp_path / "out") == before
@@ -203,9 +203,11 @@ def test_a_session_of_somebody_else_is_left_as_it_was(captures: Path, spark: Spa
 def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_path: Path) -> None:
     schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("frames", pa.list_(pa.binary()))])
     rows = [{name: row[name] for name in schema.names} for row in crossing(1)]
-    write_segment(tmp_path / "wire.parquet", rows, schema)
-    write_segment(tmp_path / "naive.parquet", [], pa.schema([("ts", pa.timestamp("ms")), schema.field("frames")]))
-    report = run(options(tmp_path, tmp_path / "out", tables=("messages", "hops")), spark)
+    write_segment(tmp_path / "captures" / "wire.parquet", rows, schema)
+    write_segment(
+        tmp_path / "captures" / "naive.parquet", [], pa.schema([("ts", pa.timestamp("ms")), schema.field("frames")])
+    )
+    report = run(options(tmp_path / "captures", tmp_path / "out", tables=("messages", "hops")), spark)
     assert (report.messages, report.rows["hops"]) == (2, 0)
 
 
@@ -222,12 +224,26 @@ def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_pa
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(LocalError, match=told):
-        options(tmp_path, tmp_path, **wrong)
+        options(tmp_path / "captures", tmp_path / "out", **wrong)
+
+
+def test_tables_are_not_written_among_the_captures(tmp_path: Path) -> None:
+    for out in (tmp_path, tmp_path / "date=2026-01-02", tmp_path / "tables"):
+        with pytest.raises(LocalError, match="out: expected a folder that is not in the captures"):
+            options(tmp_path, out)
+
+
+def test_keys_are_expected_where_some_are_given(captures: Path, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "hopline.toml").write_text("[node]\n")
+    with pytest.raises(LocalError, match=r"keys: expected a configuration with domains and keys in \[security\]"):
+        run(options(captures, tmp_path / "out", keys=tmp_path / "hopline.toml"), spark)
 
 
 def test_no_secret_is_written_down(tmp_path: Path) -> None:
     conf = {"spark.hadoop.fs.s3a.secret.key": "hush", "spark.sql.shuffle.partitions": "8"}
-    told = options(tmp_path, tmp_path, conf=conf, remote="sc://host:15002/;token=hush").without_secrets()
+    told = options(
+        tmp_path / "captures", tmp_path / "out", conf=conf, remote="sc://host:15002/;token=hush"
+    ).without_secrets()
     assert "hush" not in json.dumps(told, default=str)
     assert told["conf"] == {"spark.hadoop.fs.s3a.secret.key": "…", "spark.sql.shuffle.partitions": "8"}
 

@@ -15,6 +15,13 @@ DAMAGED = """[FAILED_READ_FILE.NO_HINT] Encountered error while reading file fil
 SQLSTATE: KD001
 Caused by: java.io.IOException: can not read class org.apache.parquet.format.PageHeader: don't know what type: 15"""
 
+PYTHON = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "worker.py", line 2013, in main
+    process()
+  File "row_files.py", line 72, in flush
+    self._writer.write_table(rows)
+OSError: [Errno 28] No space left on device"""
+
 
 @pytest.mark.parametrize(
     ("said", "told"),
@@ -22,7 +29,7 @@ Caused by: java.io.IOException: can not read class org.apache.parquet.format.Pag
         (NO_ROOM, "flows: no room on the disk: .*spark.local.dir=FOLDER.* \\(IOException: No space left on device\\)$"),
         (
             DAMAGED,
-            "flows: a segment is damaged inside.*: /captures/date=2026-01-31/a-1.parquet \\(IOException: can not",
+            "^/captures/date=2026-01-31/a-1.parquet: a segment is damaged inside",
         ),
         ("java.lang.OutOfMemoryError: Java heap space", "not enough memory: .*--memory 6g"),
         ("ExecutorLostFailure (executor 1 exited): Command exited with code 137", "not enough memory"),
@@ -31,6 +38,7 @@ Caused by: java.io.IOException: can not read class org.apache.parquet.format.Pag
         ("<_InactiveRpcError: StatusCode.UNAVAILABLE: failed to connect to all addresses>", "is --remote"),
         ("java.io.IOException: Mkdirs failed: Permission denied", "not allowed to write or read there"),
         ("Job 3 cancelled because SparkContext was shut down", "Spark was stopped while it worked"),
+        (PYTHON, "^flows: no room on the disk: .* \\(OSError: \\[Errno 28\\] No space left on device\\)$"),
         ("something\nnew", "^flows: Spark failed \\(something\\)$"),
     ],
 )

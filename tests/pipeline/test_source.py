@@ -61,6 +61,16 @@ def test_it_is_found_without_registration_and_reads_what_spark_reads(spark: Spar
     assert in_order([row[:-1] for row in by_task]) == in_order(tuple(row) for row in theirs.collect())
 
 
+def test_it_reads_where_pushdown_is_off_as_it_is_in_sessions_of_others(spark: SparkSession, captures: Path) -> None:
+    theirs, where = spark.read.schema(RECORDS).parquet(str(captures)), "seq = 27"
+    others = spark.newSession()
+    others.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    ours = others.read.format("hopline").load(str(captures))
+    assert (ours.count(), ours.where(where).count()) == (theirs.count(), theirs.where(where).count())
+    pushed_down = spark.read.format("hopline").load(str(captures)).where(where)
+    assert pushed_down.rdd.getNumPartitions() < ours.where(where).rdd.getNumPartitions()
+
+
 def test_filters_on_the_way_in_give_what_the_same_filters_give_behind(spark: SparkSession, captures: Path) -> None:
     where = (
         "ts >= timestamp '2026-01-02 12:00:25' and ts < timestamp '2026-01-02 12:00:28' and node in ('a', 'x') "

@@ -50,9 +50,10 @@ def start_command(
 ) -> None:
     """Let running nodes record, or record more, or less.
 
-    **Examples**
+    **Examples**:
 
         hopline capture start 3c89 --level full
+
         hopline capture start --all
     """
     with one_line_errors("capture start", debug=debug):

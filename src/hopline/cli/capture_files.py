@@ -103,7 +103,8 @@ def _table(found: list[SegmentSummary]) -> Table:
         count = "" if one.is_open or one.problem else f"{one.records:,}"
         table.add_row(one.path.name, printable(one.node), count, first, last, f"{one.size:,}", printable(state))
     table.add_section()
-    table.add_row(f"{len(found)} files", "", f"{sum(one.records for one in found):,}", "", "", _sum_of_sizes(found), "")
+    count = f"{len(found)} file{'' if len(found) == 1 else 's'}"
+    table.add_row(count, "", f"{sum(one.records for one in found):,}", "", "", _sum_of_sizes(found), "")
     return table
 
 
@@ -141,11 +142,15 @@ def _records(path: Path, events: list[str]) -> Iterator[dict[str, Any]]:
     import pyarrow.dataset as ds
 
     from hopline.capture.listing import segments_at
+    from hopline.pipeline.segments import foreign_column
 
     wanted = pc.field("event").isin(events) if events else None
     for segment in segments_at(path):
         try:
-            for batch in ds.dataset(segment, format="parquet").to_batches(filter=wanted, batch_size=1_000):
+            dataset = ds.dataset(segment, format="parquet")
+            if foreign := foreign_column(dataset.schema):
+                raise UsageError(f"{segment} is no segment: {foreign}")
+            for batch in dataset.to_batches(filter=wanted, batch_size=1_000):
                 yield from batch.to_pylist()
         except (OSError, pa.ArrowException) as error:
             raise UsageError(f"{segment} cannot be read: {str(error).partition(chr(10))[0]}") from None

@@ -21,6 +21,8 @@ from hopline.message import AnswerTimeoutError, HoplineError, LocalError
 FAILED, BAD_USAGE, TIMED_OUT, INTERRUPTED = 1, 2, 3, 130
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
 PIPE_WIDTH = 240
+# What brings the libraries that a command needs; for the others it is what Spark needs.
+_EXTRAS = {"capture": "capture", "replay": "capture", "node": "capture", "generate": "generator"}
 
 
 class UsageError(HoplineError):
@@ -65,6 +67,12 @@ def one_line_errors(command: str, *, debug: bool) -> Iterator[None]:
         sys.stdout.flush()
         typer.echo(f"hopline {command}: {printable(str(error))}", err=True)
         raise typer.Exit(exit_code(error)) from None
+    except ModuleNotFoundError as missing:
+        if debug or (missing.name or "").startswith("hopline"):
+            raise
+        extra = _EXTRAS.get(command.split()[0], "spark")
+        typer.echo(f"hopline {command}: {missing.name} is not installed: pip install 'hopline[{extra}]'", err=True)
+        raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 

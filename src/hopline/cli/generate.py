@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,17 +18,13 @@ from rich.text import Text
 
 from hopline.cli.console import UsageError, one_line_errors, say
 from hopline.cli.options import DebugOption
-from hopline.message import HoplineError, WireFormat
+from hopline.message import WireFormat
 
 if TYPE_CHECKING:
     from hopline.generator import Options
 
 _LINE_EVERY = 5.0  # seconds, where there is no terminal
 _INTERRUPTED = "interrupted: nothing was written"
-
-
-class MissingExtraError(HoplineError):
-    """What the command needs is not installed."""
 
 
 def generate_command(
@@ -67,7 +62,8 @@ def generate_command(
         hopline generate out --faults none --fault lost=0.01 --fault late=0.002
     """
     with one_line_errors("generate", debug=debug):
-        generator = _generator()
+        from hopline import generator
+
         options = _options(
             messages=messages,
             seed=seed,
@@ -88,15 +84,6 @@ def generate_command(
             typer.echo(f"hopline generate: {_INTERRUPTED}", err=True)
             raise
         _tell(out, totals, time.monotonic() - begun)
-
-
-def _generator() -> ModuleType:
-    try:
-        return importlib.import_module("hopline.generator")
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{error.name} is not installed; it comes with: pip install 'hopline[generator]'"
-        ) from None
 
 
 def _options(**given: object) -> Options:

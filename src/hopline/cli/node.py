@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from hopline.actors import Actor, handler_map
 from hopline.capture.events import Level
 from hopline.cli.application import actors_of, find_application
-from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
+from hopline.cli.console import LogLevel, UsageError, one_line_errors, say, set_up_logs
 from hopline.cli.names import kind_text, name_of
 from hopline.cli.options import (
     ConfigOption,
@@ -108,10 +109,24 @@ def node_command(
                 "capture.level": ("--capture-level", capture_level),
             },
         )
+        _check_capture(configuration)
         asyncio.run(_run(find_application(app), app, configuration))
 
 
 node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
+
+
+def _check_capture(configuration: Configuration) -> None:
+    """Tell at the start that nothing can be recorded; a node that runs lives on without."""
+    settings = configuration.capture()
+    if settings is None:
+        return
+    try:
+        Path(settings.directory).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--capture: expected a directory to record in, found {settings.directory}: {error}") from None
+    if not os.access(settings.directory, os.W_OK | os.X_OK):
+        raise UsageError(f"--capture: expected a directory to record in, found {settings.directory}: not writable")
 
 
 async def _run(application: Any, path: str, configuration: Configuration) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from hopline.cli.console import UsageError, make_console
 from hopline.cli.dump import printable
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.message import HoplineError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -192,16 +195,27 @@ def _own_logs_only(*, debug: bool) -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """Let a polite end (SIGTERM) tidy up as Ctrl-C does."""
+    """Let a polite end (SIGTERM) tidy up as Ctrl-C does, and whatever Spark makes of either be no error."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    is_asked = False
+
     def end(_number: int, _frame: Any) -> None:
+        nonlocal is_asked
+        if not is_asked:
+            is_asked = True
+            os.write(sys.stderr.fileno(), b"\nstopping: this may take some seconds\n")
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+    except HoplineError as error:
+        if is_asked:  # and Spark fell over it
+            raise KeyboardInterrupt from error
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

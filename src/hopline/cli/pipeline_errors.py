@@ -17,14 +17,9 @@ BAD_FILES = 3
 @contextmanager
 def pipeline_errors(command: str, *, debug: bool) -> Iterator[None]:
     """Turn what goes wrong into a message and an exit code; with `debug` the stack is shown too."""
-    try:
-        from hopline.pipeline.failures import BadCapturesError
-    except ModuleNotFoundError as missing:
-        typer.echo(
-            f"hopline {command}: {missing.name} is not installed; pip install 'hopline[spark]' brings it", err=True
-        )
-        raise typer.Exit(1) from None
     with one_line_errors(command, debug=debug):
+        from hopline.pipeline.failures import BadCapturesError
+
         try:
             yield
         except BadCapturesError as error:

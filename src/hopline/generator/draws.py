@@ -11,6 +11,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Octets: TypeAlias = npt.NDArray[np.uint8]
 
 _MASK = (1 << 64) - 1
+_32_BITS = 1 << 32
 _HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 _GUID_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
 
@@ -31,8 +32,11 @@ class Draws:
         return self.raw(rows * words).astype("<u8", copy=False).view(np.uint8).reshape(rows, words * 8)[:, :columns]
 
     def below(self, limit: int, count: int) -> Numbers:
-        """Draw numbers from 0 up to, not including, a limit of at most 32 bits."""
-        return (((self.raw(count) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
+        """Draw numbers from 0 up to, not including, a limit."""
+        raw = self.raw(count)
+        if limit > _32_BITS:  # then what a remainder favours is not seen: microseconds of many hours
+            return (raw % np.uint64(limit)).astype(np.int64)
+        return (((raw >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
 
     def small(self, count: int) -> Numbers:
         """Draw numbers of 16 bits, most of them far below the middle: how long things take, in shape."""

@@ -62,6 +62,7 @@ class UnbalancedError(PipelineError):
         )
 
 
+_DAMAGED = "a segment is damaged inside: leave it out, or restore it"
 # What Spark and Java say, as they say it, and what it means. The first that is found counts.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     (
@@ -90,12 +91,13 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     (
         r"FAILED_READ_FILE|is damaged inside|is not a Parquet file|ParquetDecodingException"
         r"|Could not read (?:footer|page)|corrupt",
-        "a segment is damaged inside: leave it out, or restore it",
+        _DAMAGED,
     ),
     (r"Permission denied|AccessControlException|AccessDenied", "not allowed to write or read there"),
     (r"SparkContext was shut down|SparkContext.*stopped|stopped SparkContext", "Spark was stopped while it worked"),
 )
 _FILE = re.compile(r"(?:file:/+|path: ?|CaptureError: /)([^\s,;\]\)'\"]+\.parquet)")
+_RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+(\w+(?:Exception|Error)): (.+)")
 
 
@@ -110,14 +112,15 @@ class SparkFailedError(PipelineError):
         return f"{self.doing}: {self.meaning}" + (f" ({self.said})" if self.said else "")
 
 
-def spark_failure(doing: str, problem: BaseException) -> SparkFailedError:
+def spark_failure(doing: str, problem: BaseException) -> PipelineError:
     """Translate what Spark threw while it was doing something."""
     text = _all_that_was_said(problem)
     said = _innermost(text)
     for pattern, meaning in _MEANINGS:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
-            file = _FILE.search(text) if "segment" in meaning else None
-            return SparkFailedError(doing, f"{meaning}: /{file[1].lstrip('/')}" if file else meaning, said)
+            if meaning is _DAMAGED and (file := _FILE.search(text)):
+                return BadCapturesError([BadFile(f"/{file[1].lstrip('/')}", _DAMAGED)])
+            return SparkFailedError(doing, meaning, said)
     return SparkFailedError(doing, "Spark failed", said)
 
 
@@ -132,6 +135,7 @@ def _all_that_was_said(problem: BaseException) -> str:
 
 def _innermost(text: str) -> str:
     """Give the last cause of a chain, in one line; the first line where there is no chain."""
-    causes = _CAUSE.findall(text)
+    _, python, raised = text.rpartition("Traceback (most recent call last):")
+    causes = (_RAISED.findall(raised) if python else []) or _CAUSE.findall(text)
     line = f"{causes[-1][0]}: {causes[-1][1]}" if causes else next(iter(text.strip().splitlines()), "")
     return line if len(line) <= 300 else f"{line[:300]}…"

@@ -77,12 +77,13 @@ def run(options: PipelineOptions, spark: SparkSession, progress: Progress | None
 @contextmanager
 def _own_session(options: PipelineOptions) -> Iterator[SparkSession]:
     check_reachable(options.remote or options.master or "")
+    on_interrupt = signal.getsignal(signal.SIGINT)
     with spark_session(
         options.master, remote=options.remote, memory=options.memory, config=options.conf, verbose=options.verbose
     ) as spark:
         if threading.current_thread() is threading.main_thread():
             # Spark's own handler talks to Java in the middle of another talk, which fails. We stop the jobs ourselves.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, on_interrupt)
         yield spark
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from hopline.message import Message
+from hopline.message import LocalError, Message
 from hopline.security import Domain, DomainSecurity, SecurityError
 from hopline.security.replay import ReplayCache
 from hopline.security.scope import Scope
@@ -31,7 +31,9 @@ class Keyring:
         from hopline.config import read_configuration  # the driver reads it; executors need nothing of it
 
         security = read_configuration(path, {}).security()
-        return cls(security.definitions if isinstance(security, DomainSecurity) else ())
+        if not isinstance(security, DomainSecurity):
+            raise LocalError("keys", "a configuration with domains and keys in [security]", str(path))
+        return cls(security.definitions)
 
     def __repr__(self) -> str:
         return f"<Keyring of {', '.join(domain.name for domain in self.domains) or 'nothing'}>"

@@ -41,6 +41,9 @@ class PipelineOptions:
     def __post_init__(self) -> None:
         if not self.captures:
             raise LocalError("captures", "at least one file, folder or pattern", "none")
+        for place in self.captures:
+            if self.out.resolve().is_relative_to(Path(place.removeprefix("file://")).resolve()):
+                raise LocalError("out", f"a folder that is not in the captures ({place})", str(self.out))
         if self.first_day and self.last_day and self.first_day > self.last_day:
             raise LocalError("days", "the first not after the last", f"{self.first_day} to {self.last_day}")
         if not 1 <= self.window_s <= _DAY_S or _DAY_S % self.window_s:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -60,16 +62,26 @@ class ParquetFile:
     def close(self) -> int:
         """Finish it, and count its rows."""
         self.flush()
-        self._writer.close()
+        with self._given_up_if_refused():
+            self._writer.close()
         return self._rows
 
     def flush(self) -> None:
         """Write what waits as a row group, or several."""
         if self._waiting:
             rows = pa.concat_tables(self._waiting).select(self._schema.names).cast(self._schema)
-            self._writer.write_table(rows, row_group_size=_ROW_GROUP)
+            with self._given_up_if_refused():
+                self._writer.write_table(rows, row_group_size=_ROW_GROUP)
             self._waiting = []
             self._written = self._rows
+
+    @contextmanager
+    def _given_up_if_refused(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self._writer.is_open = False  # else it tries to finish the file when it is forgotten, and fails aloud
+            raise
 
 
 class ArrowFile:

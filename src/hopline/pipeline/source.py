@@ -101,6 +101,24 @@ class RowGroup(InputPartition):
     number: int
 
 
+class NotedFilters:
+    """Takes note of the filters of a query, to leave out what cannot pass; Spark still applies every one of them.
+
+    It stands in for a reader's method `pushFilters`: where pushdown is off, as it is by default, Spark refuses readers
+    that override that one, which it asks for as `__func__`. Then nobody calls this, and nothing is left out.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, noted: list[Filter]) -> None:
+        self._noted = noted
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Note them."""
+        self._noted[:] = filters
+        return filters
+
+
 class RecordReader(DataSourceReader):
     """Read all segments at a place."""
 
@@ -108,11 +126,7 @@ class RecordReader(DataSourceReader):
         self._path = path
         self._wanted = _arrow(schema)
         self._filters: list[Filter] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take note of the filters, to leave out what cannot pass; Spark still applies every one of them."""
-        self._filters = filters
-        return filters
+        self.pushFilters = NotedFilters(self._filters)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[RowGroup]:
         """Plan the row groups that may have rows that pass."""

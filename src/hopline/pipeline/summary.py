@@ -132,7 +132,7 @@ def _worst_flows(seen: _Seen) -> Finding:
     rows = rows or seen.top(columns, "duration_us")
     flow = rows[0]["flow_id"] if rows else ""
     return Finding(
-        "Worst flows" if trouble else "Slowest flows",
+        f"{'Worst' if trouble else 'Slowest'} flows, by the clocks as they are",
         ("flow", "outcome", "begins with", "at", "messages", "duration", "mostly in"),
         tuple(
             (
