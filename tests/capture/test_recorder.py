@@ -16,7 +16,7 @@ from hopline import Message, WireFormat
 from hopline.capture.blocks import Head, Opening, block_bytes, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
 from hopline.capture.packing import Batch, Packer
-from hopline.capture.recorder import BATCH_BYTES, LARGE_BODY, OVERHEAD, PACK_RECORDS, Recorder
+from hopline.capture.recorder import BATCH_BYTES, FIRST_RECORDS, OVERHEAD, PACK_RECORDS, PIECE_BYTES, Recorder
 from hopline.capture.time_of_day import epoch_of
 from hopline.wire import encode
 
@@ -82,7 +82,7 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 30)
     for _ in range(BATCH_BYTES // OVERHEAD + 5):
-        recorder.sent(b"peer", FRAMES, MESSAGE)
+        recorder.sent(b"peer", FRAMES)
     assert not sink.batches
     turns.turn()
     assert [batch.places for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
@@ -93,7 +93,7 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
 def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> None:
     sink, shown = SlowSink(), [5.0]
     recorder = Recorder(sink, Packer(WireFormat.V6), Turns().soon, lambda: shown[-1], capacity=1 << 30)
-    recorder.sent(b"peer", FRAMES, MESSAGE)
+    recorder.sent(b"peer", FRAMES)
     recorder.received(FRAMES, MESSAGE, 2.0)
     shown.append(6.0)
     recorder.add("handled", MESSAGE)
@@ -118,32 +118,50 @@ def test_an_interruption_between_two_clocks_is_not_taken_for_what_is_between_the
     assert early - 200.0 <= epoch_of(lambda: next(late)) <= time.time() - 200.0
 
 
-def test_a_large_body_is_not_kept_for_company() -> None:
+def send_bodies(recorder: Recorder, count: int, size: int) -> None:
+    body = bytes(size)
+    for _ in range(count):
+        recorder.sent(b"peer", [b"socket", b"", body])
+
+
+def test_large_bodies_are_not_kept_for_company() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 30)
-    body = bytes(BATCH_BYTES)
-    recorder.received([b"socket", b"", body], Message(b"Ask", bodies=(body,)), 0.0)
+    send_bodies(recorder, FIRST_RECORDS, PIECE_BYTES)
     turns.turn()
-    assert len(sink.batches) == 1
+    send_bodies(recorder, BATCH_BYTES // PIECE_BYTES, PIECE_BYTES)
+    turns.turn()
+    assert [batch.places for batch in sink.batches] == [FIRST_RECORDS, BATCH_BYTES // PIECE_BYTES]
 
 
 def test_large_bodies_take_no_more_room_than_there_is() -> None:
     sink, turns = SlowSink(), Turns()
-    recorder = recording(sink, turns, capacity=10 * LARGE_BODY)
-    body = bytes(LARGE_BODY + 1)
-    for _ in range(PACK_RECORDS):
-        recorder.sent(b"peer", [b"socket", b"", body], Message(b"Ask", bodies=(body,)))
+    recorder = recording(sink, turns, capacity=2 * FIRST_RECORDS * PIECE_BYTES)
+    send_bodies(recorder, PACK_RECORDS, PIECE_BYTES)
     recorder.hand_over()
-    kept = 10 * LARGE_BODY // (len(body) + OVERHEAD) + 1
+    kept = 2 * FIRST_RECORDS * PIECE_BYTES // (PIECE_BYTES + OVERHEAD) + 1
     assert sink.batches[0].places == kept
     assert recorder.dropped == PACK_RECORDS - kept
+
+
+def test_bodies_that_become_large_take_at_most_one_piece_of_them_more() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = recording(sink, turns, capacity=BATCH_BYTES)
+    for _ in range(10):
+        send_bodies(recorder, PACK_RECORDS, 1)
+        recorder.hand_over()
+        sink.catch_up()
+    send_bodies(recorder, 3 * PACK_RECORDS, BATCH_BYTES // PACK_RECORDS)
+    recorder.hand_over()
+    assert sink.batches[-1].places == PACK_RECORDS
+    assert recorder.dropped == 2 * PACK_RECORDS
 
 
 def test_a_small_buffer_is_handed_over_before_it_is_full() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=BATCH_BYTES // 2)
     for _ in range(BATCH_BYTES // OVERHEAD):
-        recorder.sent(b"peer", FRAMES, MESSAGE)
+        recorder.sent(b"peer", FRAMES)
         turns.turn()
         sink.catch_up()
     assert recorder.dropped == 0
@@ -156,7 +174,7 @@ def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
         recorder.add("delivered", MESSAGE)
         recorder.hand_over()
     for _ in range(2):
-        recorder.sent(b"peer", FRAMES, MESSAGE)
+        recorder.sent(b"peer", FRAMES)
     place = recorder.reserve()
     recorder.fill(place, "submitted", 1, MESSAGE, None)
     sink.catch_up()
@@ -178,7 +196,7 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
     recorder.add("expired", MESSAGE)
     place = recorder.reserve()
     for _ in range(PACK_RECORDS):  # which are not packed before what is yet to come
-        recorder.sent(b"peer", FRAMES, MESSAGE)
+        recorder.sent(b"peer", FRAMES)
     recorder.fill(place, "submitted", 1, MESSAGE, None)
     written = encode(MESSAGE, WireFormat.V6)[1:]
     expected += [[b"?"], written, written, *[FRAMES[1:]] * (PACK_RECORDS)]
@@ -193,7 +211,7 @@ def test_frames_that_are_all_packed_are_the_same_too() -> None:
     recorder = recording(sink, turns, capacity=1 << 30)
     count = 2 * PACK_RECORDS + 3
     for number in range(count):
-        recorder.sent(b"peer", [b"socket", b"", b"%d" % number], MESSAGE)
+        recorder.sent(b"peer", [b"socket", b"", b"%d" % number])
     recorder.hand_over()
     assert frames_of(sink.batches[0]) == [[b"", b"%d" % number] for number in range(count)]
 
@@ -204,9 +222,9 @@ def test_a_record_that_cannot_be_packed_is_counted_and_the_next_ones_are_not(
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 30)
     strange: Any = [b"socket", 5]
-    recorder.sent(b"peer", strange, MESSAGE)
+    recorder.sent(b"peer", strange)
     recorder.hand_over()
-    recorder.sent(b"peer", FRAMES, MESSAGE)
+    recorder.sent(b"peer", FRAMES)
     recorder.hand_over()
     assert recorder.dropped == 1
     assert rows_of(sink.batches) == [(2, 1, "sent")]
@@ -259,7 +277,7 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
     promised: dict[int, str] = {}  # the numbers that were given out, and what for
     for action in actions:
         if action == "sent":
-            recorder.sent(b"peer", FRAMES, MESSAGE)
+            recorder.sent(b"peer", FRAMES)
         elif action == "received":
             recorder.received(FRAMES, MESSAGE, 0.0)
         elif action == "add":

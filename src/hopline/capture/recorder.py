@@ -17,10 +17,13 @@ from hopline.message import Message
 
 # What a record takes in memory beside its frames.
 OVERHEAD = 256
-# Records are packed while they are in the processor's cache, and enough of them that it pays. What is packed is no
-# object any more, and may become many records before it is handed over.
+# Records are packed while they are in the processor's cache, and enough of them that it pays, but not too many bytes at
+# once: what is not packed yet is not counted. How large they are is learned from those before, because to look at every
+# body costs more than to keep it. What is packed is no object any more, and may become many records before it is
+# handed over.
+FIRST_RECORDS = 16
 PACK_RECORDS = 256
-LARGE_BODY = 4_096  # bytes; a larger one does not wait for others
+PIECE_BYTES = 1_024 * 1_024
 BATCH_BYTES = 4 * 1_024 * 1_024
 
 log = logging.getLogger("hopline.capture")
@@ -28,7 +31,6 @@ log = logging.getLogger("hopline.capture")
 Content: TypeAlias = Frames | Message  # frames as they crossed; or what to encode
 _SENT, _RECEIVED = CODES[Event.SENT], CODES[Event.RECEIVED]
 _NO_FRAMES: Frames = (b"",)
-_FULL = PACK_RECORDS * FIELDS
 
 
 class Sink(Protocol):
@@ -73,7 +75,7 @@ class Recorder:
         self._log: list[Any] = []  # event, time, peer and number of frames of each record that is not packed yet
         self._frames: list[bytes] = []  # of all of them
         self._messages: dict[int, Message] = {}  # instead of frames, by the record's place in the log
-        self._limit = _FULL  # of the log, at which it is looked at
+        self._full = self._limit = FIRST_RECORDS * FIELDS  # of the log, at which it is looked at
         self._is_asked = False  # to hand over in the loop's next turn
         self._begin()
 
@@ -97,20 +99,20 @@ class Recorder:
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 
-    def sent(self, peer: bytes, frames: Frames, message: Message) -> None:
+    def sent(self, peer: bytes, frames: Frames) -> None:
         """Record frames that left for a node, as they left."""
-        records, bodies = self._log, message.bodies
+        records = self._log
         records += (_SENT, self._clock(), peer, len(frames))
         self._frames += frames
-        if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
+        if len(records) >= self._limit:
             self._look()
 
     def received(self, frames: Frames, message: Message, when: float) -> None:
         """Record frames as they came, by the recorder's clock. Their sender is the last node that they came through."""
-        records, bodies, routing = self._log, message.bodies, message.routing
+        records, routing = self._log, message.routing
         records += (_RECEIVED, when, routing[-1].identity if routing else None, len(frames))
         self._frames += frames
-        if len(records) >= self._limit or len(bodies) != 1 or len(bodies[0]) > LARGE_BODY:
+        if len(records) >= self._limit:
             self._look()
 
     # -- everything else -----------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ class Recorder:
             frames = self._frames_at(place, content)
             self._log += (CODES[event], self._clock(), peer, len(frames))
             self._frames += frames
-            self._look_if_due(content)
+            self._look_if_due()
         return seq
 
     def reserve(self) -> int:
@@ -160,7 +162,7 @@ class Recorder:
         self._extras[place] = None, cause, None, None
         at = (place - self._packed_count) * FIELDS
         self._log[at : at + FIELDS] = CODES[event], when, None, len(self._frames_at(place, message))
-        self._look_if_due(message)
+        self._look_if_due()
 
     def release(self, place: int) -> None:
         """Take back what was reserved, and its number too, if nothing was recorded since."""
@@ -190,9 +192,8 @@ class Recorder:
         self._messages[place - self._packed_count] = content
         return _NO_FRAMES
 
-    def _look_if_due(self, content: Content) -> None:
-        parts = content.bodies if isinstance(content, Message) else content
-        if len(self._log) >= self._limit or sum(map(len, parts)) > LARGE_BODY:
+    def _look_if_due(self) -> None:
+        if len(self._log) >= self._limit:
             self._look()
 
     # -- losing and handing over ---------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ class Recorder:
     def _see_room(self) -> None:
         """See whether there is room; as long as there is none, every record is looked at."""
         self._has_room = self._handed_over + self._size - self._sink.done <= self._capacity
-        self._limit = _FULL if self._has_room else 0
+        self._limit = self._full if self._has_room else 0
 
     def _note_lost(self) -> None:
         """Let the next record say what was lost before it."""
@@ -254,7 +255,13 @@ class Recorder:
         self._packed.append(packed)
         self._packed_count += count
         self._size += OVERHEAD * count + len(packed.data)
+        self._learn_from(count, len(packed.data))
         self._see_room()
+
+    def _learn_from(self, count: int, size: int) -> None:
+        """Take at most twice as many records for the next piece, and fewer if they are as large as these."""
+        fitting = PIECE_BYTES * count // max(size, 1)
+        self._full = FIELDS * max(1, min(2 * self._full // FIELDS, fitting, PACK_RECORDS))
 
     def hand_over(self) -> None:
         """Give what there is to the writer."""

@@ -21,7 +21,7 @@ log = logging.getLogger("hopline.transport")
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
 
 Write = Callable[[Message, bytes, float], Frames]  # a message for a peer, which waited for so many seconds
-OnSent = Callable[[bytes, Frames, Message], None]  # a peer, and what left for it: the frames, of this message
+OnSent = Callable[[bytes, Frames], None]  # a peer, and the frames that left for it
 GaveUp = Callable[[bytes, list[tuple[Message, float]]], None]  # a peer, and what never left, with its waiting times
 
 
@@ -50,7 +50,7 @@ class PeerLink:
         if self._waiting and len(self._waiting) >= backend.settings.link_capacity:
             return False
         frames = backend.write(message, self.node, 0.0)  # what cannot be written is told now, also if it has to wait
-        if not self._waiting and self._silent_since is None and self._send(frames, message):
+        if not self._waiting and self._silent_since is None and self._send(frames):
             return True
         self._waiting.append((message, backend.clock()))
         backend.look_again(self)
@@ -82,9 +82,9 @@ class PeerLink:
 
     def _try_to_send(self, message: Message, waited: float) -> bool:
         frames = self._backend.write(message, self.node, waited)
-        return not frames or self._send(frames, message)  # none: its lifetime is over, which the writer has told
+        return not frames or self._send(frames)  # none: its lifetime is over, which the writer has told
 
-    def _send(self, frames: Frames, message: Message) -> bool:
+    def _send(self, frames: Frames) -> bool:
         try:
             send(self._backend.socket, frames)
         except zmq.Again:  # it is there, and has no room
@@ -99,7 +99,7 @@ class PeerLink:
             return False
         self._silent_since = self._refused_since = None
         if self._backend.on_sent is not None:
-            self._backend.on_sent(self.node, frames, message)
+            self._backend.on_sent(self.node, frames)
         return True
 
     @property
