@@ -66,7 +66,7 @@ def written(batches: list[Batch]) -> list[dict[str, Any]]:
     for batch in batches:
         (block,) = [block for block, _ in blocks_in(pa.py_buffer(b"".join(block_bytes(batch, lost))), 0)]
         lost = batch.lost_at_end if batch.records else lost + batch.span
-        rows += rows_of_block(opening, block).to_pylist()
+        rows += rows_of_block(opening, [block]).to_pylist()
     return rows
 
 

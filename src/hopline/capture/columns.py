@@ -5,7 +5,7 @@ Texts are places in a list of words, as Parquet keeps them anyway; whoever reads
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -33,42 +33,78 @@ WRITTEN = pa.schema([_in_words(field) for field in SCHEMA])
 _TIME, _FRAMES = SCHEMA.field("ts").type, SCHEMA.field("frames").type
 _SEQ, _DROPPED = SCHEMA.get_field_index("seq"), SCHEMA.get_field_index("dropped")
 _MICROSECONDS = 1_000_000  # a second
+_TIME_BYTES, _WORD_BYTES = 8, 4
 _NO_EXTRA: Extra = None, None, None, None
 _EVENT_WORDS = pa.array(EVENTS, _STRING)
 
 
-def rows_of(opening: Opening, block: Block) -> pa.RecordBatch:
-    """Make the rows of a block; raises `ValueError` where its columns are not of one piece."""
-    head, count = block.head, block.count
-    times, events, peers, counts, lengths, data = block.columns
-    names = _numbers(_INT32, peers)
-    frames = _frames(_numbers(_INT32, counts), _numbers(_INT32, lengths), data)
-    if not len(times) // 8 == len(names) == len(frames) == count:
-        raise ValueError("columns of different lengths")
+def runs_of(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
+    """Bring blocks together that follow each other with nothing special about them, as long as they are not too many.
+
+    What is done for each column is done once for all of them, which is what blocks cost: they are small, because a
+    node writes them while they are in the processor's cache.
+    """
+    run: list[Block] = []
+    rows = 0
+    for block in blocks:
+        if run and (rows + block.count > most or not _follows(run[-1], block)):
+            yield run
+            run, rows = [], 0
+        run.append(block)
+        rows += block.count
+    if run:
+        yield run
+
+
+def _follows(before: Block, block: Block) -> bool:
+    return (
+        _is_plain(before)
+        and _is_plain(block)
+        and block.head.first_seq == before.last_seq + 1
+        and block.head.names == before.head.names
+    )
+
+
+def _is_plain(block: Block) -> bool:
+    head = block.head
+    return not (head.extras or head.gaps or head.lost or head.has_holes)
+
+
+def rows_of(opening: Opening, run: Sequence[Block]) -> pa.Table:
+    """Make the rows of a run of blocks; raises `ValueError` where the columns of one are not of one piece."""
+    first, count = run[0], sum(block.count for block in run)
+    head = first.head
     extras: Sequence[Extra] = [head.extras.get(place, _NO_EXTRA) for place in range(count)] if head.extras else []
-    rows = pa.RecordBatch.from_arrays(
+    frames = [_frames(block) for block in run]
+    rows = pa.Table.from_arrays(
         [
-            _microseconds_of(_numbers(pa.float64(), times), head.epoch),
+            _microseconds_of([_times(block) for block in run]),
             pc.add(_counting(count), head.first_seq),
             _always(opening.node, count),
             _always(opening.node_uri, count),
-            pa.DictionaryArray.from_arrays(_numbers(_INT8, events), _EVENT_WORDS),
-            _named(names, head.names),
+            pa.DictionaryArray.from_arrays(_numbers(_INT8, _joined(run, 1)), _EVENT_WORDS),
+            _named(_numbers(_INT32, _joined(run, 2)), head.names),
             _receivers([receiver for receiver, _, _, _ in extras], count),
             _column([cause for _, cause, _, _ in extras], _INT64, count),
             _column([_microseconds(duration) for _, _, duration, _ in extras], _INT64, count),
             _column([reason for _, _, _, reason in extras], _STRING, count),
             _zeros(_INT32, count),
-            frames,
+            pa.chunked_array(frames, _FRAMES),
         ],
         schema=WRITTEN,
     )
     if not head.lost and not head.gaps and not head.has_holes:
         return rows
-    places, seqs, dropped = _numbered(block)
+    places, seqs, dropped = _numbered(first)
     rows = rows.take(pa.array(places, _INT64))
     rows = rows.set_column(_SEQ, WRITTEN.field(_SEQ), pa.array(seqs, _INT64))
     return rows.set_column(_DROPPED, WRITTEN.field(_DROPPED), pa.array(dropped, _INT32))
+
+
+def _joined(run: Sequence[Block], column: int) -> pa.Buffer:
+    if len(run) == 1:
+        return run[0].columns[column]
+    return pa.py_buffer(b"".join(block.columns[column] for block in run))
 
 
 def _numbered(block: Block) -> tuple[list[int], list[int], list[int]]:
@@ -92,8 +128,16 @@ def _numbered(block: Block) -> tuple[list[int], list[int], list[int]]:
     return places, seqs, dropped
 
 
-def _frames(counts: pa.Int32Array, lengths: pa.Int32Array, data: pa.Buffer) -> pa.ListArray:
-    ends, list_ends = _ends(lengths), _ends(counts)
+def _times(block: Block) -> pa.DoubleArray:
+    return pc.add(_numbers(pa.float64(), block.columns[0]), block.head.epoch)
+
+
+def _frames(block: Block) -> pa.ListArray:
+    times, _, peers, counts, lengths, data = block.columns
+    if not times.size // _TIME_BYTES == peers.size // _WORD_BYTES == counts.size // _WORD_BYTES == block.count:
+        raise ValueError("columns of different lengths")
+    lengths = _numbers(_INT32, lengths)
+    ends, list_ends = _ends(lengths), _ends(_numbers(_INT32, counts))
     if list_ends[-1].as_py() != len(lengths) or ends[-1].as_py() != data.size:
         raise ValueError("frames that are not all there")
     values = pa.Array.from_buffers(_BINARY, len(lengths), [None, ends.buffers()[1], data])
@@ -132,8 +176,9 @@ def _column(values: list[Any], kind: pa.DataType, count: int) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _microseconds_of(times: pa.DoubleArray, epoch: float) -> pa.TimestampArray:
-    return pc.multiply(pc.add(times, epoch), float(_MICROSECONDS)).cast(_INT64, safe=False).view(_TIME)
+def _microseconds_of(times: list[pa.DoubleArray]) -> pa.TimestampArray:
+    together = times[0] if len(times) == 1 else pa.concat_arrays(times)
+    return pc.multiply(together, float(_MICROSECONDS)).cast(_INT64, safe=False).view(_TIME)
 
 
 def _microseconds(seconds: float | None) -> int | None:

@@ -89,7 +89,7 @@ def _sound(journal: Path) -> tuple[int, int] | None:
     records = 0
     for block, end in blocks_in(content, whole):
         try:
-            rows = rows_of(opening, block)
+            rows = rows_of(opening, [block])
             rows.validate(full=True)
         except (ValueError, pa.ArrowException):
             break

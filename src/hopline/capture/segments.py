@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hopline.capture.blocks import Block, Opening
-from hopline.capture.columns import MEMORY, WORDS, WRITTEN, rows_of
+from hopline.capture.columns import MEMORY, WORDS, WRITTEN, rows_of, runs_of
 from hopline.capture.naming import UNFINISHED
 
 ROW_GROUP = 128 * 1024  # rows
@@ -35,8 +35,8 @@ def write_segment(path: Path, opening: Opening, blocks: Iterable[Block]) -> None
     unfinished = path.with_name(f".{path.name}{UNFINISHED}")
     try:
         with pq.ParquetWriter(unfinished, WRITTEN, **_OPTIONS) as writer:
-            for group in _groups(rows_of(opening, block) for block in blocks):
-                writer.write_table(pa.Table.from_batches(group, WRITTEN).unify_dictionaries(), ROW_GROUP)
+            for group in _groups(rows_of(opening, run) for run in runs_of(blocks, ROW_GROUP)):
+                writer.write_table(pa.concat_tables(group).unify_dictionaries(), ROW_GROUP)
         _sync(unfinished)
         unfinished.rename(path)
         _sync(path.parent)
@@ -45,15 +45,15 @@ def write_segment(path: Path, opening: Opening, blocks: Iterable[Block]) -> None
         raise
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    group: list[pa.RecordBatch] = []
+def _groups(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
+    group: list[pa.Table] = []
     rows = 0
-    for batch in batches:
-        if rows and rows + batch.num_rows > ROW_GROUP:
+    for table in tables:
+        if rows and rows + table.num_rows > ROW_GROUP:
             yield group
             group, rows = [], 0
-        group.append(batch)
-        rows += batch.num_rows
+        group.append(table)
+        rows += table.num_rows
     if group:
         yield group
 
