@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hopline import Message, WireFormat
 from hopline.capture.blocks import Head, Opening, block_bytes, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
+from hopline.capture.columns import runs_of
 from hopline.capture.packing import Batch, Packer
 from hopline.capture.recorder import BATCH_BYTES, FIRST_RECORDS, OVERHEAD, PACK_RECORDS, PIECE_BYTES, Recorder
 from hopline.capture.time_of_day import epoch_of
@@ -312,3 +313,24 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
         expected += 1
     assert rows[-1][0] == last
     assert sum(dropped for _, dropped, _ in rows) == recorder.dropped
+
+
+def test_blocks_that_follow_each_other_give_the_rows_that_each_of_them_gives() -> None:
+    sink, shown = SlowSink(), [0.0]
+    recorder = Recorder(sink, Packer(WireFormat.V6), Turns().soon, lambda: shown[0], capacity=1 << 30)
+    for number, peer in enumerate((b"a", b"a", b"a", b"b", b"b")):
+        shown[0] += 1_000.0  # so each has an epoch of its own
+        for count in range(1, 3 + number):
+            recorder.sent(peer, [b"socket", b"", *[b"%d" % number] * count])
+        if number == 1:
+            recorder.add("failed", MESSAGE, reason="nobody knows why")
+        recorder.hand_over()
+    opening = Opening("node", "tcp://127.0.0.1:1")
+    journal = pa.py_buffer(b"".join(part for batch in sink.batches for part in block_bytes(batch, 0)))
+    blocks = [block for block, _ in blocks_in(journal, 0)]
+    runs = list(runs_of(blocks, 100))
+    assert [len(run) for run in runs] == [1, 1, 1, 2]  # one has a reason, and then the peers are others
+    assert [len(run) for run in runs_of(blocks, 10)] == [1, 1, 1, 1, 1]  # 5 and 6 rows are too many together
+    rows = [row for run in runs for row in rows_of_block(opening, run).to_pylist()]
+    assert rows == written(sink.batches)
+    assert [row["seq"] for row in rows] == list(range(1, 22))
