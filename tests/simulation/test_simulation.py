@@ -146,7 +146,7 @@ def test_it_finds_routes_that_nobody_says_any_more(monkeypatch: pytest.MonkeyPat
 
 @broken
 def test_it_finds_messages_that_wait_though_their_route_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_look_again", lambda *_: None)
+    monkeypatch.setattr(Router, "_found", lambda *_: None)
     assert finds("could not find who answers")
 
 
