@@ -41,8 +41,7 @@ _EVENT_WORDS = pa.array(EVENTS, _STRING)
 def runs_of(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
     """Bring blocks together that follow each other with nothing special about them, as long as they are not too many.
 
-    What is done for each column is done once for all of them, which is what blocks cost: they are small, because a
-    node writes them while they are in the processor's cache.
+    What is done for each column is then done once for all of them: blocks are small and many.
     """
     run: list[Block] = []
     rows = 0
