@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
-from hopline.capture.blocks import Head, Opening, block_bytes, blocks_in
+from hopline.capture.blocks import Head, Opening, block_bytes, block_of, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
 from hopline.capture.columns import runs_of
 from hopline.capture.packing import Batch, Packer
@@ -65,7 +65,7 @@ def written(batches: list[Batch]) -> list[dict[str, Any]]:
     """Give the rows of batches, as a journal has them."""
     opening, rows, lost = Opening("node", "tcp://127.0.0.1:1"), [], 0
     for batch in batches:
-        (block,) = [block for block, _ in blocks_in(pa.py_buffer(b"".join(block_bytes(batch, lost))), 0)]
+        (block,) = [block for block, _ in blocks_in(pa.py_buffer(b"".join(block_bytes(block_of(batch, lost)))), 0)]
         lost = batch.lost_at_end if batch.records else lost + batch.span
         rows += rows_of_block(opening, [block]).to_pylist()
     return rows
@@ -109,7 +109,7 @@ def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> 
 
 def test_a_journal_from_before_times_were_moved_has_times_of_day_already() -> None:
     head = Head(7, 0, has_holes=False, names=[], extras={}, gaps={}, sizes=(8, 1), epoch=5.0)
-    *before, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(head))
+    *before, _, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(head))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=Head) == msgspec.structs.replace(head, epoch=0.0)
 
 
@@ -326,7 +326,7 @@ def test_blocks_that_follow_each_other_give_the_rows_that_each_of_them_gives() -
             recorder.add("failed", MESSAGE, reason="nobody knows why")
         recorder.hand_over()
     opening = Opening("node", "tcp://127.0.0.1:1")
-    journal = pa.py_buffer(b"".join(part for batch in sink.batches for part in block_bytes(batch, 0)))
+    journal = pa.py_buffer(b"".join(part for batch in sink.batches for part in block_bytes(block_of(batch, 0))))
     blocks = [block for block, _ in blocks_in(journal, 0)]
     runs = list(runs_of(blocks, 100))
     assert [len(run) for run in runs] == [1, 1, 1, 2]  # one has a reason, and then the peers are others

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopline.capture.journal import Journal, convert
 from hopline.capture.naming import journals_in, name_of, segments_in
+from hopline.capture.open_segment import OpenSegment
 from hopline.capture.recovery import Fate, recover
 
 from .reading import rows_of, table_of
@@ -20,17 +20,29 @@ from .test_writer import NOON, OPENING, batch, record
 
 BATCHES = 3
 ROWS = 4
+NAME = name_of("node", NOON, 1)
+MUCH = 1 << 30
+
+
+def opened(directory: Path, group_bytes: int = MUCH) -> OpenSegment:
+    return OpenSegment(directory, NAME, OPENING, group_bytes)
+
+
+def take(segment: OpenSegment, number: int) -> None:
+    segment.take(batch(1 + number * ROWS, *[record()] * ROWS), 0)
 
 
 def crashed(directory: Path) -> tuple[Path, list[int]]:
-    """Write a journal of some batches, and leave it; give it with its size after each of them."""
-    journal = Journal(directory, name_of("node", NOON, 1), OPENING)
-    sizes = [journal.size]
+    """Flush a segment after each of some batches, and leave it; give its journal, with its size after each of them."""
+    segment = opened(directory)
+    journal = segment.journal_path
+    sizes = [journal.stat().st_size]
     for number in range(BATCHES):
-        journal.write(batch(1 + number * ROWS, *[record()] * ROWS), 0)
-        sizes.append(journal.size)
-    journal.abandon()
-    return journal.path, sizes
+        take(segment, number)
+        segment.flush()
+        sizes.append(journal.stat().st_size)
+    segment.abandon()
+    return journal, sizes
 
 
 @pytest.mark.parametrize("missing", [0, 1])
@@ -82,31 +94,95 @@ def test_whatever_is_wrong_in_it_recovery_ends_and_leaves_what_can_be_read(chang
 
 
 def test_the_segment_of_a_node_that_runs_is_left_alone(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, name_of("node", NOON, 1), OPENING)
+    segment = opened(tmp_path, group_bytes=1)
+    take(segment, 0)
     assert [one.fate for one in recover(tmp_path)] == [Fate.IN_USE]
-    assert journal.path.exists()
-    journal.abandon()
-    assert [one.fate for one in recover(tmp_path)] == [Fate.EMPTY]
+    take(segment, 1)
+    segment.close()
+    assert len(rows_of(tmp_path)) == 2 * ROWS
+    segment = opened(tmp_path / "other")
+    segment.abandon()
+    assert [one.fate for one in recover(tmp_path / "other")] == [Fate.EMPTY]
 
 
 def test_a_crash_after_the_segment_appeared_doubles_nothing(tmp_path: Path) -> None:
-    path, _ = crashed(tmp_path)
-    convert(path, tmp_path)
+    segment = opened(tmp_path)
+    for number in range(BATCHES):
+        take(segment, number)
+        segment.flush()
+    journal = segment.journal_path.read_bytes()
+    segment.close()
+    segment.journal_path.write_bytes(journal)
     (found,) = recover(tmp_path)
     assert found.fate is Fate.SAVED_BEFORE
     assert len(rows_of(tmp_path)) == BATCHES * ROWS
     assert not journals_in(tmp_path)
 
 
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.sampled_from([1, 1_500, 2_500, 6_000, MUCH]))
+def test_whenever_it_crashed_everything_is_there_that_was_flushed_and_nothing_twice(
+    flushes: list[bool], group_bytes: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        directory = Path(folder)
+        segment = opened(directory, group_bytes)
+        flushed = 0
+        for number, is_flushed in enumerate(flushes):
+            take(segment, number)
+            if is_flushed:
+                segment.flush()
+                flushed = number + 1
+        segment.abandon()
+        (found,) = recover(directory)
+        rows = rows_of(directory)
+        assert [row["seq"] for row in rows] == list(range(1, 1 + len(rows)))
+        assert len(rows) == found.records == flushed * ROWS
+        assert (found.lost_bytes == 0) or flushed < len(flushes)
+        assert [path.name for path in directory.glob("*/.*")] == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=4), st.booleans())
+def test_whatever_is_wrong_with_the_groups_of_rows_those_before_it_are_saved(
+    changes: list[tuple[int, int]], is_cut: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        directory = Path(folder)
+        segment, ends = opened(directory, group_bytes=1), [0]
+        rows_path = NAME.rows(directory)
+        for number in range(BATCHES):
+            take(segment, number)
+            segment.flush()
+            ends.append(rows_path.stat().st_size)
+        take(segment, BATCHES)  # which no mark tells of, so that it is not there
+        segment.abandon()
+        content = bytearray(rows_path.read_bytes()[: ends[-1]])
+        places = [4 + place % (len(content) - 4) for place, _ in changes]
+        for place, (_, change) in zip(places, changes, strict=True):
+            content[place] ^= change
+        rows_path.write_bytes(content[: min(places)] if is_cut else content)
+        (found,) = recover(directory)
+        whole = sum(end <= min(places) for end in ends[1:])
+        seqs = [row["seq"] for row in table_of(directory).to_pylist()]
+        assert found.records == len(seqs) >= whole * ROWS
+        assert seqs[: whole * ROWS] == list(range(1, 1 + whole * ROWS))
+        assert found.fate is (Fate.RECOVERED if seqs else Fate.EMPTY)
+        if not is_cut:
+            assert whole < BATCHES
+
+
 def test_half_a_segment_of_a_crash_is_swept_up(tmp_path: Path) -> None:
     path, _ = crashed(tmp_path)
-    half = path.with_name(f"{path.name.removesuffix('.open')}.parquet.tmp")
-    half.write_bytes(b"PAR1")
+    halves = [path.with_name(f"{path.name.removesuffix('.open')}.{kind}") for kind in ("parquet.tmp", "rows")]
+    for half in halves:
+        half.write_bytes(b"PAR1")
     assert [one.fate for one in recover(tmp_path)] == [Fate.RECOVERED]
-    assert not half.exists()
-    half.write_bytes(b"PAR1")
+    assert not any(half.exists() for half in halves)
+    for half in halves:
+        half.write_bytes(b"PAR1")
     assert not list(recover(tmp_path))
-    assert not half.exists()
+    assert not any(half.exists() for half in halves)
 
 
 def other_schema() -> bytes:
@@ -118,7 +194,7 @@ def other_schema() -> bytes:
 
 @pytest.mark.parametrize("content", [lambda: b"nonsense" * 1_000, other_schema])
 def test_what_is_no_segment_stays_as_it_is(content: Callable[[], bytes], tmp_path: Path) -> None:
-    path = name_of("node", NOON, 1).journal(tmp_path)
+    path = NAME.journal(tmp_path)
     path.parent.mkdir(parents=True)
     path.write_bytes(content())
     assert [one.fate for one in recover(tmp_path)] == [Fate.UNREADABLE]
@@ -128,5 +204,5 @@ def test_what_is_no_segment_stays_as_it_is(content: Callable[[], bytes], tmp_pat
 def test_a_journal_never_overwrites_another(tmp_path: Path) -> None:
     crashed(tmp_path)
     with pytest.raises(FileExistsError):
-        Journal(tmp_path, name_of("node", NOON, 1), OPENING)
+        opened(tmp_path)
     assert [one.records for one in recover(tmp_path)] == [BATCHES * ROWS]

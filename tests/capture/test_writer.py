@@ -5,19 +5,23 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import LocalError, WireFormat
-from hopline.capture import journal as journal_module
+from hopline.capture import open_segment, segments
 from hopline.capture.blocks import Opening
+from hopline.capture.journal import blocks_of
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
 from hopline.capture.packing import CODES, DAY, Batch, Extra, Packer
@@ -152,11 +156,12 @@ def test_what_only_some_records_have_goes_with_them_into_their_day(writers: Writ
 def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) -> None:
     writer = writers()
     writer.take(batch(1, record()))
-    until(lambda: writer.records == 1)
+    writer.flush()
+    until(lambda: journals_in(writers.directory))
     (path,) = journals_in(writers.directory)
     assert path.name.startswith(".")
+    until(lambda: [block.count for block in blocks_of(path)] == [1])
     assert not segments_in(writers.directory)
-    assert [block.count for block in journal_module.blocks_of(path)] == [1]
     writer.close_segment()
     until(lambda: segments_in(writers.directory))
     until(lambda: not journals_in(writers.directory))
@@ -166,8 +171,8 @@ def test_numbers_go_on_where_a_node_of_the_same_name_left_off(writers: Writers, 
     assert next_number(writers.directory, "node") == 1
     first = writers()
     first.take(batch(1, *[record()] * 9))
-    until(lambda: first.records == 9)
-    assert next_number(writers.directory, "node") == 10  # from the open one
+    first.flush()
+    until(lambda: next_number(writers.directory, "node") == 10)  # from the open one
     assert first.end()
     assert next_number(writers.directory, "node") == 10
     assert next_number(writers.directory, "another") == 1
@@ -176,15 +181,80 @@ def test_numbers_go_on_where_a_node_of_the_same_name_left_off(writers: Writers, 
     assert next_number(writers.directory, "node") == 2
 
 
+def test_what_waits_in_memory_counts_until_it_is_among_the_rows(writers: Writers) -> None:
+    writer = writers(buffer_bytes=4 * 3_000)
+    for first in range(1, 8):
+        writer.take(batch(first, record()))
+    until(lambda: writer.records == 7)
+    until(lambda: writer.done == 6_000)
+    (rows,) = writers.directory.glob("*/.*.rows")
+    assert rows.stat().st_size > 0
+    writer.close_segment()
+    until(lambda: writer.done == 7_000)
+    assert [row["seq"] for row in rows_of(writers.directory)] == list(range(1, 8))
+    (path,) = segments_in(writers.directory)
+    assert pq.read_metadata(path).num_row_groups == 3
+
+
+def test_many_records_never_go_through_the_journal(writers: Writers) -> None:
+    writer = writers(buffer_bytes=4 * 3_000)
+    for first in range(1, 8):
+        writer.take(batch(first, record()))
+    writer.flush()
+    until(lambda: journals_in(writers.directory))
+    (journal,) = journals_in(writers.directory)
+    until(lambda: [block.is_mark for block in blocks_of(journal)] == [True])
+    assert next_number(writers.directory, "node") == 8
+    assert writer.done == 7_000  # also those that were too few, since others would have had to be journaled
+    writer.take(batch(8, record()))
+    writer.flush()
+    until(lambda: len(list(blocks_of(journal))) == 2)
+
+
 # -- the disk refuses --------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let the system refuse to write more than that to any file, as it does when the disk is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_is_room(
+    writers: Writers, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers(buffer_bytes=4)  # so that every batch is a group of rows at once
+    writer.take(batch(1, record()))
+    until(lambda: writer.records == 1)
+    (rows,) = writers.directory.glob("*/.*.rows")
+    with files_of_at_most(rows.stat().st_size + 1_000):
+        for first in range(2, 12):
+            writer.take(batch(first, record(body=os.urandom(4_000))))
+        until(lambda: writer.dropped == 10)
+        assert "File too large" in writer.problem
+        assert writer.done == 11_000
+    until(lambda: time.monotonic() > writer._retry_at)
+    writer.take(batch(12, record(), record()))
+    until(lambda: not writer.problem)
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (12, 10), (13, 0)]
+    assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_what_cannot_be_written_to_the_journal_waits_in_memory(
     writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = writers()
     writer.take(batch(1, record()))
-    until(lambda: writer.records == 1)
+    writer.flush()
+    until(lambda: journals_in(writers.directory))
+    (journal,) = journals_in(writers.directory)
+    until(lambda: list(blocks_of(journal)))
     is_full = True
     write, write_all = os.write, os.writev
 
@@ -198,16 +268,16 @@ def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_i
 
     monkeypatch.setattr(os, "writev", take_some)
     monkeypatch.setattr(os, "write", refuse)
-    for first in range(2, 12):
-        writer.take(batch(first, record()))
-    until(lambda: writer.dropped == 10)
-    assert "No space left" in writer.problem
+    writer.take(batch(2, record()))
+    writer.flush()
+    until(lambda: "No space left" in writer.problem)
+    assert [block.count for block in blocks_of(journal)] == [1]  # and no half of another one behind it
     is_full = False
-    until(lambda: time.monotonic() > writer._retry_at)
-    writer.take(batch(12, record(), record()))
+    writer.flush()
     until(lambda: not writer.problem)
+    assert [block.count for block in blocks_of(journal)] == [1, 1]
     assert writer.end()
-    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (12, 10), (13, 0)]
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0)]
     assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
 
 
@@ -249,16 +319,16 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
     writer = writers()
     writer.take(batch(1, record()))
     until(lambda: writer.records == 1)
-    convert, tries = journal_module.convert, 0
+    appear, tries = segments.appear, 0
 
-    def refuse(*args: Any) -> Path:
+    def refuse(unfinished: Path, path: Path) -> None:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return convert(*args)
+        appear(unfinished, path)
 
-    monkeypatch.setattr(journal_module, "convert", refuse)
+    monkeypatch.setattr(open_segment, "appear", refuse)
     writer.close_segment()
     taken = 1
     while not writer.segments:

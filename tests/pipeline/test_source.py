@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,8 +18,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
 
+from hopline.capture.blocks import Opening
+from hopline.capture.naming import name_of
+from hopline.capture.open_segment import OpenSegment
+from hopline.capture.packing import CODES, Batch, Packer
 from hopline.capture.records import SCHEMA
-from hopline.message import LocalError
+from hopline.message import LocalError, WireFormat
 from hopline.pipeline.errors import CaptureError
 from hopline.pipeline.schemas import RECORDS
 from hopline.pipeline.segments import find_segments
@@ -50,6 +55,25 @@ def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 # -- as Spark sees it --------------------------------------------------------------------------------------------------
+
+
+def test_a_segment_that_grew_group_by_group_is_whole_to_everybody(spark: SparkSession, tmp_path: Path) -> None:
+    opened = OpenSegment(tmp_path, name_of("node", NOON.timestamp(), 1), Opening("node", "tcp://127.0.0.1:1"), 1)
+    for number in range(3):
+        packer = Packer(WireFormat.V6)
+        log = [CODES["sent"], NOON.timestamp() + number, b"peer %d" % number, 3]
+        pieces = [packer.pack(log, [b"socket", b"", bytes(number)], {})]
+        opened.take(Batch(1 + number, pieces, packer.names(), {}, {}, has_holes=False, size=1, epoch=0.0), lost=0)
+    assert opened.close() == opened.path.stat().st_size
+    assert pq.ParquetFile(opened.path, page_checksum_verification=True).num_row_groups == 3
+    expected = [(1 + number, f"peer {number}", [b"", bytes(number)]) for number in range(3)]
+    read_by_spark = spark.read.parquet(str(opened.path)).orderBy("seq").select("seq", "peer", "frames").collect()
+    assert [(row.seq, row.peer, [bytes(one) for one in row.frames]) for row in read_by_spark] == expected
+    assert [(row["seq"], row["peer"], row["frames"]) for row in read(reader(tmp_path))] == expected
+    by_duckdb = duckdb.read_parquet(str(opened.path))
+    assert by_duckdb.order("seq").select("seq", "peer", "frames").fetchall() == expected
+    assert by_duckdb.filter("seq = 3").select("peer").fetchall() == [("peer 2",)]  # by what is said of each group
+    assert [row.peer for row in spark.read.parquet(str(opened.path)).where("seq = 3").collect()] == ["peer 2"]
 
 
 def test_it_is_found_without_registration_and_reads_what_spark_reads(spark: SparkSession, captures: Path) -> None:

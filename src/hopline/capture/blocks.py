@@ -40,13 +40,24 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
     gaps: dict[int, int]
     sizes: tuple[_Size, ...]  # of the columns, in bytes
     epoch: float = 0.0  # to be added to its times, to have seconds since 1970
+    rows_end: _Size = 0  # of a mark: where the groups of rows end that have all records before it; else 0
 
 
 class Block(msgspec.Struct, frozen=True):
-    """Some records, where they are in a journal."""
+    """Some records, in memory or where they are in a journal; or a mark, which has none, and a footer as its data."""
 
     head: Head
     columns: tuple[pa.Buffer, ...]  # those of `Packed`
+
+    @property
+    def is_mark(self) -> bool:
+        """Tell whether it says that all records before it are elsewhere."""
+        return self.head.rows_end > 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes its columns have."""
+        return sum(self.head.sizes)
 
     @property
     def count(self) -> int:
@@ -64,17 +75,29 @@ def opening_bytes(opening: Opening) -> bytes:
     return b"".join(_framed(msgspec.msgpack.encode(opening), []))
 
 
-def block_bytes(batch: Batch, lost: int) -> list[bytes]:
-    """Write a batch, in pieces that follow each other."""
-    *small, data = zip(*batch.pieces, strict=True)
-    columns = [b"".join(column) for column in small]
-    sizes = (*map(len, columns), sum(map(len, data)))
+def block_of(batch: Batch, lost: int) -> Block:
+    """Bring a batch together; so many records were lost before it."""
+    columns = tuple(pa.py_buffer(b"".join(column)) for column in zip(*batch.pieces, strict=True))
+    sizes = tuple(column.size for column in columns)
     head = Head(batch.first_seq, lost, batch.has_holes, batch.names, batch.extras, batch.gaps, sizes, batch.epoch)
-    parts = [part for column in columns for part in (column, _padding(len(column)))]
-    return _framed(msgspec.msgpack.encode(head), [*parts, *data, _padding(sizes[-1])])
+    return Block(head, columns)
 
 
-def _framed(head: bytes, parts: list[bytes]) -> list[bytes]:
+def mark_of(next_seq: int, rows_end: int, footer: pa.Buffer) -> Block:
+    """Say that all records before a number are among the groups of rows, up to some place, and give their footer."""
+    nothing = pa.py_buffer(b"")
+    columns = (*[nothing] * (len(Packed._fields) - 1), footer)
+    sizes = tuple(column.size for column in columns)
+    return Block(Head(next_seq, 0, False, [], {}, {}, sizes, rows_end=rows_end), columns)
+
+
+def block_bytes(block: Block) -> list[bytes | pa.Buffer]:
+    """Write a block, in pieces that follow each other."""
+    parts = [part for column in block.columns for part in (column, _padding(column.size))]
+    return _framed(msgspec.msgpack.encode(block.head), parts)
+
+
+def _framed(head: bytes, parts: list[bytes | pa.Buffer]) -> list[bytes | pa.Buffer]:
     return [_MARK, _SIZES.pack(len(head), sum(map(len, parts))), head, _padding(len(head)), *parts, _MARK]
 
 

@@ -1,36 +1,30 @@
-"""A segment while it is open: blocks of records that outlive a crash, turned into Parquet when it is closed.
+"""What outlives a crash of an open segment: blocks of records that were wholly written, one after the other.
 
-A Parquet file without its end cannot be read at all; of a journal everything can be read that was wholly written. It is
-written with a file descriptor's own calls, so that after a write that failed it can be cut back to what is whole.
+It is written with a file descriptor's own calls, so that after a write that failed it can be cut back to what is whole.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import pyarrow as pa
 
 from hopline.capture.blocks import Block, Opening, block_bytes, blocks_in, opening_bytes, read_opening
-from hopline.capture.naming import SegmentName, read_name
-from hopline.capture.packing import Batch
-from hopline.capture.segments import write_segment
 
 _MOST_PIECES = os.sysconf("SC_IOV_MAX")  # in one call
 
 
 class Journal:
-    """The open segment. Nobody else may write or recover it: it is locked."""
+    """The journal of an open segment. Nobody else may write or recover it: it is locked."""
 
-    def __init__(self, directory: Path, name: SegmentName, opening: Opening) -> None:
-        self.directory = directory
-        self.path = name.journal(directory)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        self.records = 0
+    def __init__(self, path: Path, opening: Opening) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self.size = 0
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,12 +33,11 @@ class Journal:
             self.discard()
             raise
 
-    def write(self, batch: Batch, lost: int) -> None:
-        """Append a batch, wholly or not at all; so many records were lost before it."""
-        self._append(block_bytes(batch, lost))
-        self.records += batch.records
+    def write(self, block: Block) -> None:
+        """Append a block, wholly or not at all."""
+        self._append(block_bytes(block))
 
-    def _append(self, pieces: list[bytes]) -> None:
+    def _append(self, pieces: Sequence[bytes | pa.Buffer]) -> None:
         size = sum(map(len, pieces))
         try:
             written = os.writev(self._file, pieces[:_MOST_PIECES])
@@ -58,7 +51,7 @@ class Journal:
             raise
         self.size += size
 
-    def flush(self) -> None:
+    def sync(self) -> None:
         """See to it that what was written is on the disk."""
         os.fdatasync(self._file)
 
@@ -66,12 +59,6 @@ class Journal:
     def is_lost(self) -> bool:
         """Tell whether somebody deleted the file: what is written to it goes nowhere."""
         return os.fstat(self._file).st_nlink == 0
-
-    def close(self) -> Path:
-        """Turn it into a segment, and give its path. If that fails, the journal stays as it is."""
-        path = convert(self.path, self.directory)
-        self.discard()
-        return path
 
     def discard(self) -> None:
         """Delete it."""
@@ -83,19 +70,6 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-
-def convert(journal: Path, directory: Path, *, limit: int | None = None) -> Path:
-    """Write the segment of a journal, or of its first so many bytes."""
-    name, content = read_name(journal), mapped(journal)
-    opened = read_opening(content)
-    if name is None or opened is None:
-        raise ValueError(f"{journal} is no journal")
-    opening, begin = opened
-    blocks = (block for block, end in blocks_in(content, begin) if limit is None or end <= limit)
-    path = name.segment(directory)
-    write_segment(path, opening, blocks)
-    return path
 
 
 def mapped(journal: Path) -> pa.Buffer:

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.naming import journals_in, segments_in
+from hopline.capture.naming import ROWS, journals_in, segments_in
 
 
 class SegmentSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +41,14 @@ def summaries(path: Path) -> Iterator[SegmentSummary]:
         yield _summary(segment)
     for journal in journals_in(path) if path.is_dir() else ():
         try:
-            yield SegmentSummary(path=journal, size=journal.stat().st_size, is_open=True)
+            yield SegmentSummary(path=journal, size=_open_size(journal), is_open=True)
         except FileNotFoundError:  # it was just closed
             continue
+
+
+def _open_size(journal: Path) -> int:
+    rows = journal.with_suffix(ROWS)
+    return journal.stat().st_size + (rows.stat().st_size if rows.exists() else 0)
 
 
 def _summary(path: Path) -> SegmentSummary:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 DAY = "date="
-SEGMENT, JOURNAL, UNFINISHED = ".parquet", ".open", ".tmp"
+SEGMENT, JOURNAL, ROWS, UNFINISHED = ".parquet", ".open", ".rows", ".tmp"
 _START = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(?P<node>.+)-(?P<start>\d{8}T\d{6}\.\d{6}Z)-(?P<seq>\d+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -34,8 +34,12 @@ class SegmentName(msgspec.Struct, frozen=True):
         return self._day(directory) / f"{self.stem}{SEGMENT}"
 
     def journal(self, directory: Path) -> Path:
-        """Give the path of the segment while it is open; hidden, as Spark and others leave such files alone."""
+        """Give the path of its journal while it is open; hidden, as Spark and others leave such files alone."""
         return self._day(directory) / f".{self.stem}{JOURNAL}"
+
+    def rows(self, directory: Path) -> Path:
+        """Give the path of its groups of rows while it is open, beside the journal."""
+        return self._day(directory) / f".{self.stem}{ROWS}"
 
     def _day(self, directory: Path) -> Path:
         return directory / f"{DAY}{self.start:%Y-%m-%d}"

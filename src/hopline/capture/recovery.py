@@ -10,19 +10,17 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.blocks import blocks_in, read_opening, was_begun
-from hopline.capture.columns import rows_of
-from hopline.capture.journal import convert, mapped
-from hopline.capture.naming import DAY, SEGMENT, UNFINISHED, journals_in, read_name
+from hopline.capture.naming import DAY, JOURNAL, ROWS, SEGMENT, UNFINISHED, journals_in, read_name
+from hopline.capture.remains import remains_of
+from hopline.capture.segments import write_segment
 
 
 class Fate(StrEnum):
     """What became of a journal."""
 
-    RECOVERED = "recovered"  # its whole blocks are a segment now
+    RECOVERED = "recovered"  # what was wholly written is a segment now
     EMPTY = "empty"  # there was nothing in it, and it is gone
     SAVED_BEFORE = "saved before"  # its segment was there already, and it is gone
     IN_USE = "in use"  # its node runs
@@ -36,7 +34,7 @@ class Recovery(msgspec.Struct, frozen=True):
     fate: Fate
     segment: Path | None = None
     records: int = 0
-    lost_bytes: int = 0  # of a block that was not wholly written
+    lost_bytes: int = 0  # that were not wholly written
 
 
 def recover(directory: Path) -> Iterator[Recovery]:
@@ -44,11 +42,11 @@ def recover(directory: Path) -> Iterator[Recovery]:
     for journal in journals_in(directory):
         with _locked(journal) as is_ours:
             yield _recover(journal, directory) if is_ours else Recovery(journal, Fate.IN_USE)
-    for unfinished in directory.glob(f"{DAY}*/.*{SEGMENT}{UNFINISHED}"):
-        stem = unfinished.name.removeprefix(".").removesuffix(f"{SEGMENT}{UNFINISHED}")
-        name = read_name(unfinished.with_name(f"{stem}{SEGMENT}"))
-        if name is not None and not name.journal(directory).exists():  # else its node is at work on it
-            unfinished.unlink(missing_ok=True)
+    for kind in (ROWS, f"{SEGMENT}{UNFINISHED}"):
+        for left in directory.glob(f"{DAY}*/.*{kind}"):
+            journal = left.with_name(f"{left.name.removesuffix(kind)}{JOURNAL}")
+            if read_name(journal) is not None and not journal.exists():  # else its node is at work on it
+                left.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -64,35 +62,18 @@ def _locked(journal: Path) -> Iterator[bool]:
 
 
 def _recover(journal: Path, directory: Path) -> Recovery:
-    size, name, sound = journal.stat().st_size, read_name(journal), _sound(journal)
-    if name is None or sound is None:
+    size, name = journal.stat().st_size, read_name(journal)
+    remains = None if name is None else remains_of(journal, name.rows(directory))
+    if name is None or remains is None:
         return Recovery(journal, Fate.UNREADABLE, lost_bytes=size)
-    records, whole = sound
-    segment = name.segment(directory)
+    segment, records = name.segment(directory), remains.records
     if not records:
         fate, saved = Fate.EMPTY, None
     elif segment.exists() and pq.read_metadata(segment).num_rows >= records:
         fate, saved = Fate.SAVED_BEFORE, segment
     else:
-        fate, saved = Fate.RECOVERED, convert(journal, directory, limit=whole)
+        fate, saved = Fate.RECOVERED, segment
+        write_segment(segment, remains.tables())
+    name.rows(directory).unlink(missing_ok=True)
     journal.unlink()
-    return Recovery(journal, fate, saved, records, size - whole)
-
-
-def _sound(journal: Path) -> tuple[int, int] | None:
-    """Count the records of the blocks that are whole, and the bytes up to there; None if it is no journal."""
-    content = mapped(journal)
-    opened = read_opening(content)
-    if opened is None:
-        return (0, 0) if was_begun(content) else None
-    opening, whole = opened
-    records = 0
-    for block, end in blocks_in(content, whole):
-        try:
-            rows = rows_of(opening, [block])
-            rows.validate(full=True)
-        except (ValueError, pa.ArrowException):
-            break
-        records += rows.num_rows
-        whole = end
-    return records, whole
+    return Recovery(journal, fate, saved, records, remains.lost_bytes)

@@ -1,4 +1,4 @@
-"""The thread that writes: batches into the open segment, the segment into Parquet, old segments away.
+"""The thread that writes: batches into the open segment, and old segments away.
 
 Nothing that goes wrong here ever reaches the node: what cannot be written is dropped and counted, one line in the log
 says so, and writing begins again when the disk takes it.
@@ -14,22 +14,26 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from hopline.capture.blocks import Opening
-from hopline.capture.journal import Journal
 from hopline.capture.naming import name_of
 from hopline.capture.numbering import next_number
+from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import DAY, Batch, by_day
 from hopline.capture.records import shown
 from hopline.capture.retention import Retention
-from hopline.capture.settings import CaptureSettings
+from hopline.capture.settings import MEBIBYTE, CaptureSettings
 
 log = logging.getLogger("hopline.capture")
 
 _TICK = 1.0  # seconds between looks at the clock, while nothing comes
 _END_TIME = 10.0  # seconds that the last segment may take to be closed
+# What becomes a group of rows at once, by the recorder's measure, which counts more than the frames. Larger ones are
+# hardly smaller on the disk; and no more than a share of what may wait in memory, so that there is room for the rest.
+GROUP_BYTES = 16 * MEBIBYTE
+_GROUP_SHARE = 4
 
 
 class Writer:
-    """Writes the records of one node. `take` and `close_segment` never wait."""
+    """Writes the records of one node. `take`, `flush` and `close_segment` never wait."""
 
     def __init__(
         self,
@@ -46,10 +50,12 @@ class Writer:
         self._opening = opening
         self._clock = clock
         self._queue: SimpleQueue[Batch | Callable[[], None]] = SimpleQueue()
-        self._journal: Journal | None = None
-        self._opened_at = self._flushed_at = 0.0
+        self._taken = 0  # bytes that were ever
+        self._group_bytes = min(GROUP_BYTES, settings.buffer_bytes // _GROUP_SHARE)
+        self._segment: OpenSegment | None = None
+        self._opened_at = 0.0
         self._midnight = 0.0  # when the day of the open segment ends
-        self._unclosed: list[Journal] = []  # that could not be turned into segments yet
+        self._unclosed: list[OpenSegment] = []  # that were to be closed, and could not be
         self._retry_at = 0.0
         self._lost = 0  # records since the last one that was written
         self._retention = Retention(self._directory, keep_time=settings.keep_time, keep_bytes=settings.keep_bytes)
@@ -62,6 +68,10 @@ class Writer:
     def take(self, batch: Batch) -> None:
         """Take a batch of records."""
         self._queue.put(batch)
+
+    def flush(self) -> None:
+        """See to it that what was taken before outlives a crash."""
+        self._queue.put(self._flush)
 
     def close_segment(self) -> None:
         """Close the open segment, after what was taken before."""
@@ -91,24 +101,27 @@ class Writer:
                     work()
             except Exception:  # the thread must outlive whatever it is; what it could not write was counted
                 log.exception("capture failed")
+            self.done = self._taken - self._held()
+
+    def _held(self) -> int:
+        open_now = [] if self._segment is None else [self._segment]
+        return sum(segment.held for segment in (*open_now, *self._unclosed))
 
     def _write_days(self, batch: Batch) -> None:
-        try:
-            for part in by_day(batch):
-                self._write(part)
-        finally:
-            self.done += batch.size
+        self._taken += batch.size
+        for part in by_day(batch):
+            self._write(part)
 
     def _write(self, batch: Batch) -> None:
         if not batch.records:
             self._lost += batch.span
             return
-        if self.problem and self._clock() < self._retry_at:
+        if self._is_refused():
             self._drop(batch)
             return
         try:
-            journal = self._journal_for(batch)
-            journal.write(batch, self._lost)
+            segment = self._segment_for(batch)
+            segment.take(batch, self._lost)
         except OSError as error:
             self._drop(batch)
             self._failed(error)
@@ -118,8 +131,9 @@ class Writer:
             raise
         self._lost = batch.lost_at_end
         self.records += batch.records
-        self._works_again()
-        if journal.size >= self._settings.segment_bytes:
+        if self.problem:
+            self._flush()  # only the disk can tell
+        if segment.size >= self._settings.segment_bytes:
             self._rotate()
 
     def _drop(self, batch: Batch) -> None:
@@ -132,6 +146,15 @@ class Writer:
         self.problem = str(error)
         self._retry_at = self._clock() + self._settings.retry_time
 
+    def _is_refused(self) -> bool:
+        """Tell whether the disk refuses, after another try to close what it refused before if it is time for that."""
+        if not self.problem:
+            return False
+        if self._clock() < self._retry_at:
+            return True
+        self._close_all()
+        return bool(self._unclosed)
+
     def _works_again(self) -> None:
         if self.problem:
             self.problem = ""
@@ -139,68 +162,80 @@ class Writer:
 
     # -- segments ------------------------------------------------------------------------------------------------------
 
-    def _journal_for(self, batch: Batch) -> Journal:
+    def _segment_for(self, batch: Batch) -> OpenSegment:
         """Give the open segment, and another one for another day."""
         when = batch.first_time
-        if self._journal is not None and (when >= self._midnight or self._journal.is_lost):
+        if self._segment is not None and (when >= self._midnight or self._segment.is_lost):
             self._rotate()
-        if self._journal is None:
+        if self._segment is None:
             name = name_of(self._opening.node, when, batch.first_record)
-            self._journal = Journal(self._directory, name, self._opening)
+            self._segment = OpenSegment(self._directory, name, self._opening, self._group_bytes)
             self._midnight = (when // DAY + 1) * DAY
-            self._opened_at = self._flushed_at = self._clock()
-        return self._journal
+            self._opened_at = self._clock()
+        return self._segment
 
     def _look_at_clock(self) -> None:
-        now, journal = self._clock(), self._journal
-        if journal is not None and now - self._opened_at >= self._settings.segment_time:
+        now = self._clock()
+        if self._segment is not None and now - self._opened_at >= self._settings.segment_time:
             self._rotate()
-        elif journal is not None and now - self._flushed_at >= self._settings.flush_time:
-            self._flushed_at = now
-            try:
-                journal.flush()
-            except OSError as error:
-                self._failed(error)
         if self._unclosed and now >= self._retry_at:
             self._close_all()
         self._retention.look(now)
 
+    def _flush(self) -> None:
+        if self._segment is None:
+            return
+        try:
+            self._segment.flush()
+        except OSError as error:
+            self._failed(error)
+        else:
+            self._works_again()
+
     def _rotate(self) -> None:
         """Close the open segment; the next record begins another one."""
-        if self._journal is not None:
-            self._unclosed.append(self._journal)
-            self._journal = None
+        if self._segment is not None:
+            self._unclosed.append(self._segment)
+            self._segment = None
             self._close_all()
 
     def _close_all(self) -> None:
-        """Turn what was written into segments. What cannot be stays as it is, to be tried again, or recovered."""
+        """Close what is to be closed. What cannot be stays as it is, to be tried again, or recovered."""
         waiting, self._unclosed = self._unclosed, []
-        for journal in waiting:
+        for segment in waiting:
             try:
-                if journal.is_lost:
-                    self._lose(journal)
+                if segment.is_lost:
+                    self._lose(segment)
                 else:
-                    self.segment_bytes += journal.close().stat().st_size
+                    self.segment_bytes += segment.close()
                     self.segments += 1
                     self._retention.due()
             except OSError as error:
                 self._failed(error)
-                self._unclosed.append(journal)
+                self._unclosed.append(segment)
 
-    def _lose(self, journal: Journal) -> None:
+    def _lose(self, segment: OpenSegment) -> None:
         """Count what somebody deleted before it was closed."""
-        log.error("capture lost %d records: %s was deleted while it was written", journal.records, journal.path)
-        self.dropped += journal.records
-        self.records -= journal.records
-        self._lost += journal.records
-        journal.abandon()
+        log.error("capture lost %d records: %s was deleted while it was written", segment.records, segment.journal_path)
+        self.dropped += segment.records
+        self.records -= segment.records
+        self._lost += segment.records
+        segment.abandon()
 
     def _end(self) -> None:
         self._is_ending = True
         self._rotate()
-        for journal in self._unclosed:
-            log.error("capture left %s as it is: `hopline capture recover` makes a segment of it", journal.path)
-            journal.abandon()
+        for segment in self._unclosed:
+            self._leave(segment)
+
+    def _leave(self, segment: OpenSegment) -> None:
+        """Leave a segment that cannot be closed to whoever recovers it."""
+        try:
+            segment.flush()
+        except OSError as error:
+            log.error("capture lost what %s does not have yet: %s", segment.journal_path, error)
+        log.error("capture left %s as it is: `hopline capture recover` makes a segment of it", segment.journal_path)
+        segment.abandon()
 
 
 def open_writer(settings: CaptureSettings, node: bytes, uri: str) -> tuple[Writer, int]:

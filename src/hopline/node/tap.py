@@ -131,6 +131,8 @@ class Tap:
 
     def _flush(self) -> None:
         self._recorder.hand_over()
+        if self._writer is not None:
+            self._writer.flush()
         self._timer = asyncio.get_running_loop().call_later(self._settings.flush_time, self._flush)
 
     def _stop_flushing(self) -> None:

@@ -1,0 +1,106 @@
+"""What can be read of a segment that a crash left open: its groups of rows, and what its journal has beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopline.capture.blocks import Block, blocks_in, read_opening, was_begun
+from hopline.capture.columns import WRITTEN, rows_of
+from hopline.capture.journal import mapped
+
+_UNREADABLE = (ValueError, OSError, pa.ArrowException)
+
+
+class Remains(msgspec.Struct, frozen=True):
+    """All that is whole."""
+
+    groups: Groups
+    beyond: list[pa.Table]  # what only the journal has
+    lost_bytes: int  # of what is not whole
+
+    @property
+    def records(self) -> int:
+        """How many records these are."""
+        return self.groups.records + sum(map(len, self.beyond))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Give them, in their order."""
+        yield from self.groups.tables()
+        if self.beyond:
+            yield pa.concat_tables(self.beyond).unify_dictionaries()
+
+
+class Groups(msgspec.Struct, frozen=True):
+    """The groups of rows that can be read."""
+
+    file: pq.ParquetFile | None = None
+    count: int = 0
+    records: int = 0
+    last_seq: int = 0
+    end: int = 0  # of these groups, in bytes
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Give their rows."""
+        for group in range(self.count):
+            yield _rows(self.file, group)
+
+
+def remains_of(journal: Path, rows: Path) -> Remains | None:
+    """Look what is whole of a journal, and of the groups of rows beside it; None if it is no journal."""
+    content = mapped(journal)
+    opened = read_opening(content)
+    if opened is None:
+        return Remains(Groups(), [], int(content.size)) if was_begun(content) else None
+    opening, whole = opened
+    mark: Block | None = None
+    tables: list[pa.Table] = []
+    for block, end in blocks_in(content, whole):
+        if block.is_mark:
+            mark = block
+        else:
+            try:
+                tables.append(_checked(rows_of(opening, [block])))
+            except _UNREADABLE:
+                break
+        whole = end
+    size = rows.stat().st_size if rows.exists() else 0
+    groups = Groups() if mark is None or not size else _groups(rows, min(mark.head.rows_end, size), mark.columns[-1])
+    # Whatever else is in the journal was written before the groups were, and is among their rows.
+    beyond = [table for table in tables if table["seq"][0].as_py() > groups.last_seq]
+    return Remains(groups, beyond, int(content.size) - whole + size - groups.end)
+
+
+def _groups(path: Path, all_end: int, footer: pa.Buffer) -> Groups:
+    """Make a whole file of groups of rows, and look which of them can be read."""
+    count = records = last_seq = end = 0
+    try:
+        with path.open("r+b") as file:
+            file.truncate(all_end)
+            file.seek(all_end)
+            file.write(footer)
+        groups = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+    except _UNREADABLE:
+        return Groups()
+    try:
+        for group in range(groups.num_row_groups):
+            end = groups.metadata.row_group(group).column(0).data_page_offset
+            rows = _checked(_rows(groups, group))
+            count, records, last_seq = count + 1, records + len(rows), rows["seq"][-1].as_py()
+        end = all_end
+    except _UNREADABLE:
+        pass  # and whatever follows it cannot be trusted either
+    return Groups(groups, count, records, last_seq, end)
+
+
+def _rows(groups: pq.ParquetFile, group: int) -> pa.Table:
+    return groups.read_row_group(group, use_threads=False).cast(WRITTEN)
+
+
+def _checked(rows: pa.Table) -> pa.Table:
+    rows.validate(full=True)
+    return rows

@@ -1,0 +1,88 @@
+"""A Parquet file that grows by groups of rows, and can be made whole at any time: what it lacks is its footer."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hopline.capture.columns import MEMORY, WORDS, WRITTEN
+
+# Frames hardly ever repeat as a whole, so a dictionary of them is work for nothing. The rest is the same few words, and
+# numbers that grow.
+_OPTIONS = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": [*WORDS, "reason"],
+    "column_encoding": dict.fromkeys(("ts", "seq", "cause", "duration_us", "dropped"), "DELTA_BINARY_PACKED"),
+    "write_statistics": ["ts", "seq", "node", "event", "peer"],
+    # Values at a time, and bytes of a page: both small enough that memory is used again, instead of asked for.
+    "write_batch_size": 4 * 1024,
+    "data_page_size": 128 * 1024,
+    "write_page_checksum": True,  # so that whoever recovers it can tell what really reached the disk
+    "store_schema": False,  # so that words are read as texts
+    "memory_pool": MEMORY,
+}
+_MOST_ROWS = 128 * 1024  # of a group
+_BEGIN = len(b"PAR1")  # where the first group does
+
+
+class RowGroups:
+    """The file of a segment while it is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.end = 0  # of the groups
+        self._file = pa.OSFile(str(path), "wb")
+        self._metadata: pq.FileMetaData | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Add a group, wholly or not at all; several if the rows are too many."""
+        written: list[pq.FileMetaData] = []
+        self._seek(0)  # a writer insists on that, and writes there what is there already
+        writer = pq.ParquetWriter(self._file, WRITTEN, metadata_collector=written, **_OPTIONS)
+        try:
+            self._seek(self.end or _BEGIN)
+            writer.write_table(rows, _MOST_ROWS)
+            end = self._file.tell()
+        except BaseException:
+            with suppress(Exception):
+                writer.close()  # now, and not when it is forgotten: it writes to wherever the file is then
+            raise
+        writer.close()  # with a footer of its own, which the next group or the footer of all takes the place of
+        if self._metadata is None:
+            self._metadata = written[0]
+        else:
+            self._metadata.append_row_groups(written[0])
+        self.end = end
+
+    def footer(self) -> pa.Buffer:
+        """Give what makes a whole file of the groups that were added, behind their end."""
+        sink = pa.BufferOutputStream()
+        if self._metadata is not None:
+            self._metadata.write_metadata_file(sink)
+        return sink.getvalue()
+
+    def finish(self) -> int:
+        """Make the file whole, see to it that it is on the disk, and give its size."""
+        self._seek(self.end)
+        self._file.write(self.footer())
+        size = self._file.tell()
+        os.ftruncate(self._file.fileno(), size)
+        os.fsync(self._file.fileno())
+        return int(size)
+
+    def sync(self) -> None:
+        """See to it that what was added is on the disk, and nothing else."""
+        os.ftruncate(self._file.fileno(), self.end)
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Leave it as it is."""
+        self._file.close()
+
+    def _seek(self, place: int) -> None:
+        os.lseek(self._file.fileno(), place, os.SEEK_SET)
