@@ -91,7 +91,10 @@ def test_a_killed_node_loses_at_most_what_was_not_flushed(recorded: Recorded) ->
     directory = str(recorded.directory)
     (left,) = journals_in(recorded.directory)
     listed = document_of(recorded.folder, "capture", "list", directory)
-    assert [(one["is_open"], one["records"] > 0) for one in listed] == [(False, True), (True, False)]
+    assert [(one["is_open"], one["is_left"], one["records"] > 0) for one in listed] == [
+        (False, False, True),
+        (True, True, False),
+    ]
     with left.open("ab") as file:
         file.write(b"half a batch")
     (found,) = document_of(recorded.folder, "capture", "recover", directory)
@@ -176,3 +179,5 @@ def test_records_are_shown_one_a_line_or_as_json(recorded: Recorded) -> None:
     lines = run(recorded.folder, "capture", "show", directory, "--limit", "2", "--json").stdout.splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2]
     assert all(isinstance(bytes.fromhex(frame), bytes) for frame in json.loads(lines[0])["frames"])
+    nothing = run(recorded.folder, "capture", "show", directory, "--event", "overflow")
+    assert (nothing.exit_code, nothing.stdout) == (0, f"there are no such records in {directory}\n")

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopline.capture.listing import summaries
 from hopline.capture.naming import journals_in, name_of, segments_in
 from hopline.capture.open_segment import OpenSegment
 from hopline.capture.recovery import Fate, recover
+from hopline.capture.room import Room
 
 from .reading import rows_of, table_of
 from .test_writer import NOON, OPENING, batch, record
@@ -25,7 +27,7 @@ MUCH = 1 << 30
 
 
 def opened(directory: Path, group_bytes: int = MUCH) -> OpenSegment:
-    return OpenSegment(directory, NAME, OPENING, group_bytes)
+    return OpenSegment(directory, NAME, OPENING, group_bytes, Room(2_000))  # which not everything finds room in
 
 
 def take(segment: OpenSegment, number: int) -> None:
@@ -97,11 +99,14 @@ def test_the_segment_of_a_node_that_runs_is_left_alone(tmp_path: Path) -> None:
     segment = opened(tmp_path, group_bytes=1)
     take(segment, 0)
     assert [one.fate for one in recover(tmp_path)] == [Fate.IN_USE]
+    (listed,) = summaries(tmp_path)
+    assert (listed.state, listed.size > NAME.rows(tmp_path).stat().st_size > 0) == ("open", True)
     take(segment, 1)
     segment.close()
     assert len(rows_of(tmp_path)) == 2 * ROWS
     segment = opened(tmp_path / "other")
     segment.abandon()
+    assert [one.state for one in summaries(tmp_path / "other")] == ["left by a crash: hopline capture recover"]
     assert [one.fate for one in recover(tmp_path / "other")] == [Fate.EMPTY]
 
 

@@ -22,9 +22,12 @@ from hopline import LocalError, WireFormat
 from hopline.capture import open_segment, segments
 from hopline.capture.blocks import Opening
 from hopline.capture.journal import blocks_of
+from hopline.capture.listing import summaries
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
+from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import CODES, DAY, Batch, Extra, Packer
+from hopline.capture.recovery import recover
 from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
@@ -343,6 +346,46 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
     assert rows[-1][0] == taken + 1 == len(rows) + sum(dropped for _, dropped in rows)
     assert not journals_in(writers.directory)
     assert caplog.records
+
+
+def test_a_segment_that_waits_to_be_closed_keeps_what_it_has(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = writers(retry_time=3_600.0)
+    midnight = NOON // DAY * DAY + DAY
+    write_group, is_refused = OpenSegment._write_group, True
+
+    def refuse(segment: OpenSegment) -> None:
+        if is_refused:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_group(segment)
+
+    monkeypatch.setattr(OpenSegment, "_write_group", refuse)
+    bodies = [bytes([number]) * 50 for number in range(4)]
+    writer.take(batch(1, record(midnight - 2, bodies[0]), record(midnight - 1, bodies[1])))
+    writer.take(batch(3, record(midnight + 1, bodies[2])))
+    until(lambda: writer.records == 3)
+    is_refused = False
+    assert writer.end()
+    assert [row["frames"][1] for row in rows_of(writers.directory)] == bodies[:3]
+
+
+def test_a_segment_that_can_never_be_closed_stops_none_of_the_next(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: OpenSegment) -> None:
+        raise ZeroDivisionError
+
+    writer = writers()
+    monkeypatch.setattr(OpenSegment, "_write_group", fail)
+    writer.take(batch(1, record()))
+    writer.close_segment()
+    until(lambda: [one.is_left for one in summaries(writers.directory)] == [True])
+    monkeypatch.undo()
+    writer.take(batch(2, record()))
+    assert writer.end()
+    assert [row["seq"] for row in rows_of(writers.directory)] == [2]
+    assert [one.records for one in recover(writers.directory)] == [1]
+    assert [row["seq"] for row in rows_of(writers.directory)] == [1, 2]
+    assert "cannot be closed" in caplog.text
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from hopline.cli.pipeline_display import LiveProgress, PlainProgress, draw_findings, shown_progress, size_text
 from hopline.pipeline.progress import Progress, Steps, Work
-from hopline.pipeline.summary import Finding, duration
+from hopline.pipeline.summary import SHOWN, Finding, duration
 
 
 def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
@@ -64,6 +64,17 @@ def test_findings_are_drawn_with_their_commands_and_nothing_that_a_terminal_obey
     told = written.getvalue()
     assert "evil\\x1b[2J    1,000" in told
     assert "\n  hopline tables out rejects\n" in told
+    assert "more" not in told
+
+
+def test_findings_say_how_many_they_do_not_show() -> None:
+    drawn, written = console(terminal=False)
+    rows = tuple((f"code {number}", "1") for number in range(SHOWN + 2))
+    drawn.print(draw_findings([Finding("Rejects by code", ("code", "records"), rows, "hopline tables out rejects")]))
+    told = written.getvalue()
+    assert f"code {SHOWN - 1}" in told
+    assert f"code {SHOWN}" not in told
+    assert "\n  and 2 more\n" in told
 
 
 def test_sizes_and_times_are_said_as_people_say_them() -> None:

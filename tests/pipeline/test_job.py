@@ -164,14 +164,41 @@ def test_what_cannot_be_read_is_left_out_and_noted(spark: SparkSession, tmp_path
     assert (len(kept["left_out"]), kept["still_open"]) == (1, 1)
 
 
+def damage(segment: Path) -> None:
+    """Damage a segment inside, so that its footer is as it was."""
+    column = pq.read_metadata(segment).row_group(0).column(0)
+    content, start, size = segment.read_bytes(), column.data_page_offset, column.total_compressed_size
+    segment.write_bytes(content[:start] + b"\xff" * size + content[start + size :])
+
+
+def test_a_segment_that_is_damaged_inside_can_be_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    captures, tables = tmp_path / "captures", ("messages", "flows", "hops", "audit")
+    write_day(captures, crossing(1))
+    run(options(captures, tmp_path / "good", tables=tables), spark)
+    bad = [write_day(captures, crossing(2, NOON + timedelta(days=days))) for days in (1, 2)]
+    for one in bad:
+        damage(one)
+    with pytest.raises(BadCapturesError, match="--skip-bad-files goes on with the other 2"):
+        run(options(captures, tmp_path / "out", tables=tables), spark)
+    heard = Heard()
+    report = run(options(captures, tmp_path / "out", tables=tables, skip_bad_files=True), spark, heard)
+    assert report.records == report.messages == 2
+    assert sorted(heard.notes) == [f"{one} is damaged inside and left out; decoding begins anew" for one in sorted(bad)]
+    assert sorted(one.path for one in report.captures.bad) == sorted(str(one) for one in bad)
+    assert contents(tmp_path / "out") == contents(tmp_path / "good")
+    for one in captures.rglob("*.parquet"):
+        if one not in bad:
+            one.unlink()
+    with pytest.raises(BadCapturesError, match="damaged inside"):  # nothing would be left
+        run(options(captures, tmp_path / "out", tables=tables, skip_bad_files=True), spark)
+
+
 def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark: SparkSession, tmp_path: Path) -> None:
     segment = write_day(tmp_path / "captures", crossing(1))
     told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",))
     run(told, spark)
     before = contents(tmp_path / "out")
-    column = pq.read_metadata(segment).row_group(0).column(0)
-    content, start, size = segment.read_bytes(), column.data_page_offset, column.total_compressed_size
-    segment.write_bytes(content[:start] + b"\xff" * size + content[start + size :])
+    damage(segment)
     with pytest.raises(BadCapturesError, match=f"{segment}: a segment is damaged inside") as caught:
         run(told, spark)
     assert "\n" not in str(caught.value)

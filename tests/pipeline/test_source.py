@@ -23,6 +23,7 @@ from hopline.capture.naming import name_of
 from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import CODES, Batch, Packer
 from hopline.capture.records import SCHEMA
+from hopline.capture.room import Room
 from hopline.message import LocalError, WireFormat
 from hopline.pipeline.errors import CaptureError
 from hopline.pipeline.schemas import RECORDS
@@ -58,7 +59,8 @@ def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def test_a_segment_that_grew_group_by_group_is_whole_to_everybody(spark: SparkSession, tmp_path: Path) -> None:
-    opened = OpenSegment(tmp_path, name_of("node", NOON.timestamp(), 1), Opening("node", "tcp://127.0.0.1:1"), 1)
+    name, opening = name_of("node", NOON.timestamp(), 1), Opening("node", "tcp://127.0.0.1:1")
+    opened = OpenSegment(tmp_path, name, opening, group_bytes=1, room=Room(100))
     for number in range(3):
         packer = Packer(WireFormat.V6)
         log = [CODES["sent"], NOON.timestamp() + number, b"peer %d" % number, 3]

@@ -5,7 +5,7 @@ Whatever is in a file is whole if both of its marks are there; what a crash cut 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from struct import Struct
 from typing import Annotated, TypeAlias, TypeVar
@@ -75,12 +75,17 @@ def opening_bytes(opening: Opening) -> bytes:
     return b"".join(_framed(msgspec.msgpack.encode(opening), []))
 
 
-def block_of(batch: Batch, lost: int) -> Block:
-    """Bring a batch together; so many records were lost before it."""
-    columns = tuple(pa.py_buffer(b"".join(column)) for column in zip(*batch.pieces, strict=True))
+def block_of(batch: Batch, lost: int, keep: Callable[[Sequence[bytes]], pa.Buffer] | None = None) -> Block:
+    """Bring a batch together; so many records were lost before it. The frames are kept where the caller wants them."""
+    *small, data = zip(*batch.pieces, strict=True)
+    columns = (*map(_joined, small), (keep or _joined)(data))
     sizes = tuple(column.size for column in columns)
     head = Head(batch.first_seq, lost, batch.has_holes, batch.names, batch.extras, batch.gaps, sizes, batch.epoch)
     return Block(head, columns)
+
+
+def _joined(pieces: Sequence[bytes]) -> pa.Buffer:
+    return pa.py_buffer(b"".join(pieces))
 
 
 def mark_of(next_seq: int, rows_end: int, footer: pa.Buffer) -> Block:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self.size = 0
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX)  # which somebody may have who looks whether somebody has it
             self._append([opening_bytes(opening)])
         except OSError:
             self.discard()
@@ -70,6 +71,25 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+@contextmanager
+def locked(journal: Path) -> Iterator[bool]:
+    """Lock a journal that its node left behind, and tell whether that was so: else the node runs."""
+    file = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(file)
+
+
+def is_left(journal: Path) -> bool:
+    """Tell whether nobody writes a journal any more."""
+    with locked(journal) as is_ours:
+        return is_ours
 
 
 def mapped(journal: Path) -> pa.Buffer:

@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hopline.capture.journal import is_left
 from hopline.capture.naming import ROWS, journals_in, segments_in
 
 
@@ -24,6 +25,12 @@ class SegmentSummary(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime | None = None
     problem: str = ""  # why it cannot be read
     is_open: bool = False  # its node writes it, or crashed while it did
+    is_left: bool = False  # by a node that crashed
+
+    @property
+    def state(self) -> str:
+        """Say what it is, if it is not closed."""
+        return "left by a crash: hopline capture recover" if self.is_left else "open" if self.is_open else ""
 
 
 def segments_at(path: Path) -> list[Path]:
@@ -41,7 +48,7 @@ def summaries(path: Path) -> Iterator[SegmentSummary]:
         yield _summary(segment)
     for journal in journals_in(path) if path.is_dir() else ():
         try:
-            yield SegmentSummary(path=journal, size=_open_size(journal), is_open=True)
+            yield SegmentSummary(path=journal, size=_open_size(journal), is_open=True, is_left=is_left(journal))
         except FileNotFoundError:  # it was just closed
             continue
 

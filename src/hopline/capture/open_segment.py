@@ -15,6 +15,7 @@ from hopline.capture.columns import rows_of, runs_of
 from hopline.capture.journal import Journal
 from hopline.capture.naming import SegmentName
 from hopline.capture.packing import Batch
+from hopline.capture.room import Room
 from hopline.capture.row_groups import RowGroups
 from hopline.capture.segments import appear
 
@@ -23,15 +24,19 @@ _FLUSHED_SHARE = 4  # a group may be so many times smaller when it is that or th
 
 
 class OpenSegment:
-    """Takes the records of one segment. `group_bytes` is how much of them waits in memory, at the most."""
+    """Takes the records of one segment. `group_bytes` is how much of them waits in memory, at the most.
 
-    def __init__(self, directory: Path, name: SegmentName, opening: Opening, group_bytes: int) -> None:
+    The room is its own until it is closed.
+    """
+
+    def __init__(self, directory: Path, name: SegmentName, opening: Opening, group_bytes: int, room: Room) -> None:
         self.path = name.segment(directory)
         self.records = 0
         self.size = 0  # bytes of all records, before compression
         self.held = 0  # of memory
         self._opening = opening
         self._group_bytes = group_bytes
+        self._room = room
         self._waiting: list[Block] = []
         self._next_seq = 0
         self._journaled = 0  # how many of those that wait are in the journal as well
@@ -52,7 +57,7 @@ class OpenSegment:
 
     def take(self, batch: Batch, lost: int) -> None:
         """Take a batch, wholly or not at all; so many records were lost before it."""
-        block = block_of(batch, lost)
+        block = block_of(batch, lost, self._room.keep)
         self._waiting.append(block)
         self.held += batch.size
         try:
@@ -73,6 +78,7 @@ class OpenSegment:
         self._rows.add(pa.concat_tables(runs).unify_dictionaries())
         self._waiting = []
         self._journaled = self.held = 0
+        self._room.clear()
 
     def flush(self) -> None:
         """See to it that all records outlive a crash."""

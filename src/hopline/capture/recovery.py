@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
 
+from hopline.capture.journal import locked
 from hopline.capture.naming import DAY, JOURNAL, ROWS, SEGMENT, UNFINISHED, journals_in, read_name
 from hopline.capture.remains import remains_of
 from hopline.capture.segments import write_segment
@@ -40,25 +38,13 @@ class Recovery(msgspec.Struct, frozen=True):
 def recover(directory: Path) -> Iterator[Recovery]:
     """Make segments of whatever crashed nodes left open below a directory. Those of nodes that run are left alone."""
     for journal in journals_in(directory):
-        with _locked(journal) as is_ours:
+        with locked(journal) as is_ours:
             yield _recover(journal, directory) if is_ours else Recovery(journal, Fate.IN_USE)
     for kind in (ROWS, f"{SEGMENT}{UNFINISHED}"):
         for left in directory.glob(f"{DAY}*/.*{kind}"):
             journal = left.with_name(f"{left.name.removesuffix(kind)}{JOURNAL}")
             if read_name(journal) is not None and not journal.exists():  # else its node is at work on it
                 left.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(journal: Path) -> Iterator[bool]:
-    file = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(file)
 
 
 def _recover(journal: Path, directory: Path) -> Recovery:

@@ -20,6 +20,7 @@ from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import DAY, Batch, by_day
 from hopline.capture.records import shown
 from hopline.capture.retention import Retention
+from hopline.capture.room import Room
 from hopline.capture.settings import MEBIBYTE, CaptureSettings
 
 log = logging.getLogger("hopline.capture")
@@ -52,6 +53,7 @@ class Writer:
         self._queue: SimpleQueue[Batch | Callable[[], None]] = SimpleQueue()
         self._taken = 0  # bytes that were ever
         self._group_bytes = min(GROUP_BYTES, settings.buffer_bytes // _GROUP_SHARE)
+        self._room = Room(self._group_bytes)
         self._segment: OpenSegment | None = None
         self._opened_at = 0.0
         self._midnight = 0.0  # when the day of the open segment ends
@@ -169,7 +171,9 @@ class Writer:
             self._rotate()
         if self._segment is None:
             name = name_of(self._opening.node, when, batch.first_record)
-            self._segment = OpenSegment(self._directory, name, self._opening, self._group_bytes)
+            if self._unclosed:  # and may still have something in the room
+                self._room = Room(self._group_bytes)
+            self._segment = OpenSegment(self._directory, name, self._opening, self._group_bytes, self._room)
             self._midnight = (when // DAY + 1) * DAY
             self._opened_at = self._clock()
         return self._segment
@@ -213,6 +217,9 @@ class Writer:
             except OSError as error:
                 self._failed(error)
                 self._unclosed.append(segment)
+            except Exception:  # it would be the same another time
+                log.exception("%s cannot be closed", segment.path)
+                self._leave(segment)
 
     def _lose(self, segment: OpenSegment) -> None:
         """Count what somebody deleted before it was closed."""

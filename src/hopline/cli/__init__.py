@@ -47,9 +47,9 @@ def _options(
     """Brokerless actor messaging, and answers from its captured traffic."""
 
 
-_RUN, _ASK, _LOOK, _TABLES = "Run a network", "Talk to a running network", "Files", "Answers from captured traffic"
+_RUN, _ASK, _RECORD = "Run a network", "Talk to a running network", "Record"
+_LOOK, _TABLES = "Files", "Answers from captured traffic"
 app.command("demo", rich_help_panel=_RUN)(demo_command)
-_RUN, _ASK, _RECORD, _LOOK = "Run a network", "Talk to a running network", "Record", "Files"
 app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
 app.command("node", rich_help_panel=_RUN)(node_command)
 app.command("send", rich_help_panel=_ASK)(send_command)

@@ -99,7 +99,7 @@ def _table(found: list[SegmentSummary]) -> Table:
         table.columns[at].justify = "right"
     for one in found:
         first, last = (f"{when:%Y-%m-%d %H:%M:%S}" if when is not None else "" for when in (one.first, one.last))
-        state = f"unreadable: {one.problem}" if one.problem else "open, or left by a crash" if one.is_open else ""
+        state = f"unreadable: {one.problem}" if one.problem else one.state
         count = "" if one.is_open or one.problem else f"{one.records:,}"
         table.add_row(one.path.name, printable(one.node), count, first, last, f"{one.size:,}", printable(state))
     table.add_section()
@@ -133,7 +133,7 @@ def show_command(
         table = Table("time", "seq", "node", "event", "message", "hops", "peer or receiver", "cause", "µs", "reason")
         for record in records:
             table.add_row(*_row(record))
-        make_console().print(table)
+        make_console().print(table if table.row_count else f"there are no such records in {path}")
 
 
 def _records(path: Path, events: list[str]) -> Iterator[dict[str, Any]]:

@@ -171,11 +171,13 @@ def draw_findings(findings: list[Finding]) -> RenderableType:
         style = "bold yellow" if finding.is_trouble else "bold"
         parts.append(Text(f"\n{finding.title}", style=style))
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-        for header, *cells in zip(finding.headers, *finding.rows, strict=True):
+        for header, *cells in zip(finding.headers, *finding.shown, strict=True):
             is_number = all(_NUMBER.fullmatch(cell) for cell in cells)
             table.add_column(header, justify="right" if is_number else "left", overflow="fold")
-        for row in finding.rows:
+        for row in finding.shown:
             table.add_row(*(Text(printable(cell)) for cell in row))
         parts.append(table)
+        if finding.hidden:
+            parts.append(Text(f"  and {finding.hidden:,} more", style="dim"))
         parts.append(Text(f"  {printable(finding.command)}", style="cyan"))
     return Group(*parts)

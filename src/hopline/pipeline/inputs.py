@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -66,6 +66,14 @@ class Captures:
     def bytes(self) -> int:
         """Count the bytes of the files."""
         return sum(segment.bytes for segment in self.segments)
+
+    def without(self, bad: Sequence[BadFile], *, may_go_on: bool) -> Captures:
+        """Leave out what turned out to be bad, if that may be and something else is left; else `BadCapturesError`."""
+        paths = {one.path for one in bad}
+        left = tuple(segment for segment in self.segments if segment.path not in paths)
+        if not left or len(left) == len(self.segments) or not may_go_on:
+            raise BadCapturesError(bad, others=0 if may_go_on else len(left))
+        return replace(self, segments=left, bad=(*self.bad, *bad))
 
 
 def find_captures(places: Sequence[str], days: Days, *, skip_bad_files: bool = False) -> Captures:

@@ -107,7 +107,7 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
         tagged(spark, f"hopline-{uuid.uuid4()}"),
     ):
         making = TablesInTheMaking(spark, place, options, steps)
-        making.decode(captures, keyring)
+        captures = making.decode(captures, keyring)
         for name in names:
             making.make(name)
         with steps.step("publish"), translated("publishing"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -19,7 +20,7 @@ from hopline.pipeline.arrow_schemas import arrow_schema, file_schema
 from hopline.pipeline.decoding.files import SEEN, decode_files
 from hopline.pipeline.decoding.judging import Judging
 from hopline.pipeline.decoding.verified import judge_verified
-from hopline.pipeline.failures import UnbalancedError
+from hopline.pipeline.failures import BadCapturesError, UnbalancedError
 from hopline.pipeline.folders import day_of, partitions, row_count
 from hopline.pipeline.inputs import Captures
 from hopline.pipeline.keys import Keyring
@@ -76,17 +77,30 @@ class TablesInTheMaking:
         last = seen.filter(pc.is_valid(seen["node"])).group_by("node").aggregate([("ts", "max")])
         return last.rename_columns({"ts_max": "last_ts"})
 
-    def decode(self, captures: Captures, keyring: Keyring) -> None:
-        """Make messages and rejects of all records; nothing is lost on the way, or `UnbalancedError` says so."""
+    def decode(self, captures: Captures, keyring: Keyring) -> Captures:
+        """Make messages and rejects of all records, and give what they were read from.
+
+        Nothing is lost on the way, or `UnbalancedError` says so. What turns out to be damaged inside raises
+        `BadCapturesError`, or is left out if the options say so, and the rest is read once more.
+        """
         days, place = self._options.days, self._place.place
-        chest = Chest.for_records(place("traces"), captures.rows)
-        self.traces = TracesInFiles(self._spark, chest)
         judging = Judging(self.window_s, keyring.signed_identities)
         with self._step("decode", captures.rows) as step:
-            self.records = captures.rows if days.is_all else self._count(captures)
-            span = (days.read_from, days.read_until)
-            decode_files(self._spark, captures.row_groups, keyring, place("decoded"), chest, judging, span)
+            while True:
+                chest = Chest.for_records(place("traces"), captures.rows)
+                try:
+                    with translated("decode"):
+                        self.records = captures.rows if days.is_all else self._count(captures)
+                        span = (days.read_from, days.read_until)
+                        decode_files(self._spark, captures.row_groups, keyring, place("decoded"), chest, judging, span)
+                    break
+                except BadCapturesError as error:
+                    captures = captures.without(error.bad, may_go_on=self._options.skip_bad_files)
+                    self._steps.note(f"{error.bad[0].path} is damaged inside and left out; decoding begins anew")
+                    for begun in (place("decoded"), place("traces")):
+                        shutil.rmtree(begun, ignore_errors=True)
             step.rows = self.records
+        self.traces = TracesInFiles(self._spark, chest)
         with self._step("messages") as step:
             judge_verified(self._spark, chest, place("decoded"), place("messages"), judging)
             for name in DECODED:
@@ -98,6 +112,7 @@ class TablesInTheMaking:
             step.text = f"and {self.rejects:,} rejects"
         if self.records != self.messages + self.rejects:
             raise UnbalancedError(self.records, self.messages, self.rejects)
+        return captures
 
     def _count(self, captures: Captures) -> int:
         """Count the records of the days that the run is about."""

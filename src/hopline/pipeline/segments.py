@@ -17,6 +17,10 @@ from hopline.pipeline.errors import CaptureError
 
 NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
 _HIDDEN = (".", "_")  # segments that are still written, and what other tools leave beside theirs
+# What was damaged since it was written must not be taken for what was said; a node's own segments have checksums.
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 _REMEDY = "expected a segment, a folder of segments or a pattern"
 
 
@@ -64,7 +68,7 @@ def open_segment(path: str) -> ds.ParquetFileFragment:
     """Open a segment and check that it is one; its row groups are read later."""
     try:
         system, inside = _system_of(path)
-        fragment = ds.ParquetFileFormat().make_fragment(inside, system)
+        fragment = _FORMAT.make_fragment(inside, system)
         schema = fragment.physical_schema
     except FileNotFoundError as gone:
         raise CaptureError(path, "is gone: it was there when the segments were listed") from gone

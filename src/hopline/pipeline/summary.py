@@ -31,6 +31,16 @@ class Finding:
     command: str
     is_trouble: bool = False
 
+    @property
+    def shown(self) -> tuple[tuple[str, ...], ...]:
+        """The first of them."""
+        return self.rows[:SHOWN]
+
+    @property
+    def hidden(self) -> int:
+        """How many others there are."""
+        return len(self.rows) - len(self.shown)
+
 
 def findings(out: Path, days: Days | None = None) -> list[Finding]:
     """Look through the tables in a folder, of some days or of all, for what is worth knowing."""
@@ -90,7 +100,7 @@ class _Seen:
 
 def _rejects(seen: _Seen) -> Finding:
     counts = seen.counts("code")
-    rows = tuple((code, _number(count)) for (code,), count in counts[:SHOWN])
+    rows = tuple((code, _number(count)) for (code,), count in counts)
     first = counts[0][0][0] if counts else ""
     return Finding("Rejects by code", ("code", "records"), rows, seen.command(f"code = '{first}'"), is_trouble=True)
 
@@ -107,7 +117,7 @@ def _lost(seen: _Seen) -> Finding:
     headers = ("from", "to", "lost", "duplicates")
     total = [sum(one[index] for one in links.values()) for index in (0, 1)]
     title = f"Lost and duplicate hops: {_number(total[0])} lost, {_number(total[1])} duplicates"
-    return Finding(title, headers, tuple(rows[:SHOWN]), seen.command("lost or duplicate"), is_trouble=True)
+    return Finding(title, headers, tuple(rows), seen.command("lost or duplicate"), is_trouble=True)
 
 
 def _callbacks(seen: _Seen) -> Finding:
@@ -180,7 +190,7 @@ def _handlers(seen: _Seen) -> Finding:
                 duration(row["run_p99_us"]),
                 duration(row["wait_p99_us"]),
             )
-            for (node, actor, identity), row in slowest[:SHOWN]
+            for (node, actor, identity), row in slowest
         ),
         seen.command(order_by="run_p99_us desc"),
     )
@@ -188,9 +198,7 @@ def _handlers(seen: _Seen) -> Finding:
 
 def _incidents(seen: _Seen) -> Finding:
     counts = seen.counts("offence", "node", "peer")
-    rows = tuple(
-        (offence, _short(node), _short(peer), _number(count)) for (offence, node, peer), count in counts[:SHOWN]
-    )
+    rows = tuple((offence, _short(node), _short(peer), _number(count)) for (offence, node, peer), count in counts)
     first = counts[0][0][0] if counts else ""
     title = f"Incidents: {_number(sum(count for _, count in counts))}"
     return Finding(
@@ -213,7 +221,7 @@ def _skew(seen: _Seen) -> Finding:
                 duration(row["offset_us"]),
                 duration(row["bound_us"]),
             )
-            for row in surely[:SHOWN]
+            for row in surely
         ),
         seen.command(order_by="offset_us desc"),
         is_trouble=True,
@@ -241,7 +249,7 @@ def _audit(seen: _Seen) -> Finding:
                 _number(row["dropped"]),
                 _number(row["missing"]),
             )
-            for row in rows[:SHOWN]
+            for row in rows
         ),
         seen.command("balanced = false or dropped > 0 or missing > 0"),
         is_trouble=True,
