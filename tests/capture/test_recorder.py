@@ -315,6 +315,15 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
     assert sum(dropped for _, dropped, _ in rows) == recorder.dropped
 
 
+def test_whatever_an_exception_says_can_be_written() -> None:
+    sink = SlowSink()
+    recorder = recording(sink, Turns(), capacity=1 << 30)
+    recorder.add("handled", MESSAGE, reason="half a character: \ud800")
+    recorder.add("handled", MESSAGE, reason="naïve")
+    recorder.hand_over()
+    assert [row["reason"] for row in written(sink.batches)] == ["half a character: \\ud800", "naïve"]
+
+
 def test_blocks_that_follow_each_other_give_the_rows_that_each_of_them_gives() -> None:
     sink, shown = SlowSink(), [0.0]
     recorder = Recorder(sink, Packer(WireFormat.V6), Turns().soon, lambda: shown[0], capacity=1 << 30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopline.capture import listing
+from hopline.capture.blocks import block_of
 from hopline.capture.listing import summaries
 from hopline.capture.naming import journals_in, name_of, segments_in
 from hopline.capture.open_segment import OpenSegment
@@ -18,7 +21,7 @@ from hopline.capture.recovery import Fate, recover
 from hopline.capture.room import Room
 
 from .reading import rows_of, table_of
-from .test_writer import NOON, OPENING, batch, record
+from .test_writer import NOON, OPENING, batch, files_of_at_most, record
 
 BATCHES = 3
 ROWS = 4
@@ -169,12 +172,86 @@ def test_whatever_is_wrong_with_the_groups_of_rows_those_before_it_are_saved(
         rows_path.write_bytes(content[: min(places)] if is_cut else content)
         (found,) = recover(directory)
         whole = sum(end <= min(places) for end in ends[1:])
-        seqs = [row["seq"] for row in table_of(directory).to_pylist()]
-        assert found.records == len(seqs) >= whole * ROWS
-        assert seqs[: whole * ROWS] == list(range(1, 1 + whole * ROWS))
-        assert found.fate is (Fate.RECOVERED if seqs else Fate.EMPTY)
-        if not is_cut:
-            assert whole < BATCHES
+        rows = table_of(directory).to_pylist()
+        assert [row["seq"] for row in rows] == list(range(1, 1 + len(rows)))
+        assert whole * ROWS <= len(rows) == found.records
+        assert all(
+            row["frames"] == record()[1][1:] and row["peer"] == "peer" for row in rows
+        )  # as they were, or not at all
+        assert found.fate is (Fate.RECOVERED if rows else Fate.EMPTY)
+        assert (found.lost_bytes > 0) is (len(rows) < BATCHES * ROWS or is_cut)
+
+
+def groups(directory: Path, count: int) -> tuple[Path, Path, list[int]]:
+    """Leave a segment of some groups of rows; give its journal, its rows, and where each mark in the journal ends."""
+    segment, ends = opened(directory, group_bytes=1), []
+    for number in range(count):
+        take(segment, number)
+        segment.flush()
+        ends.append(segment.journal_path.stat().st_size)
+    segment.abandon()
+    return segment.journal_path, NAME.rows(directory), ends
+
+
+def test_a_footer_that_is_damaged_costs_the_groups_since_the_one_before(tmp_path: Path) -> None:
+    journal, _, ends = groups(tmp_path, 5)
+    content = bytearray(journal.read_bytes())
+    content[ends[-1] - 400 : ends[-1] - 100] = bytes(300)
+    journal.write_bytes(content)
+    (found,) = recover(tmp_path)
+    assert (found.fate, found.records) == (Fate.RECOVERED, 4 * ROWS)
+    assert [row["seq"] for row in rows_of(tmp_path)] == list(range(1, 1 + 4 * ROWS))
+
+
+def test_a_disk_that_refuses_leaves_everything_for_another_time(tmp_path: Path) -> None:
+    journal, rows, _ = groups(tmp_path, 3)
+    before = journal.read_bytes(), rows.read_bytes()
+    with files_of_at_most(500), pytest.raises(OSError, match="File too large"):
+        list(recover(tmp_path))
+    assert (journal.read_bytes(), rows.read_bytes()) == before
+    assert [path.name for path in tmp_path.glob("*/*") if path not in (journal, rows)] == []
+    assert [one.records for one in recover(tmp_path)] == [3 * ROWS]
+
+
+def test_a_block_whose_records_are_gone_is_no_reason_to_stop(tmp_path: Path) -> None:
+    segment = opened(tmp_path)
+    one = batch(1, *[record()] * ROWS)
+    piece = one.pieces[0]._replace(events=bytes(ROWS))
+    segment._journal.write(block_of(one._replace(pieces=[piece], has_holes=True), 0))
+    take(segment, 1)
+    segment.flush()
+    segment.abandon()
+    assert [one.records for one in recover(tmp_path)] == [ROWS]
+
+
+def test_a_journal_that_may_not_be_read_is_listed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, _, _ = groups(tmp_path, 1)
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(listing, "is_left", refuse)
+    (found,) = summaries(tmp_path)
+    assert (found.path, found.is_open) == (journal, True)
+    assert "Permission denied" in found.problem
+
+
+def test_a_journal_that_is_taken_for_left_over_before_it_is_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, path = fcntl.flock, NAME.journal(tmp_path)
+
+    def late(file: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        path.unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    segment = opened(tmp_path)
+    assert not segment.is_lost
+    take(segment, 0)
+    segment.close()
+    assert len(rows_of(tmp_path)) == ROWS
 
 
 def test_half_a_segment_of_a_crash_is_swept_up(tmp_path: Path) -> None:

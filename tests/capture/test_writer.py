@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hopline import LocalError, WireFormat
 from hopline.capture import open_segment, segments
 from hopline.capture.blocks import Opening
-from hopline.capture.journal import blocks_of
+from hopline.capture.journal import Journal, blocks_of
 from hopline.capture.listing import summaries
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.numbering import next_number
@@ -32,7 +32,7 @@ from hopline.capture.retention import expendable
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
 
-from .reading import rows_of
+from .reading import rows_of, table_of
 
 NOON = 1_800_000_000.0 // DAY * DAY + DAY / 2
 STARTED = NOON - 12_345.678  # when the clock of the node was at zero
@@ -208,7 +208,7 @@ def test_many_records_never_go_through_the_journal(writers: Writers) -> None:
     (journal,) = journals_in(writers.directory)
     until(lambda: [block.is_mark for block in blocks_of(journal)] == [True])
     assert next_number(writers.directory, "node") == 8
-    assert writer.done == 7_000  # also those that were too few, since others would have had to be journaled
+    until(lambda: writer.done == 7_000)  # also those that were too few, since else they would have been journaled
     writer.take(batch(8, record()))
     writer.flush()
     until(lambda: len(list(blocks_of(journal))) == 2)
@@ -233,14 +233,16 @@ def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_i
 ) -> None:
     writer = writers(buffer_bytes=4)  # so that every batch is a group of rows at once
     writer.take(batch(1, record()))
-    until(lambda: writer.records == 1)
+    writer.flush()
+    until(lambda: [len(list(blocks_of(journal))) for journal in journals_in(writers.directory)] == [1])
     (rows,) = writers.directory.glob("*/.*.rows")
     with files_of_at_most(rows.stat().st_size + 1_000):
         for first in range(2, 12):
             writer.take(batch(first, record(body=os.urandom(4_000))))
-        until(lambda: writer.dropped == 10)
+            until(lambda: writer.dropped == first - 1 and time.monotonic() > writer._retry_at)  # noqa: B023
+            writer.flush()  # which finds nothing to write, and so nothing out
         assert "File too large" in writer.problem
-        assert writer.done == 11_000
+        until(lambda: writer.done == 11_000)
     until(lambda: time.monotonic() > writer._retry_at)
     writer.take(batch(12, record(), record()))
     until(lambda: not writer.problem)
@@ -276,6 +278,7 @@ def test_what_cannot_be_written_to_the_journal_waits_in_memory(
     until(lambda: "No space left" in writer.problem)
     assert [block.count for block in blocks_of(journal)] == [1]  # and no half of another one behind it
     is_full = False
+    until(lambda: time.monotonic() > writer._retry_at)
     writer.flush()
     until(lambda: not writer.problem)
     assert [block.count for block in blocks_of(journal)] == [1, 1]
@@ -322,16 +325,16 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
     writer = writers()
     writer.take(batch(1, record()))
     until(lambda: writer.records == 1)
-    appear, tries = segments.appear, 0
+    sync_folder, tries = segments.sync_folder, 0
 
-    def refuse(unfinished: Path, path: Path) -> None:
+    def refuse(folder: Path) -> None:
         nonlocal tries
         tries += 1
         if tries < 3:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        appear(unfinished, path)
+            raise OSError(errno.EMFILE, "Too many open files")
+        sync_folder(folder)
 
-    monkeypatch.setattr(open_segment, "appear", refuse)
+    monkeypatch.setattr(open_segment, "sync_folder", refuse)
     writer.close_segment()
     taken = 1
     while not writer.segments:
@@ -348,30 +351,60 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
     assert caplog.records
 
 
-def test_a_segment_that_waits_to_be_closed_keeps_what_it_has(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = writers(retry_time=3_600.0)
+def test_two_segments_at_once_do_not_share_their_room(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = writers()
     midnight = NOON // DAY * DAY + DAY
-    write_group, is_refused = OpenSegment._write_group, True
+    write_group = OpenSegment._write_group
+    refused: list[OpenSegment] = []
 
-    def refuse(segment: OpenSegment) -> None:
-        if is_refused:
+    def refuse_first(segment: OpenSegment) -> None:
+        if not refused:
+            refused.append(segment)
             raise OSError(errno.ENOSPC, "No space left on device")
         write_group(segment)
 
-    monkeypatch.setattr(OpenSegment, "_write_group", refuse)
-    bodies = [bytes([number]) * 50 for number in range(4)]
-    writer.take(batch(1, record(midnight - 2, bodies[0]), record(midnight - 1, bodies[1])))
-    writer.take(batch(3, record(midnight + 1, bodies[2])))
-    until(lambda: writer.records == 3)
-    is_refused = False
+    monkeypatch.setattr(OpenSegment, "_write_group", refuse_first)
+    bodies = [bytes([number]) * size for number, size in enumerate((50, 50, 500))]
+    writer.take(batch(1, record(midnight - 1, bodies[0])))
+    writer.take(batch(2, record(midnight + 1, bodies[1])))
+    until(lambda: writer.records == 2)
+    until(lambda: time.monotonic() > writer._retry_at)
+    writer.take(batch(3, record(midnight + 2, bodies[2])))  # before it the first day's is closed, and its room cleared
     assert writer.end()
-    assert [row["frames"][1] for row in rows_of(writers.directory)] == bodies[:3]
+    assert refused
+    assert [row["frames"][1] for row in rows_of(writers.directory)] == bodies
+
+
+def test_a_segment_that_no_batch_found_room_in_does_not_appear(writers: Writers) -> None:
+    writer = writers(buffer_bytes=4)
+    with files_of_at_most(1_000):
+        writer.take(batch(1, record(body=os.urandom(4_000))))
+        until(lambda: writer.dropped == 1)
+        assert writer.end()
+    assert (writer.segments, list(writers.directory.glob("*/*"))) == (0, [])
+
+
+@pytest.mark.parametrize("what", ["rows", "everything"])
+def test_what_is_taken_away_while_it_is_written_is_counted_and_stops_nothing(what: str, writers: Writers) -> None:
+    writer = writers(buffer_bytes=4)
+    writer.take(batch(1, record(), record()))
+    until(lambda: writer.records == 2)
+    if what == "rows":
+        for rows in writers.directory.glob("*/.*.rows"):
+            rows.unlink()
+    else:
+        writers.directory.rename(writers.directory.with_name("moved"))
+    writer.close_segment()
+    until(lambda: writer.dropped == 2)
+    writer.take(batch(3, record()))
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(3, 2)]
 
 
 def test_a_segment_that_can_never_be_closed_stops_none_of_the_next(
     writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_: OpenSegment) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     writer = writers()
@@ -379,12 +412,17 @@ def test_a_segment_that_can_never_be_closed_stops_none_of_the_next(
     writer.take(batch(1, record()))
     writer.close_segment()
     until(lambda: [one.is_left for one in summaries(writers.directory)] == [True])
-    monkeypatch.undo()
+    monkeypatch.setattr(Journal, "write", fail)
     writer.take(batch(2, record()))
+    writer.close_segment()
+    until(lambda: writer.dropped == 1)  # which not even the journal has
+    assert writer.records == 1
+    monkeypatch.undo()
+    writer.take(batch(3, record()))
     assert writer.end()
-    assert [row["seq"] for row in rows_of(writers.directory)] == [2]
-    assert [one.records for one in recover(writers.directory)] == [1]
-    assert [row["seq"] for row in rows_of(writers.directory)] == [1, 2]
+    assert [row["seq"] for row in table_of(writers.directory).to_pylist()] == [3]
+    assert [one.records for one in recover(writers.directory)] == [1, 0]
+    assert [row["seq"] for row in table_of(writers.directory).to_pylist()] == [1, 3]
     assert "cannot be closed" in caplog.text
 
 

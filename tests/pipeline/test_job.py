@@ -172,7 +172,7 @@ def damage(segment: Path) -> None:
 
 
 def test_a_segment_that_is_damaged_inside_can_be_left_out(spark: SparkSession, tmp_path: Path) -> None:
-    captures, tables = tmp_path / "captures", ("messages", "flows", "hops", "audit")
+    captures, tables = tmp_path / "my captures, all of them", ("messages", "flows", "hops", "audit")
     write_day(captures, crossing(1))
     run(options(captures, tmp_path / "good", tables=tables), spark)
     bad = [write_day(captures, crossing(2, NOON + timedelta(days=days))) for days in (1, 2)]

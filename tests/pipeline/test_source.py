@@ -254,6 +254,17 @@ def test_a_file_with_a_foreign_schema_is_no_capture(tmp_path: Path, schema: pa.S
     assert problem in str(error.value)
 
 
+def test_a_bit_that_changed_since_it_was_written_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a-0-0.parquet"
+    pq.write_table(pa.Table.from_pylist([record(0)], SCHEMA), path, compression="none", write_page_checksum=True)
+    content = path.read_bytes()
+    body = max(read(reader(tmp_path))[0]["frames"], key=len)
+    assert content.count(body) == 1
+    path.write_bytes(content.replace(body, bytes([body[0] ^ 1]) + body[1:]))
+    with pytest.raises(CaptureError, match=r"a-0-0\.parquet: is damaged inside"):
+        read(reader(tmp_path))
+
+
 def test_a_segment_that_is_damaged_inside_is_named(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "a-0-0.parquet", [record(seq) for seq in range(10)])
     first = pq.ParquetFile(path).metadata.row_group(0).column(0)

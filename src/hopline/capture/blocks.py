@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 import pyarrow as pa
 
-from hopline.capture.packing import Batch, Extra, Packed
+from hopline.capture.packing import HOLE, Batch, Extra, Packed
 
 _MARK = b"HOPLINE\x01"
 _SIZES = Struct("=II")  # of the head, and of everything else
@@ -40,7 +40,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
     gaps: dict[int, int]
     sizes: tuple[_Size, ...]  # of the columns, in bytes
     epoch: float = 0.0  # to be added to its times, to have seconds since 1970
-    rows_end: _Size = 0  # of a mark: where the groups of rows end that have all records before it; else 0
+    rows_end: _Size = 0  # of a mark: where the groups of rows end, which have all that was journaled before it; else 0
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -63,6 +63,11 @@ class Block(msgspec.Struct, frozen=True):
     def count(self) -> int:
         """How many places there are, with the holes."""
         return self.head.sizes[1]
+
+    @property
+    def records(self) -> int:
+        """How many of them have a record."""
+        return self.count - (bytes(self.columns[1]).count(HOLE) if self.head.has_holes else 0)
 
     @property
     def last_seq(self) -> int:
@@ -89,7 +94,7 @@ def _joined(pieces: Sequence[bytes]) -> pa.Buffer:
 
 
 def mark_of(next_seq: int, rows_end: int, footer: pa.Buffer) -> Block:
-    """Say that all records before a number are among the groups of rows, up to some place, and give their footer."""
+    """Say up to where there are groups of rows, and give their footer; no number from `next_seq` on was used yet."""
     nothing = pa.py_buffer(b"")
     columns = (*[nothing] * (len(Packed._fields) - 1), footer)
     sizes = tuple(column.size for column in columns)

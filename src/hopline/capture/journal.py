@@ -25,14 +25,22 @@ class Journal:
     def __init__(self, path: Path, opening: Opening) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._create()
         self.size = 0
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX)  # which somebody may have who looks whether somebody has it
             self._append([opening_bytes(opening)])
         except OSError:
             self.discard()
             raise
+
+    def _create(self) -> None:
+        """Create and lock it; somebody may look at it in between, lock it, and even take it for left over."""
+        while True:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            if not self.is_lost:
+                return
+            os.close(self._file)
 
     def write(self, block: Block) -> None:
         """Append a block, wholly or not at all."""
@@ -75,15 +83,24 @@ class Journal:
 
 @contextmanager
 def locked(journal: Path) -> Iterator[bool]:
-    """Lock a journal that its node left behind, and tell whether that was so: else the node runs."""
-    file = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    """Lock a journal that its node left behind, and tell whether that was so: else the node runs, or just closed it."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
+        file = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         yield False
+        return
+    try:
+        yield _is_lockable(file)
     finally:
         os.close(file)
+
+
+def _is_lockable(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return os.fstat(file).st_nlink > 0
 
 
 def is_left(journal: Path) -> bool:

@@ -51,6 +51,8 @@ def summaries(path: Path) -> Iterator[SegmentSummary]:
             yield SegmentSummary(path=journal, size=_open_size(journal), is_open=True, is_left=is_left(journal))
         except FileNotFoundError:  # it was just closed
             continue
+        except OSError as error:
+            yield SegmentSummary(path=journal, size=0, is_open=True, problem=str(error))
 
 
 def _open_size(journal: Path) -> int:

@@ -17,7 +17,7 @@ from hopline.capture.naming import SegmentName
 from hopline.capture.packing import Batch
 from hopline.capture.room import Room
 from hopline.capture.row_groups import RowGroups
-from hopline.capture.segments import appear
+from hopline.capture.segments import sync_folder
 
 _MOST_ROWS = 128 * 1024  # brought together at once
 _FLUSHED_SHARE = 4  # a group may be so many times smaller when it is that or the journal
@@ -43,6 +43,7 @@ class OpenSegment:
         self._marked = 0  # how far the journal says that there are groups
         self._journal = Journal(name.journal(directory), opening)
         self._rows: RowGroups | None = None
+        self._closed_size = 0
         self._rows_path = name.rows(directory)
 
     @property
@@ -80,34 +81,53 @@ class OpenSegment:
         self._journaled = self.held = 0
         self._room.clear()
 
-    def flush(self) -> None:
-        """See to it that all records outlive a crash."""
+    def flush(self) -> bool:
+        """See to it that all records outlive a crash, and tell whether there was something to be written for that."""
         if self.held * _FLUSHED_SHARE >= self._group_bytes:
             self._write_group()
-        if self._rows is not None and self._rows.end != self._marked:
+        return self.save()
+
+    def save(self) -> bool:
+        """Do as `flush` does, with the journal alone."""
+        is_behind = self._rows is not None and self._rows.end != self._marked
+        if self._rows is not None and is_behind:
             self._rows.sync()
             self._journal.write(mark_of(self._next_seq, self._rows.end, self._rows.footer()))
             self._marked = self._rows.end
-        for block in self._waiting[self._journaled :]:
+        unsaved = self._waiting[self._journaled :]
+        for block in unsaved:
             self._journal.write(block)
             self._journaled += 1
+        if not is_behind and not unsaved:
+            return False
         self._journal.sync()
+        return True
+
+    @property
+    def unsaved(self) -> int:
+        """How many records nobody can recover."""
+        return sum(block.records for block in self._waiting[self._journaled :])
 
     def close(self) -> int:
         """Let the segment appear, and give its size. If that fails, it stays as it is, and can be closed later."""
         if self._waiting:
             self._write_group()
-        size = 0  # if not one batch could be taken
-        if self._rows is not None:
-            size = self._rows.finish()
-            appear(self._rows.path, self.path)
-            self._rows.close()
-            self._rows = None
+        if self._rows is not None and self.records:
+            self._closed_size = self._rows.finish()
+            self._rows.path.rename(self.path)
+        elif self._rows is not None:  # and no batch found room
+            self._rows.path.unlink(missing_ok=True)
+        self._close_rows()  # first: who tries again must not find the segment that is there now
+        sync_folder(self.path.parent)  # or a crash could bring the journal's end without the segment's beginning
         self._journal.discard()
-        return size
+        return self._closed_size
 
     def abandon(self) -> None:
         """Leave it as it is, for whoever recovers it."""
         self._journal.abandon()
+        self._close_rows()
+
+    def _close_rows(self) -> None:
         if self._rows is not None:
             self._rows.close()
+            self._rows = None

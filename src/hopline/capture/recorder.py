@@ -132,7 +132,7 @@ class Recorder:
         seq = self.next_seq
         if self._has_room or not self._is_dropped():
             place = self._place
-            self._extras[place] = receiver, cause, duration, reason
+            self._extras[place] = receiver, cause, duration, reason and _writable(reason)
             frames = self._frames_at(place, content)
             self._log += (CODES[event], self._clock(), peer, len(frames))
             self._frames += frames
@@ -280,3 +280,8 @@ class Recorder:
         self._handed_over += size
         self._see_room()
         self._sink.take(batch)
+
+
+def _writable(text: str) -> str:
+    """Give a text that any file takes: what an exception says may have halves of characters in it."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -13,7 +13,7 @@ from hopline.capture.blocks import Block, blocks_in, read_opening, was_begun
 from hopline.capture.columns import WRITTEN, rows_of
 from hopline.capture.journal import mapped
 
-_UNREADABLE = (ValueError, OSError, pa.ArrowException)
+_UNREADABLE = (ValueError, IndexError, OSError, pa.ArrowException)  # of what is in memory
 
 
 class Remains(msgspec.Struct, frozen=True):
@@ -57,44 +57,42 @@ def remains_of(journal: Path, rows: Path) -> Remains | None:
     if opened is None:
         return Remains(Groups(), [], int(content.size)) if was_begun(content) else None
     opening, whole = opened
-    mark: Block | None = None
+    marks: list[Block] = []
     tables: list[pa.Table] = []
     for block, end in blocks_in(content, whole):
         if block.is_mark:
-            mark = block
+            marks.append(block)
         else:
             try:
                 tables.append(_checked(rows_of(opening, [block])))
             except _UNREADABLE:
                 break
         whole = end
-    size = rows.stat().st_size if rows.exists() else 0
-    groups = Groups() if mark is None or not size else _groups(rows, min(mark.head.rows_end, size), mark.columns[-1])
+    written = rows.read_bytes() if marks and rows.exists() else b""
+    groups = next((groups for mark in reversed(marks) if (groups := _groups(written, mark)) is not None), Groups())
     # Whatever else is in the journal was written before the groups were, and is among their rows.
-    beyond = [table for table in tables if table["seq"][0].as_py() > groups.last_seq]
-    return Remains(groups, beyond, int(content.size) - whole + size - groups.end)
+    beyond = [table for table in tables if len(table) and table["seq"][0].as_py() > groups.last_seq]
+    written_once = max(len(written), marks[-1].head.rows_end if marks else 0)
+    return Remains(groups, beyond, int(content.size) - whole + written_once - groups.end)
 
 
-def _groups(path: Path, all_end: int, footer: pa.Buffer) -> Groups:
-    """Make a whole file of groups of rows, and look which of them can be read."""
-    count = records = last_seq = end = 0
+def _groups(written: bytes, mark: Block) -> Groups | None:
+    """Look which groups of rows can be read with the footer of a mark; None if none can."""
     try:
-        with path.open("r+b") as file:
-            file.truncate(all_end)
-            file.seek(all_end)
-            file.write(footer)
-        groups = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        file = pa.BufferReader(b"".join((written[: mark.head.rows_end], mark.columns[-1])))
+        groups = pq.ParquetFile(file, page_checksum_verification=True)
     except _UNREADABLE:
-        return Groups()
+        return None
+    count = records = last_seq = end = 0
     try:
         for group in range(groups.num_row_groups):
             end = groups.metadata.row_group(group).column(0).data_page_offset
             rows = _checked(_rows(groups, group))
             count, records, last_seq = count + 1, records + len(rows), rows["seq"][-1].as_py()
-        end = all_end
+        end = min(mark.head.rows_end, len(written))
     except _UNREADABLE:
         pass  # and whatever follows it cannot be trusted either
-    return Groups(groups, count, records, last_seq, end)
+    return Groups(groups, count, records, last_seq, end) if count else None
 
 
 def _rows(groups: pq.ParquetFile, group: int) -> pa.Table:

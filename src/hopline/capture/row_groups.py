@@ -48,11 +48,12 @@ class RowGroups:
             self._seek(self.end or _BEGIN)
             writer.write_table(rows, _MOST_ROWS)
             end = self._file.tell()
+            writer.close()  # with a footer of its own, which the next group or the footer of all takes the place of
         except BaseException:
             with suppress(Exception):
-                writer.close()  # now, and not when it is forgotten: it writes to wherever the file is then
+                writer.close()  # now, and not when it is forgotten: it would write to wherever the file is then
+            writer.is_open = False
             raise
-        writer.close()  # with a footer of its own, which the next group or the footer of all takes the place of
         if self._metadata is None:
             self._metadata = written[0]
         else:

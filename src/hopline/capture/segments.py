@@ -20,7 +20,8 @@ def write_segment(path: Path, groups: Iterable[pa.Table]) -> None:
         for group in groups:
             rows.add(group)
         rows.finish()
-        appear(unfinished, path)
+        unfinished.rename(path)
+        sync_folder(path.parent)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
@@ -28,11 +29,10 @@ def write_segment(path: Path, groups: Iterable[pa.Table]) -> None:
         rows.close()
 
 
-def appear(unfinished: Path, path: Path) -> None:
-    """Give a whole file its name, for good."""
-    unfinished.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder are on the disk."""
+    file = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(file)
     finally:
-        os.close(directory)
+        os.close(file)

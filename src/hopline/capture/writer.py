@@ -52,7 +52,7 @@ class Writer:
         self._clock = clock
         self._queue: SimpleQueue[Batch | Callable[[], None]] = SimpleQueue()
         self._taken = 0  # bytes that were ever
-        self._group_bytes = min(GROUP_BYTES, settings.buffer_bytes // _GROUP_SHARE)
+        self._group_bytes = min(GROUP_BYTES, max(1, settings.buffer_bytes // _GROUP_SHARE))
         self._room = Room(self._group_bytes)
         self._segment: OpenSegment | None = None
         self._opened_at = 0.0
@@ -187,14 +187,13 @@ class Writer:
         self._retention.look(now)
 
     def _flush(self) -> None:
-        if self._segment is None:
+        if self._segment is None or (self.problem and self._clock() < self._retry_at):
             return
         try:
-            self._segment.flush()
+            if self._segment.flush():
+                self._works_again()
         except OSError as error:
             self._failed(error)
-        else:
-            self._works_again()
 
     def _rotate(self) -> None:
         """Close the open segment; the next record begins another one."""
@@ -211,9 +210,12 @@ class Writer:
                 if segment.is_lost:
                     self._lose(segment)
                 else:
-                    self.segment_bytes += segment.close()
-                    self.segments += 1
+                    size = segment.close()
+                    self.segment_bytes += size
+                    self.segments += size > 0
                     self._retention.due()
+            except FileNotFoundError:  # nor will it be there another time
+                self._lose(segment)
             except OSError as error:
                 self._failed(error)
                 self._unclosed.append(segment)
@@ -223,7 +225,7 @@ class Writer:
 
     def _lose(self, segment: OpenSegment) -> None:
         """Count what somebody deleted before it was closed."""
-        log.error("capture lost %d records: %s was deleted while it was written", segment.records, segment.journal_path)
+        log.error("capture lost %d records: %s was taken away while it was written", segment.records, segment.path)
         self.dropped += segment.records
         self.records -= segment.records
         self._lost += segment.records
@@ -236,11 +238,13 @@ class Writer:
             self._leave(segment)
 
     def _leave(self, segment: OpenSegment) -> None:
-        """Leave a segment that cannot be closed to whoever recovers it."""
+        """Leave a segment that cannot be closed to whoever recovers it; what is in memory only is lost."""
         try:
-            segment.flush()
-        except OSError as error:
-            log.error("capture lost what %s does not have yet: %s", segment.journal_path, error)
+            segment.save()
+        except Exception as error:
+            log.error("capture lost %d records, which cannot be written: %s", segment.unsaved, error)
+            self.dropped += segment.unsaved
+            self.records -= segment.unsaved
         log.error("capture left %s as it is: `hopline capture recover` makes a segment of it", segment.journal_path)
         segment.abandon()
 

@@ -96,7 +96,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     (r"Permission denied|AccessControlException|AccessDenied", "not allowed to write or read there"),
     (r"SparkContext was shut down|SparkContext.*stopped|stopped SparkContext", "Spark was stopped while it worked"),
 )
-_FILE = re.compile(r"(?:file:/+|path: ?|CaptureError: /)([^\s,;\]\)'\"]+\.parquet)")
+_FILE = re.compile(r"CaptureError: /(.+?): is damaged inside|(?:file:/+|path: ?)([^\s,;\]\)'\"]+\.parquet)")
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+(\w+(?:Exception|Error)): (.+)")
 
@@ -119,7 +119,7 @@ def spark_failure(doing: str, problem: BaseException) -> PipelineError:
     for pattern, meaning in _MEANINGS:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
             if meaning is _DAMAGED and (file := _FILE.search(text)):
-                return BadCapturesError([BadFile(f"/{file[1].lstrip('/')}", _DAMAGED)])
+                return BadCapturesError([BadFile(f"/{(file[1] or file[2]).lstrip('/')}", _DAMAGED)])
             return SparkFailedError(doing, meaning, said)
     return SparkFailedError(doing, "Spark failed", said)
 

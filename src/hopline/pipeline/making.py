@@ -28,7 +28,7 @@ from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import StepResult, Steps
 from hopline.pipeline.recipes import RECIPES
 from hopline.pipeline.schemas import RECORDS, TABLES
-from hopline.pipeline.spark_work import balanced, translated, within, write_by_day, write_empty
+from hopline.pipeline.spark_work import balanced, translated, wait_until_idle, within, write_by_day, write_empty
 from hopline.pipeline.tables.verdicts import VERDICTS
 from hopline.pipeline.traces import Chest, Kernel, TracesInFiles
 from hopline.pipeline.traces.hours import HOURS
@@ -97,6 +97,7 @@ class TablesInTheMaking:
                 except BadCapturesError as error:
                     captures = captures.without(error.bad, may_go_on=self._options.skip_bad_files)
                     self._steps.note(f"{error.bad[0].path} is damaged inside and left out; decoding begins anew")
+                    wait_until_idle(self._spark)
                     for begun in (place("decoded"), place("traces")):
                         shutil.rmtree(begun, ignore_errors=True)
             step.rows = self.records

@@ -55,14 +55,14 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
         # Spark may be gone already; what matters is the error that brought us here.
         with suppress(Exception):
             spark.interruptTag(tag)
-            _wait_until_idle(spark)
+            wait_until_idle(spark)
         raise
     finally:
         with suppress(Exception):
             spark.removeTag(tag)
 
 
-def _wait_until_idle(spark: SparkSession) -> None:
+def wait_until_idle(spark: SparkSession) -> None:
     """Wait for the end of tasks that were stopped: they still write where we want to tidy up."""
     if not is_classic(spark):
         return
