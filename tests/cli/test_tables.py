@@ -141,7 +141,7 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "Lost and duplicate hops",
         "Callbacks by outcome",
         "Flows by outcome",
-        "Worst flows, by the clocks as they are",
+        "Worst flows, by their durations less the skew of the clocks",
         "Slowest handlers, by their worst window",
         "Incidents",
         "Clocks that surely differ",
@@ -149,13 +149,14 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
     ]
     assert found["Rejects by code"].rows == (("no_format", "2"),)
     assert found["Lost and duplicate hops"].rows == (("a", "b", "1", "0"), ("b", "c", "0", "1"))
-    assert found["Worst flows, by the clocks as they are"].rows[0] == (
+    assert found["Worst flows, by their durations less the skew of the clocks"].rows[0] == (
         "two",
         "failed",
         "ORDER",
         "a",
         "2",
         "9 s",
+        "unknown",
         "run of ORDER at b, 6.75 s",
     )
     assert found["Clocks that surely differ"].rows == (("2026-01-31", "b", "a", "-5 ms", "100 µs"),)
@@ -165,6 +166,27 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
     for finding in found.values():
         told = tables(*shlex.split(finding.command)[2:])
         assert not told.splitlines()[-1].startswith("0 of")
+
+
+def test_the_worst_flows_are_not_those_of_odd_clocks(tmp_path: Path) -> None:
+    told = {
+        "slow": (5_000_000, 0),
+        "odd": (9_000_000, 8_999_000),
+        "behind": (-1_000_000, -7_000_000),
+        "unknown": (6, None),
+    }
+    rows = [
+        {"flow_id": name, "outcome": "failed", "duration_us": duration, "skew_us": skew}
+        for name, (duration, skew) in told.items()
+    ]
+    write_table(tmp_path, "flows", rows)
+    worst = findings(tmp_path)[1]
+    assert [(row[0], *row[5:7]) for row in worst.rows] == [
+        ("behind", "-1 s", "-7 s"),
+        ("slow", "5 s", "0 µs"),
+        ("odd", "9 s", "9 s"),
+        ("unknown", "6 µs", "unknown"),
+    ]
 
 
 def test_a_name_off_the_wire_is_only_text_in_a_command(tmp_path: Path) -> None:

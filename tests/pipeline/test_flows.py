@@ -85,12 +85,12 @@ PATHS = {
 }
 
 
-def clocks(**bounds: int) -> list[Row]:
-    """Make rows of ``skew``: the names of two nodes, and the bound."""
+def clocks(**estimates: tuple[int, int]) -> list[Row]:
+    """Make rows of ``skew``: the names of two nodes, the offset and the bound."""
     return [
         dict.fromkeys(SKEW.names)
-        | {"date": day(0), "node_a": pair[0], "node_b": pair[1], "offset_us": 0, "bound_us": bound}
-        for pair, bound in bounds.items()
+        | {"date": day(0), "node_a": pair[0], "node_b": pair[1], "offset_us": offset, "bound_us": bound}
+        for pair, (offset, bound) in estimates.items()
     ]
 
 
@@ -106,7 +106,7 @@ def computed(spark: SparkSession, rows: list[Row], *, skew: list[Row] | None = N
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> dict[str, Row]:
-    return computed(spark, scenarios.rows(), skew=clocks(ab=7, ac=11))
+    return computed(spark, scenarios.rows(), skew=clocks(ab=(-100, 7), ac=(200, 11)))
 
 
 @pytest.mark.parametrize("flow", EXPECTED)
@@ -134,11 +134,19 @@ def test_every_scenario_is_a_flow_but_for_what_was_only_forged(found: dict[str, 
     assert found.keys() == EXPECTED.keys() == scenarios.SCENARIOS.keys() - {"only_forged"}
 
 
-def test_the_bound_of_the_skew_counts_only_where_a_flow_ends_on_another_clock(found: dict[str, Row]) -> None:
-    assert found["clocks_that_differ"]["skew_bound_us"] == 0
-    assert found["told_one_way"]["skew_bound_us"] == 7
-    assert found["broadcast"]["skew_bound_us"] == 11
-    assert found["expired_in_a_mailbox"]["skew_bound_us"] is None  # nobody knows of z's clock
+@pytest.mark.parametrize(
+    ("flow", "skew", "bound"),
+    [
+        ("clocks_that_differ", 0, 0),
+        ("told_one_way", -100, 7),  # from a to b
+        ("broadcast", 200, 11),  # from a to c
+        ("expired_in_a_mailbox", None, None),  # nobody knows of z's clock
+    ],
+)
+def test_skew_counts_only_where_a_flow_ends_on_another_clock(
+    found: dict[str, Row], flow: str, skew: int | None, bound: int | None
+) -> None:
+    assert (found[flow]["skew_us"], found[flow]["skew_bound_us"]) == (skew, bound)
 
 
 def test_a_second_implementation_agrees_on_random_captures(spark: SparkSession) -> None:
@@ -165,7 +173,7 @@ def test_the_result_is_the_same_however_the_rows_are_cut_and_shuffled(
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
-        assert computed(spark, rows, skew=clocks(ab=7, ac=11), cut=partitions) == found
+        assert computed(spark, rows, skew=clocks(ab=(-100, 7), ac=(200, 11)), cut=partitions) == found
     finally:
         for name, text in before.items():
             spark.conf.set(name, text or "")

@@ -24,7 +24,7 @@ BRIEF = {
     "rejects": "ts node event peer code frame_index detail",
     "hops": "sent_ts from_node to_node identity flow_id bytes transit_us skew_us skew_bound_us lost duplicate",
     "callbacks": "asked_ts asked_node identity asked_for answer_identity answered_by latency_us outcome flow_id",
-    "flows": "start_ts flow_id identity origin outcome messages hops nodes duration_us critical_path",
+    "flows": "start_ts flow_id identity origin outcome messages hops nodes duration_us skew_us critical_path",
     "handlers": "window_start node actor identity count errors wait_p50_us wait_p99_us run_p50_us run_p99_us",
     "edges": "window_start kind source target identity count bytes errors lost transit_p50_us transit_p99_us",
     "security": "window_start domain node peer verified unsigned bad_signature wrong_domain unknown_domain replayed",

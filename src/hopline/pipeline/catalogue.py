@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -102,12 +102,20 @@ class WrittenTable:
         return [Column(field.name, _type_text(field.type), meanings.get(field.name, "")) for field in self.schema]
 
     def first_rows(
-        self, columns: Sequence[str], where: pc.Expression | None, order: Sequence[tuple[str, str]], limit: int
+        self,
+        columns: Sequence[str],
+        where: pc.Expression | None,
+        order: Sequence[tuple[str, str]],
+        limit: int,
+        computed: Mapping[str, pc.Expression] | None = None,
     ) -> pa.Table:
-        """Give at most so many of the rows that fit, in an order; it never holds more than these and a batch."""
+        """Give at most so many of the rows that fit, in an order; it never holds more than these and a batch.
+
+        They may be ordered by what is `computed` of their columns as well.
+        """
         if not order:
             return self.dataset.head(limit, columns=list(columns), filter=where)
-        needed = list(dict.fromkeys([*columns, *(name for name, _ in order)]))
+        needed = {name: pc.field(name) for name in (*columns, *(name for name, _ in order))} | dict(computed or {})
         kept: pa.Table | None = None
         for batch in self.dataset.to_batches(columns=needed, filter=where):
             table = pa.Table.from_batches([batch])

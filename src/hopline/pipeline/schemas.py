@@ -183,6 +183,11 @@ FLOWS = _table(
     ("bytes", LONG, "bytes of all messages, each counted once, as it was first seen"),
     ("depth", INT, "messages on the longest chain of causes"),
     ("outcome", TEXT, "complete, failed, unanswered, expired, truncated or orphan"),
+    (
+        "skew_us",
+        LONG,
+        "estimate, part of the duration: clock at the end minus that at the start; 0 for one clock",
+    ),
     ("skew_bound_us", LONG, "sum of the bounds of the clocks that the duration compares; 0 for one clock"),
     ("critical_path", ArrayType(STAGE), "where the duration went: its parts sum to it"),
 )

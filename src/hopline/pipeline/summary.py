@@ -83,9 +83,10 @@ class _Seen:
         """Give some columns of all rows: for tables that are small."""
         return [row for batch in self.table.batches(columns, self._where(where)) for row in batch.to_pylist()]
 
-    def top(self, columns: list[str], order: str, where: pc.Expression | None = None) -> list[dict[str, Any]]:
-        """Give the rows with the largest values in a column."""
-        rows = self.table.first_rows(columns, self._where(where), [(order, "descending")], SHOWN)
+    def top(self, columns: list[str], by: pc.Expression, where: pc.Expression | None = None) -> list[dict[str, Any]]:
+        """Give the rows with the largest values of something."""
+        order = [("by", "descending"), (columns[0], "ascending")]
+        rows = self.table.first_rows(columns, self._where(where), order, SHOWN, {"by": by})
         return list(rows.to_pylist())
 
     def command(self, where: str = "", order_by: str = "") -> str:
@@ -136,14 +137,16 @@ def _outcomes(seen: _Seen) -> Finding:
 
 
 def _worst_flows(seen: _Seen) -> Finding:
-    columns = ["flow_id", "outcome", "identity", "origin", "messages", "duration_us", "critical_path"]
-    rows = seen.top(columns, "duration_us", where=pc.field("outcome") != pc.scalar("complete"))
+    columns = ["flow_id", "outcome", "identity", "origin", "messages", "duration_us", "skew_us", "critical_path"]
+    # As they are, the worst would be those between odd clocks.
+    took = pc.field("duration_us") - pc.coalesce(pc.field("skew_us"), pc.scalar(0))
+    rows = seen.top(columns, took, where=pc.field("outcome") != pc.scalar("complete"))
     trouble = bool(rows)
-    rows = rows or seen.top(columns, "duration_us")
+    rows = rows or seen.top(columns, took)
     flow = rows[0]["flow_id"] if rows else ""
     return Finding(
-        f"{'Worst' if trouble else 'Slowest'} flows, by the clocks as they are",
-        ("flow", "outcome", "begins with", "at", "messages", "duration", "mostly in"),
+        f"{'Worst' if trouble else 'Slowest'} flows, by their durations less the skew of the clocks",
+        ("flow", "outcome", "begins with", "at", "messages", "duration", "skew", "mostly in"),
         tuple(
             (
                 row["flow_id"],
@@ -152,6 +155,7 @@ def _worst_flows(seen: _Seen) -> Finding:
                 _short(row["origin"]),
                 _number(row["messages"]),
                 duration(row["duration_us"]),
+                "unknown" if row["skew_us"] is None else duration(row["skew_us"]),
                 _longest_stage(row["critical_path"]),
             )
             for row in rows

@@ -24,6 +24,7 @@ class Paths:
     has_root: Flags  # the first record is how it began
     last: Longs
     depth: Longs
+    skew_us: pa.Array
     skew_bound_us: pa.Array
     stages: pa.ListArray
 
@@ -115,13 +116,13 @@ def paths(rows: pa.Table, records: Records, clocks: Clocks) -> Paths:
         ends.has_root,
         ends.last,
         depth,
-        _skew_bound(clocks, rows, records, ends, steps),
+        *_skew(clocks, rows, records, ends, steps),
         pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), stages),
     )
 
 
-def _skew_bound(clocks: Clocks, rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> pa.Array:
-    """Add up what is not known of the clocks between both ends; none where it is not known at all."""
+def _skew(clocks: Clocks, rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> tuple[pa.Array, pa.Array]:
+    """Add up the skew of the clocks between both ends, and what is not known of it; none where nothing is known."""
     count = len(ends.root)
     crosses = steps.stage == TRANSIT
     came = steps.end[crosses]
@@ -130,8 +131,12 @@ def _skew_bound(clocks: Clocks, rows: pa.Table, records: Records, ends: _Ends, s
     is_known[crosses] = skew.is_known
     # What nobody saw may have happened on the way between two clocks.
     is_known &= (steps.stage != UNSEEN) | (records.node[steps.start] == records.node[steps.end])
-    bound = np.zeros(count, np.int64)
-    np.add.at(bound, steps.flow[crosses], skew.bound_us)
-    unknown = np.bincount(steps.flow[~is_known], minlength=count) > 0
     is_one_clock = records.node[ends.root] == records.node[ends.last]
-    return pa.array(np.where(is_one_clock, 0, bound), mask=unknown & ~is_one_clock)
+    is_unknown = (np.bincount(steps.flow[~is_known], minlength=count) > 0) & ~is_one_clock
+
+    def added_up(of_transits: Longs) -> pa.Array:
+        of_flows = np.zeros(count, np.int64)
+        np.add.at(of_flows, steps.flow[crosses], of_transits)
+        return pa.array(np.where(is_one_clock, 0, of_flows), mask=is_unknown)
+
+    return added_up(skew.offset_us), added_up(skew.bound_us)

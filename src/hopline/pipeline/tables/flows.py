@@ -135,6 +135,7 @@ def _flows(known: _Known, rows: pa.Table) -> pa.Table:
             "bytes": total["bytes"],
             "depth": found.depth,
             "outcome": pa.array(outcome),
+            "skew_us": found.skew_us,
             "skew_bound_us": found.skew_bound_us,
             "critical_path": found.stages,
         }
