@@ -41,6 +41,21 @@ def test_precision_and_recall_are_1_for_every_kind_of_fault(spark: SparkSession,
         "incidents: replayed",
         "rejects",
     }
+    check_skew_of_flows(made / "truth", tables)
+
+
+def check_skew_of_flows(truth: Path, tables: Path) -> None:
+    """Hold the skew of every flow's duration against the clocks as they were set."""
+    clocks = {row["node"]: row["offset_us"] for row in pq.read_table(truth / "skew.parquet").to_pylist()}
+    flows = ds.dataset(tables / "flows", format="parquet", partitioning="hive")
+    columns = ["flow_id", "origin", "skew_us", "skew_bound_us", "critical_path"]
+    seen = 0
+    for flow in flows.to_table(columns=columns, filter=ds.field("skew_bound_us") > 0).to_pylist():
+        if flow["origin"] is not None:
+            skew = clocks[flow["critical_path"][-1]["node"]] - clocks[flow["origin"]]
+            assert abs(flow["skew_us"] - skew) <= flow["skew_bound_us"], flow
+            seen += skew != 0
+    assert seen > 0
 
 
 @pytest.mark.timeout(900)
