@@ -203,6 +203,34 @@ def test_a_footer_that_is_damaged_costs_the_groups_since_the_one_before(tmp_path
     assert [row["seq"] for row in rows_of(tmp_path)] == list(range(1, 1 + 4 * ROWS))
 
 
+@pytest.mark.parametrize("is_grouped", [True, False])
+def test_a_block_that_is_damaged_costs_its_own_records_if_they_are_nowhere_else(
+    is_grouped: bool, tmp_path: Path
+) -> None:
+    segment = opened(tmp_path, group_bytes=3_500 if is_grouped else MUCH)
+    take(segment, 0)
+    take(segment, 1)
+    take(segment, 2)
+    sizes = [segment.journal_path.stat().st_size]
+    segment._group_bytes, group_bytes = MUCH, segment._group_bytes
+    segment.flush()
+    sizes.append(segment.journal_path.stat().st_size)
+    segment._group_bytes = group_bytes
+    take(segment, 3)
+    segment.flush()
+    segment.abandon()
+    content = bytearray(segment.journal_path.read_bytes())
+    block = (sizes[1] - sizes[0]) // 3
+    content[sizes[0] + 2 * block - 88] ^= 0x7F  # the length of the first frame of the second of three blocks
+    segment.journal_path.write_bytes(content)
+    (found,) = recover(tmp_path)
+    missing = [] if is_grouped else range(1 + ROWS, 1 + 2 * ROWS)
+    assert [row["seq"] for row in table_of(tmp_path).to_pylist()] == [
+        seq for seq in range(1, 1 + 4 * ROWS) if seq not in missing
+    ]
+    assert (found.lost_bytes > 0) is not is_grouped
+
+
 def test_a_disk_that_refuses_leaves_everything_for_another_time(tmp_path: Path) -> None:
     journal, rows, _ = groups(tmp_path, 3)
     before = journal.read_bytes(), rows.read_bytes()

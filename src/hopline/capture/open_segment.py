@@ -1,6 +1,6 @@
 """A segment while it is open: records that wait in memory, groups of rows that do not, and a journal for a crash.
 
-Many records become a group of rows at once, and are never written as they came: that would be a hundred times as much.
+Many records become a group of rows at once, and are never written as they came, which would be many times as much.
 Only where few come, so that they would wait for longer than may get lost, they go to the journal until they are many.
 """
 

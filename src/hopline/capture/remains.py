@@ -58,22 +58,24 @@ def remains_of(journal: Path, rows: Path) -> Remains | None:
         return Remains(Groups(), [], int(content.size)) if was_begun(content) else None
     opening, whole = opened
     marks: list[Block] = []
+    damaged: list[Block] = []
     tables: list[pa.Table] = []
     for block, end in blocks_in(content, whole):
+        whole = end
         if block.is_mark:
             marks.append(block)
-        else:
-            try:
-                tables.append(_checked(rows_of(opening, [block])))
-            except _UNREADABLE:
-                break
-        whole = end
+            continue
+        try:
+            tables.append(_checked(rows_of(opening, [block])))
+        except _UNREADABLE:
+            damaged.append(block)
     written = rows.read_bytes() if marks and rows.exists() else b""
     groups = next((groups for mark in reversed(marks) if (groups := _groups(written, mark)) is not None), Groups())
     # Whatever else is in the journal was written before the groups were, and is among their rows.
     beyond = [table for table in tables if len(table) and table["seq"][0].as_py() > groups.last_seq]
-    written_once = max(len(written), marks[-1].head.rows_end if marks else 0)
-    return Remains(groups, beyond, int(content.size) - whole + written_once - groups.end)
+    lost_rows = max(len(written), marks[-1].head.rows_end if marks else 0) - groups.end
+    lost_blocks = sum(block.size for block in damaged if block.head.first_seq > groups.last_seq)
+    return Remains(groups, beyond, int(content.size) - whole + lost_rows + lost_blocks)
 
 
 def _groups(written: bytes, mark: Block) -> Groups | None:

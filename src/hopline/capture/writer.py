@@ -242,9 +242,11 @@ class Writer:
         try:
             segment.save()
         except Exception as error:
-            log.error("capture lost %d records, which cannot be written: %s", segment.unsaved, error)
-            self.dropped += segment.unsaved
-            self.records -= segment.unsaved
+            lost = segment.unsaved
+            log.error("capture lost %d records, which cannot be written: %s", lost, error)
+            self.dropped += lost
+            self.records -= lost
+            self._lost += lost
         log.error("capture left %s as it is: `hopline capture recover` makes a segment of it", segment.journal_path)
         segment.abandon()
 
