@@ -21,8 +21,9 @@ from hopline.wire import decode, encode
 from tests.wire.vectors import frames_of, load
 
 LIVE = [
-    pytest.param(capture["wire"], raw["identity"], frames_of(raw["frames"]), id=f"{capture['wire']}-{at}")
-    for capture in load("live")["captures"]
+    pytest.param(capture["wire"], raw["identity"], frames_of(raw["frames"]), id=f"{file}-{capture['wire']}-{at}")
+    for file in ("live", "live2")
+    for capture in load(file)["captures"]
     for at, raw in enumerate(capture["messages"])
     if raw["identity"].endswith("LEASE")
 ]
@@ -51,7 +52,7 @@ values = st.one_of(
 
 def test_there_are_live_messages_of_every_phase() -> None:
     kinds = {str(case.values[1]).removeprefix("KINO.") for case in LIVE}
-    assert kinds == {"READLEASE", "ACKREADLEASE", "WRITELEASE", "ACKWRITELEASE"}
+    assert kinds == {"READLEASE", "ACKREADLEASE", "WRITELEASE", "ACKWRITELEASE", "NACKWRITELEASE"}
 
 
 @pytest.mark.parametrize(("wire_format", "identity", "frames"), LIVE)

@@ -187,6 +187,18 @@ def test_live_registrations_are_what_our_builder_makes() -> None:
         assert made.SerializeToString() == body
 
 
+def test_the_bodies_of_networks_with_hopline_in_them_are_read_and_written_again() -> None:
+    kinds = set()
+    for capture in load("live2")["captures"]:
+        for raw in capture["messages"]:
+            message = decode(frames_of(raw["frames"]))
+            content = CATALOGUE.get(message.identifier)
+            if content is not None:
+                assert read(message, content).SerializeToString() == message.body, raw["identity"]
+                kinds.add(message.identity.removeprefix(b"KINO.").decode())
+    assert kinds >= {"UNREGMSGROUTE", "RNDZVNOTLEADER", "QUORUM-HEARTBEAT", "NACKWRITELEASE"}
+
+
 def test_the_owner_of_a_live_lease_says_where_it_listens() -> None:
     lease = next(content_of(m) for m in captured() if m.identifier == service.WRITE_LEASE)
     assert isinstance(lease, LeaseWrite)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hopline import Message, RemoteError, WireFormat, decode, encode, peek
-from hopline.wire import Reason, detect, layouts
+from hopline.wire import MacAlgorithm, Reason, detect, has_valid_signature, layouts
 from hopline.wire.reader import Reader
 from hopline.wire.writer import Writer
-from tests.wire.vectors import Case, cases, frames_of, label, load
+from tests.wire.vectors import FILES, VARIANTS, Case, cases, frames_of, label, load
 
 WRITTEN = list(cases("cases"))
 HAND_MADE = list(cases("decode_cases"))
@@ -147,16 +149,45 @@ def test_a_two_byte_version_in_a_layout_that_may_hold_text_is_a_number() -> None
     assert read(case) == case.decoded.clone(version=258)
 
 
-@pytest.mark.parametrize("capture", load("live")["captures"], ids=lambda c: f"{c['wire']}-{c['node']}")
-def test_live_traffic_is_read_and_written_again_byte_for_byte(capture: dict) -> None:  # type: ignore[type-arg]
-    for message in capture["messages"]:
-        frames = frames_of(message["frames"])
-        read_back = decode(frames)
-        assert read_back.wire_format is WireFormat(capture["wire"])
-        assert read_back.identity == message["identity"].encode()
-        body_and_headers = encode(read_back, read_back.wire_format)[2:]
+LIVE = [(file, capture) for file in ("live", "live2") for capture in load(file)["captures"]]
+EVERY_CAPTURE = pytest.mark.parametrize(
+    "capture", [capture for _, capture in LIVE], ids=[f"{file}-{c['wire']}-{c['node']}" for file, c in LIVE]
+)
+LIVE_LAYOUTS = {**FILES, **VARIANTS}
+# The keys of the two domains of the signing nodes, as the notes of the captures say.
+LIVE_KEYS = {"shop": b"shop-0123456789abcdef", "infra": b"infra-0123456789abcdef"}
+
+
+@EVERY_CAPTURE
+def test_live_traffic_is_read_and_written_again_byte_for_byte(capture: dict[str, Any]) -> None:
+    layout = LIVE_LAYOUTS[capture["wire"]]
+    for recorded in capture["messages"]:
+        frames = frames_of(recorded["frames"])
+        message = decode(frames)
+        assert detect(frames) is layout
+        assert message == Reader(frames, layout).read()
+        assert message.wire_format is layout.wire_format
+        assert message.identity == recorded["identity"].encode()
+        body_and_headers = encode(message, layout)[2:]
         assert body_and_headers == frames[-len(body_and_headers) :]
-        assert read_back.socket_identity == (frames[0] if capture["wire"] == "v6" else b"")
+        assert body_and_headers == Writer(message, layout).write()[2:]
+        assert message.socket_identity == (frames[0] if layout.meta else b"")
+
+
+@EVERY_CAPTURE
+def test_every_signature_of_live_traffic_verifies(capture: dict[str, Any]) -> None:
+    messages = [decode(frames_of(recorded["frames"])) for recorded in capture["messages"]]
+    signed = [message for message in messages if message.signature]
+    note = capture.get("note", "")
+    assert bool(signed) == ("signed domains" in note)
+    algorithm = MacAlgorithm.MD5 if "HMAC-MD5" in note else MacAlgorithm.SHA256
+    for message in signed:
+        assert has_valid_signature(message, LIVE_KEYS[message.domain], algorithm)
+        assert not has_valid_signature(message, b"another key", algorithm)
+    if signed:
+        assert {message.domain for message in signed} == set(LIVE_KEYS)
+        # What a node tells only itself is in no domain; everything in a domain is signed.
+        assert not any(message.domain for message in messages if not message.signature)
 
 
 def test_every_recorded_case_is_in_one_test() -> None:
