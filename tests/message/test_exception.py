@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline.message import ExceptionReport
+from hopline.wire import decode
+
+LIVE = Path(__file__).parent.parent / "data" / "vectors" / "live2.json"
 
 
 @given(st.text(), st.text(), st.text())
@@ -22,15 +28,53 @@ def test_a_report_comes_back_as_it_was(text: str, type_name: str, stack: str) ->
         assert ExceptionReport.from_body(report.to_body()) == report
 
 
-def test_the_document_is_bson() -> None:
+def test_the_document_has_what_each_generation_of_the_reference_needs() -> None:
     body = ExceptionReport("no", "E").to_body()
+    inner = (
+        b"\x02ClassName\0\x11\0\0\0System.Exception\0"
+        + b"\x02Message\0\x07\0\0\0no [E]\0"
+        + b"\x0aData\0\x0aInnerException\0\x0aHelpURL\0\x0aStackTraceString\0\x0aRemoteStackTraceString\0"
+        + b"\x10RemoteStackIndex\0\0\0\0\0"
+        + b"\x0aExceptionMethod\0"
+        + b"\x10HResult\0\x00\x15\x13\x80"
+        + b"\x0aSource\0\x0aWatsonBuckets\0"
+        + b"\0"
+    )
     assert body == (
         struct.pack("<i", len(body))
+        + b"\x03Exception\0"
+        + struct.pack("<i", len(inner) + 4)
+        + inner
         + b"\x02Message\0\x03\0\0\0no\0"
         + b"\x02ExceptionType\0\x02\0\0\0E\0"
         + b"\x02StackTrace\0\x01\0\0\0\0"
         + b"\0"
     )
+
+
+def recorded_exceptions() -> Iterator[tuple[str, bytes]]:
+    """Return the format and the body of every exception message that the reference was seen to send."""
+    for capture in json.loads(LIVE.read_text(encoding="utf-8"))["captures"]:
+        for message in capture["messages"]:
+            if message["identity"] == "KINO.EXCEPTION":
+                yield capture["wire"], decode([bytes.fromhex(frame) for frame in message["frames"]]).body
+
+
+def test_exceptions_of_both_generations_of_the_reference_are_read() -> None:
+    texts = {"v5": "kino actor says no: abc", "v6": "kino actor says no: abc", "v5_int32": "kino actor says no: hi"}
+    seen = list(recorded_exceptions())
+    assert {wire for wire, _ in seen} == texts.keys()
+    for wire, body in seen:
+        expected = ExceptionReport(texts[wire], "System.InvalidOperationException", "   at KH.FailActor.H(IMessage m)")
+        assert ExceptionReport.from_body(body) == expected
+
+
+def test_a_damaged_document_inside_does_no_harm_to_the_texts_beside_it() -> None:
+    report = ExceptionReport("no", "E")
+    body = report.to_body().replace(b"\x02ClassName", b"\x7fClassName")
+    assert ExceptionReport.from_body(body) == report
+    alone = body.replace(b"\x02ExceptionType", b"\x02ExceptionTypo")
+    assert ExceptionReport.from_body(alone).text.startswith("an exception message that cannot be read")
 
 
 def test_padding_after_the_document_is_ignored() -> None:

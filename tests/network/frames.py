@@ -385,19 +385,29 @@ def _element(key: str, value: str) -> bytes:
     return b"\x02" + key.encode() + b"\0" + _I32.pack(len(encoded)) + encoded
 
 
-def exception_texts(body: bytes) -> dict[str, str]:
-    """Read a document that has texts only, as strictly as can be."""
+def exception_fields(body: bytes) -> dict[str, Any]:
+    """Read a document of texts, numbers, nulls and documents, as strictly as can be."""
     (size,) = _I32.unpack_from(body)
     assert size <= len(body)
     assert body[size - 1] == 0
-    texts = {}
+    fields: dict[str, Any] = {}
     at = 4
     while at < size - 1:
-        assert body[at] == 2
-        end = body.index(b"\0", at)
-        (length,) = _I32.unpack_from(body, end + 1)
-        value = body[end + 5 : end + 5 + length]
-        assert value.endswith(b"\0")
-        texts[body[at + 1 : end].decode()] = value[:-1].decode()
-        at = end + 5 + length
-    return texts
+        kind = body[at]
+        end = body.index(b"\0", at + 1)
+        key, value_at = body[at + 1 : end].decode(), end + 1
+        if kind == 0x0A:
+            fields[key], at = None, value_at
+            continue
+        (number,) = _I32.unpack_from(body, value_at)
+        if kind == 0x10:
+            fields[key], at = number, value_at + 4
+        elif kind == 0x03:
+            at = value_at + number
+            fields[key] = exception_fields(body[value_at:at])
+        else:
+            assert kind == 0x02
+            at = value_at + 4 + number
+            assert body[at - 1] == 0
+            fields[key] = body[value_at + 4 : at - 1].decode()
+    return fields

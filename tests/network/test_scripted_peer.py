@@ -23,7 +23,7 @@ from .frames import (
     discovery,
     every_live_message,
     exception_document,
-    exception_texts,
+    exception_fields,
     heartbeat,
     live,
     live_frames,
@@ -310,8 +310,16 @@ async def test_the_peer_is_told_what_our_actor_raised(wire: str) -> None:
             routing=(*request.routing, our_hop(node)),
         )
         from_us(node, wire, frames, expected)
-        texts = exception_texts(report.body)
-        assert texts == {"Message": "no such greeting", "ExceptionType": "LookupError", "StackTrace": ""}
+        fields = exception_fields(report.body)
+        inner = fields.pop("Exception")  # all that a reader of 2018 looks at
+        assert fields == {"Message": "no such greeting", "ExceptionType": "LookupError", "StackTrace": ""}
+        assert {key: value for key, value in inner.items() if value is not None} == {
+            "ClassName": "System.Exception",
+            "Message": "no such greeting [LookupError]",
+            "RemoteStackIndex": 0,
+            "HResult": -2146233088,
+        }
+        assert len(inner) == 12
 
 
 @in_both

@@ -1,4 +1,14 @@
-"""The protocol's own message that says what went wrong: `KINO.EXCEPTION`, a BSON document of three texts."""
+"""The protocol's own message that says what went wrong: `KINO.EXCEPTION`, a BSON document.
+
+Two generations of the reference write and need different documents:
+
+* since 2019-04-12, three texts at the top: `Message`, `ExceptionType` and `StackTrace`;
+* before, `Exception`, a document inside with .NET's own fields of an exception, and `StackTrace`. A reader of that time
+  does not complete the caller's promise without `Exception`.
+
+`to_body` writes both, so that either generation reads it. `from_body` takes each text from the top if it is there, and
+from the document inside otherwise.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +27,12 @@ _DOUBLE, _TEXT, _DOCUMENT, _ARRAY, _BINARY, _OBJECT_ID, _BOOL, _TIME, _NULL, _IN
     1, 2, 3, 4, 5, 7, 8, 9, 10, 16, 18,
 )  # fmt: skip
 _FIXED_SIZES = {_DOUBLE: 8, _OBJECT_ID: 12, _BOOL: 1, _TIME: 8, _NULL: 0, _INT32: 4, _INT64: 8}
-_KEYS = ("Message", "ExceptionType", "StackTrace")
+_KEYS = ("Message", "ExceptionType", "StackTrace")  # at the top of the document
+_INNER = "Exception"
+_INNER_KEYS = ("Message", "ClassName", "StackTraceString")  # the same three inside it, before 2019
+# The class must be one that any .NET process has, with the HRESULT of that class: the reader makes an instance of it.
+_INNER_CLASS = "System.Exception"
+_INNER_RESULT = -2146233088
 
 
 class ExceptionReport(msgspec.Struct, frozen=True):
@@ -28,18 +43,34 @@ class ExceptionReport(msgspec.Struct, frozen=True):
     stack: str = ""
 
     def to_body(self) -> bytes:
-        """Write the BSON document, as the reference reads it."""
-        elements = b"".join(map(_element, _KEYS, (self.text, self.type_name, self.stack)))
-        return _I32.pack(len(elements) + 5) + elements + b"\0"
+        """Write a BSON document that both generations of the reference read."""
+        texts = b"".join(map(_text, _KEYS, (self.text, self.type_name, self.stack)))
+        return _document(b"\x03%b\0%b" % (_INNER.encode(), self._inner_document()) + texts)
+
+    def _inner_document(self) -> bytes:
+        """Write .NET's fields of an exception. Its class is always the same, so the text names the real one."""
+        text = f"{self.text} [{self.type_name}]" + (f" ==> {self.stack}" if self.stack else "")
+        return _document(
+            _text("ClassName", _INNER_CLASS)
+            + _text("Message", text)
+            + _nulls("Data", "InnerException", "HelpURL", "StackTraceString", "RemoteStackTraceString")
+            + _number("RemoteStackIndex", 0)
+            + _nulls("ExceptionMethod")
+            + _number("HResult", _INNER_RESULT)
+            + _nulls("Source", "WatsonBuckets")
+        )
 
     @classmethod
     def from_body(cls, body: bytes) -> ExceptionReport:
         """Read a BSON document; bytes after it are padding. One that cannot be read becomes a report of just that."""
         try:
-            texts = _texts(body)
+            texts, inner = _read(body)
+            if inner and not texts.keys() >= set(_KEYS):
+                inner_texts, _ = _read(inner)
+                texts = dict(zip(_KEYS, map(inner_texts.get, _INNER_KEYS), strict=True)) | texts
         except (struct.error, ValueError) as error:
             return cls(f"an exception message that cannot be read: {error}", _full_name(PayloadError))
-        return cls(*(texts.get(key, "") for key in _KEYS))
+        return cls(*(texts.get(key) or "" for key in _KEYS))
 
     @classmethod
     def of(cls, error: BaseException, stack: str = "") -> ExceptionReport:
@@ -55,17 +86,30 @@ def _full_name(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _element(key: str, text: str) -> bytes:
+def _document(elements: bytes) -> bytes:
+    return _I32.pack(len(elements) + 5) + elements + b"\0"
+
+
+def _text(key: str, text: str) -> bytes:
     value = text.encode("utf-8", "backslashreplace")
     return b"\x02%b\0%b%b\0" % (key.encode(), _I32.pack(len(value) + 1), value)
 
 
-def _texts(document: bytes) -> dict[str, str]:
-    """Give the texts at the top of a BSON document by their keys, skipping whatever else is there."""
+def _number(key: str, number: int) -> bytes:
+    return b"\x10%b\0%b" % (key.encode(), _I32.pack(number))
+
+
+def _nulls(*keys: str) -> bytes:
+    return b"".join(b"\x0a%b\0" % key.encode() for key in keys)
+
+
+def _read(document: bytes) -> tuple[dict[str, str | None], bytes]:
+    """Return the texts at the top of a BSON document by their keys, and the document inside, empty if there is none."""
     (size,) = _I32.unpack_from(document)
     if not 5 <= size <= len(document) or document[size - 1]:
         raise ValueError(f"a document of {size} bytes in a body of {len(document)}")
-    texts: dict[str, str] = {}
+    texts: dict[str, str | None] = {}
+    inner = b""
     at = 4
     while at < size - 1:
         kind = document[at]
@@ -77,8 +121,10 @@ def _texts(document: bytes) -> dict[str, str]:
             raise ValueError(f"{key!r} ends after its document")
         if kind == _TEXT:
             texts[key] = document[at + 4 : at + length - 1].decode("utf-8", "replace")
+        elif kind == _DOCUMENT and key == _INNER:
+            inner = document[at : at + length]
         at += length
-    return texts
+    return texts, inner
 
 
 def _size_of_value(document: bytes, kind: int, at: int) -> int:
