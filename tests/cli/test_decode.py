@@ -38,7 +38,7 @@ def test_a_message_is_shown_from_the_end_with_names_values_and_meanings(wire_for
     result = run("--hex", bars(encode(HELLO, wire_format)))
     assert result.exit_code == 0
     lines = result.output.splitlines()
-    assert layouts.CANONICAL[wire_format].title in lines[0]
+    assert layouts.BY_FORMAT[wire_format].title in lines[0]
     assert lines[2].startswith("n-1")
     assert not any(line.endswith(" ") for line in lines)
     shown = {line[7:].split()[0]: line for line in lines[2:] if line[7:].split()}

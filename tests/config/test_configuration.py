@@ -129,7 +129,10 @@ ERRORS = [
     ("[node]\nrendezvous = []", "hopline.toml: node.rendezvous: expected at least one server, found []"),
     ("[node]\nrendezvous = [5]", "hopline.toml: node.rendezvous[0]: expected text or a table, found 5"),
     ('[node]\nrendezvous = [{ broadcast_uri = "x" }]', "hopline.toml: node.rendezvous[0].unicast_uri: this key is mis"),
-    ('[node]\nwire_format = "v9"', "hopline.toml: node.wire_format: expected one of first, v4, v5, v6, found 'v9'"),
+    (
+        '[node]\nwire_format = "v9"',
+        "hopline.toml: node.wire_format: expected one of first, v4, v5_int32, v5, v6, found 'v9'",
+    ),
     ("[node.settings]\nmailbox_capacity = 0", "hopline.toml: node.settings.mailbox_capacity: expected a number, at l"),
     ("[node.settings]\ntell_stacks = 1", "hopline.toml: node.settings.tell_stacks: expected true or false, found 1"),
     ("[node]\nsettings = 1", "hopline.toml: node.settings: expected a table, found 1"),

@@ -302,6 +302,14 @@ def test_fixed_frames_alone_are_too_few_even_if_one_is_named_as_the_body(layout:
         assert_both_paths_agree(alone, layouts.V5)
 
 
+@pytest.mark.parametrize("wire_format", WireFormat)
+def test_the_format_of_what_was_read_writes_the_same_frames_again(wire_format: WireFormat) -> None:
+    frames = encode(HELLO, wire_format)
+    assert decode(frames).wire_format is wire_format  # a peer that needs four bytes for the number 5 gets four
+    assert peek(frames).wire_format is wire_format
+    assert encode(decode(frames), wire_format) == frames
+
+
 def test_a_meta_frame_alone_is_too_little_even_if_it_names_itself_as_the_body() -> None:
     meta = encode(HELLO, WireFormat.V6)[-1]
     alone = [meta[:-8] + words(1, 1, 0, 0)]

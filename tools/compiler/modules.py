@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hopline.wire.layout import Entries, Layout, Type
-from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V6
+from hopline.wire.layouts import FIRST, FIRST_TICKS, V4, V5, V5_INT32, V6
 from tools.compiler.emit import READERS, STRUCT
 from tools.compiler.meta_entries import entries_reader, entries_writer
 from tools.compiler.meta_frame import decode_meta, encode_meta, used_structs, view_meta
@@ -16,7 +16,7 @@ from tools.compiler.multipart_decoders import decode_multipart, table_name, view
 from tools.compiler.multipart_encoders import encode_multipart, list_writer
 
 TARGET = Path(__file__).parent.parent.parent / "src" / "hopline" / "wire" / "compiled"
-COMPILED = (FIRST, FIRST_TICKS, V4, V5, V6)
+COMPILED = (FIRST, FIRST_TICKS, V4, V5_INT32, V5, V6)
 
 NOTICE = """\
 # Compiled from the tables in hopline.wire.layouts by tools/compiler.

@@ -44,7 +44,7 @@ ROUTE_KINDS = frozenset(
     }
 )
 # Those that service messages ever travelled in.
-RELAYED_FORMATS = frozenset({WireFormat.V4, WireFormat.V5, WireFormat.V6})
+RELAYED_FORMATS = frozenset({WireFormat.V4, WireFormat.V5_INT32, WireFormat.V5, WireFormat.V6})
 ENVELOPE = 2  # frames that every message is sent with, in front
 V6_FRAMES = ENVELOPE + 2  # and the body, and the meta frame
 # What only a rendezvous server says: from anybody else it could take a network over.

@@ -21,10 +21,10 @@ from hopline.generator.script import (
 from hopline.generator.topology import Service
 from hopline.message import WireFormat
 
-ALL_FORMATS = tuple(WireFormat)
 SIGNABLE = (WireFormat.V4, WireFormat.V5, WireFormat.V6)
 """The first format has no place for a signature, nor for the node of a callback."""
 FORMAT_WEIGHTS = {WireFormat.FIRST: 1, WireFormat.V4: 2, WireFormat.V5: 5, WireFormat.V6: 2}
+ALL_FORMATS = tuple(FORMAT_WEIGHTS)
 
 
 @dataclass(frozen=True)

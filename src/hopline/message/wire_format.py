@@ -10,5 +10,6 @@ class WireFormat(StrEnum):
 
     FIRST = "first"
     V4 = "v4"
+    V5_INT32 = "v5_int32"  # V5 with the number of the format in four bytes, as nodes of 2018 write and need it
     V5 = "v5"
     V6 = "v6"

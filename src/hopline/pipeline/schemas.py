@@ -85,7 +85,7 @@ MESSAGES = _table(
     *_RECORD,
     ("flow_id", TEXT, "the correlation id where it names a flow, else null"),
     ("service", FLAG, "one of the protocol's own messages"),
-    ("wire_format", TEXT, "FIRST, V4, V5 or V6"),
+    ("wire_format", TEXT, "FIRST, V4, V5_INT32, V5 or V6"),
     ("identity", TEXT, "the kind of message"),
     ("version", TEXT, "its version; a number but for the oldest writers"),
     ("partition", TEXT, "its partition"),

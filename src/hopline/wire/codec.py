@@ -8,7 +8,7 @@ from hopline.message import LocalError, Message, WireFormat
 from hopline.wire.compiled import DECODERS, ENCODERS, META_VIEWS, VIEWS
 from hopline.wire.detection import FIRST_FRAMES, detect
 from hopline.wire.layout import Layout
-from hopline.wire.layouts import CANONICAL, FIRST, FIRST_TICKS, LAYOUTS, V4, V5, V5_INT32, V6
+from hopline.wire.layouts import BY_FORMAT, FIRST, FIRST_TICKS, LAYOUTS, V4, V5, V5_INT32, V6
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.reader import Reader
 from hopline.wire.unusual import STUMBLES
@@ -18,11 +18,11 @@ from hopline.wire.writer import Writer
 _LONGEST_VERSION_FRAME = 4
 
 _ENCODERS = {LAYOUTS[name]: encoder for name, encoder in ENCODERS.items()} | {
-    wire_format: ENCODERS[layout.name] for wire_format, layout in CANONICAL.items()
+    wire_format: ENCODERS[layout.name] for wire_format, layout in BY_FORMAT.items()
 }
 
 # Which compiled path a version frame asks for.
-_BY_VERSION_FRAME = {V5.number: V5.name, V4.number: V4.name, V4.number[:2]: V4.name, V5_INT32.number: V4.name}
+_BY_VERSION_FRAME = {V5.number: V5.name, V4.number: V4.name, V4.number[:2]: V4.name, V5_INT32.number: V5_INT32.name}
 _DECODERS = {number: DECODERS[name] for number, name in _BY_VERSION_FRAME.items()}
 _VIEWS = {number: VIEWS[name] for number, name in _BY_VERSION_FRAME.items()}
 _decode_v6, _view_v6 = DECODERS[V6.name], META_VIEWS[V6.name]
@@ -97,7 +97,7 @@ def _guess_decoder(frames: Sequence[bytes], first: Layout) -> Callable[[Sequence
 
 
 def _layout_of(wire_format: WireFormat | Layout) -> Layout:
-    layout = CANONICAL.get(wire_format) if isinstance(wire_format, str) else wire_format
+    layout = BY_FORMAT.get(wire_format) if isinstance(wire_format, str) else wire_format
     if not isinstance(layout, Layout):
         raise LocalError("wire_format", "a WireFormat or a Layout", wire_format)
     return layout

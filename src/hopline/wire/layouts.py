@@ -266,6 +266,7 @@ V4 = Layout(
 V5_INT32 = replace(
     V4,
     name="V5_INT32",
+    wire_format=WireFormat.V5_INT32,
     title="V4 with the number 5 in four bytes, as the reference wrote it from December 2016 to 2018",
     number=b"\x05\x00\x00\x00",
 )
@@ -361,6 +362,7 @@ V6 = Layout(
     number=b"\x06\x00",
 )
 
-# What a format means when nothing else is said, and everything that can be read or written at all.
+# The formats of the documents; what a format means when nothing else is said; and all that can be read or written.
 CANONICAL = {layout.wire_format: layout for layout in (FIRST, V4, V5, V6)}
+BY_FORMAT = {layout.wire_format: layout for layout in (FIRST, V4, V5_INT32, V5, V6)}
 LAYOUTS = {layout.name: layout for layout in (FIRST, FIRST_TICKS, V4A, V4B, V4C, V4D, V4E, V4, V5_INT32, V5, V6)}

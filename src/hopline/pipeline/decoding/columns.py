@@ -14,7 +14,7 @@ from hopline.pipeline.decoding.arrow import MESSAGES
 from hopline.pipeline.decoding.digests import body_digests
 from hopline.pipeline.decoding.frames import Flags, Frames, Longs
 from hopline.pipeline.decoding.header import Headers, Listed, Slices
-from hopline.pipeline.decoding.shapes import Shape, is_one_of
+from hopline.pipeline.decoding.shapes import WITH_URIS, Shape, is_one_of
 from hopline.wire.unusual import USUAL_SCHEMES
 
 NAMES = {
@@ -59,7 +59,7 @@ class PlainColumns:
         found: Flags = ~_are_texts(self._domains)
         routing, kinds = self.headers.lists["routing"], self.headers.lists["callback_point"]
         is_odd = ~_are_texts(self._uris)
-        wants_uri = np.flatnonzero(is_one_of(self.headers.shape, (Shape.FIRST, Shape.V4))[routing.message])
+        wants_uri = np.flatnonzero(is_one_of(self.headers.shape, WITH_URIS)[routing.message])
         is_odd[wants_uri] |= ~_are_usual_uris(self._uris.take(pa.array(wants_uri)))
         found[routing.message[is_odd]] = True
         found[self._unconventional(self.headers.names["version"], self._is_first)] = True

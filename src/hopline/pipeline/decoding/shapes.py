@@ -22,14 +22,21 @@ class Shape(IntEnum):
     V4 = 4
     V5 = 5
     V6 = 6
+    V5_INT32 = 7
 
 
-LAYOUTS: dict[tuple[Shape, ...], Layout] = {(Shape.FIRST,): FIRST, (Shape.V4, Shape.V5): V5, (Shape.V6,): V6}
+LAYOUTS: dict[tuple[Shape, ...], Layout] = {
+    (Shape.FIRST,): FIRST,
+    (Shape.V4, Shape.V5_INT32, Shape.V5): V5,
+    (Shape.V6,): V6,
+}
 """How the shapes are read. V4 has the frames of V5; what its URIs must be is looked at when the texts are."""
 
+WITH_URIS = (Shape.FIRST, Shape.V4, Shape.V5_INT32)  # whose writers held a router's address as a URI
+
 _MULTIPART_FRAMES = len(V5.fixed) + 1
-_V4_NUMBERS = (V4.number, V4.number[:2], V5_INT32.number)  # the last differs in its number only
-_LONGEST_NUMBER = max(map(len, _V4_NUMBERS))
+_V4_NUMBERS = (V4.number, V4.number[:2])
+_LONGEST_NUMBER = max(map(len, (*_V4_NUMBERS, V5_INT32.number)))
 
 
 def is_one_of(shape: Longs, alike: Iterable[Shape]) -> Flags:
@@ -68,10 +75,11 @@ def shapes(frames: Frames) -> Longs:
             ~usual,
             has_descriptor & is_number(V5.number),
             has_descriptor & is_v4,
+            has_descriptor & is_number(V5_INT32.number),
             is_meta & (size >= V6_META_SIZE) & ~may_be_first,
             may_be_first & ~is_meta,
         ],
-        [Shape.ODD, Shape.V5, Shape.V4, Shape.V6, Shape.FIRST],
+        [Shape.ODD, Shape.V5, Shape.V4, Shape.V5_INT32, Shape.V6, Shape.FIRST],
         Shape.ODD,
     )
     return found
