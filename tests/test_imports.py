@@ -45,7 +45,7 @@ ALLOWED = {
     "hopline.generator": PURE
     | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
-    "hopline.message": PURE | {"msgspec", "google", "os", "uuid"},
+    "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.pipeline": PURE
     | {"atexit", "concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging"}
     | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil"}

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hopline import Message, WireFormat, annotate, encode
-from hopline.cli.dump import NEEDED_WIDTH, dump, plural, printable, raw, shown, summary
+from hopline.cli.dump import NEEDED_WIDTH, dump, plural, raw, shown, summary
 from hopline.wire import Annotation
 
 GUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
@@ -77,7 +77,6 @@ def test_reserved_words_are_shown_only_when_they_say_something() -> None:
 
 def test_counts_and_labels_are_said_properly() -> None:
     assert (plural(1, "frame"), plural(2, "frame"), plural(1234, "byte")) == ("1 frame", "2 frames", "1,234 bytes")
-    assert printable("caf\u00e9 \x1b[0m\n") == "caf\u00e9 \\x1b[0m\\n"
 
 
 def test_a_summary_needs_a_message_or_a_fault() -> None:

@@ -18,7 +18,7 @@ from hopline.pipeline.catalogue import MEANINGS, written_table
 from hopline.pipeline.schemas import TABLES
 from hopline.pipeline.summary import findings
 from tests.cli.commands import run
-from tests.pipeline.written import NOON, write_table, write_tables
+from tests.pipeline.written import NOON, flow, write_table, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +200,22 @@ def test_the_summary_is_shown_again_by_a_command(out: Path, tmp_path: Path) -> N
     assert told.returncode == 0
     assert "Worst flows" in told.stdout
     assert f"hopline tables {out} flows --where \"flow_id = 'two'\"" in told.stdout
+
+
+HOSTILE = "two\nlines \x1b[2J \x9b31m \u202e\u2066 \x7f"
+
+
+def test_nothing_that_a_stranger_chose_reaches_the_terminal_in_any_format(tmp_path: Path) -> None:
+    kinds = [{"identity": HOSTILE, "version": "1", "partition": HOSTILE}]
+    write_table(tmp_path, "messages", [{"ts": NOON, "node": HOSTILE, "identity": HOSTILE, "callbacks": kinds}])
+    write_table(tmp_path, "flows", [flow(HOSTILE, "failed", 1), flow("x" * 1_000_000, "failed", 1)])
+    for table in ("messages", "flows"):
+        for form in ("table", "csv", "json"):
+            told = tables(tmp_path, table, "--columns", "*", "--format", form)
+            assert told.replace("\n", "").isprintable()
+            assert len(told) < 100_000 or form != "table"
+    (row,) = rows(tmp_path, "messages")
+    assert (row["node"], row["callbacks"]) == (HOSTILE, kinds)  # as JSON says it, it is all there
+    (read, long) = csv.DictReader(io.StringIO(tables(tmp_path, "flows", "--format", "csv")))
+    assert read["flow_id"] == "two\\nlines \\x1b[2J \\x9b31m \\u202e\\u2066 \\x7f"
+    assert long["flow_id"] == "x" * 1_000_000

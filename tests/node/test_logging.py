@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 
 import pytest
 
-from hopline import Actor, ActorError, CorrelationFilter, DeliveryError, Node, Payload, handler, to_message
+from hopline import (
+    Actor,
+    ActorError,
+    CorrelationFilter,
+    DeliveryError,
+    Message,
+    MessageIdentifier,
+    Node,
+    Payload,
+    handler,
+    to_message,
+)
 
 
 class Ask(Payload):
@@ -74,3 +86,42 @@ def test_every_record_of_hopline_says_its_flow_without_a_filter(caplog: pytest.L
     assert [(record.getMessage(), record.__dict__["correlation_id"]) for record in caplog.records] == [
         ("test_every_record_of_hopline_says_its_flow_without_a_filter.<locals>.Idle handles nothing", "-")
     ]
+
+
+def test_what_strangers_chose_neither_forges_records_nor_floods_the_log() -> None:
+    """Identity, partition, correlation id, awaited answer and the text of an error, each hostile and of 20 MB."""
+    hostile = b"\n2026-01-01 WARNING forged \x1b[2J\xc2\x9b\xe2\x80\xae" + b"x" * 20_000_000
+    log = io.StringIO()
+    output = logging.StreamHandler(log)
+    output.addFilter(CorrelationFilter())
+    output.setFormatter(logging.Formatter("RECORD %(correlation_id)s %(message)s"))
+
+    class Failing(Actor):
+        @handler
+        def fail(self, ask: Ask) -> None:
+            raise ValueError(hostile.decode())
+
+    async def run() -> None:
+        async with Node(Failing()) as node:
+            messages = [
+                Message.flow_start(hostile, b""),
+                Message.flow_start(b"ORDER", b"", partition=hostile),
+                Message.flow_start(b"ORDER", b"").clone(correlation_id=hostile),
+            ]
+            for message in messages:
+                with pytest.raises(DeliveryError):
+                    await node.hub.send(message, callback=Told)
+            with pytest.raises(DeliveryError):
+                await node.hub.send(Message.flow_start(b"ORDER", b""), callback=MessageIdentifier(hostile))
+            with pytest.raises(ActorError):
+                await node.hub.send(Ask(1), callback=Told)
+
+    logging.getLogger("hopline").addHandler(output)
+    try:
+        asyncio.run(run())
+    finally:
+        logging.getLogger("hopline").removeHandler(output)
+    lines = log.getvalue().splitlines()
+    assert len([line for line in lines if line.startswith("RECORD ")]) == 5
+    assert all(line.startswith(("RECORD ", "  ")) and line.isprintable() for line in lines)
+    assert len(log.getvalue()) < 300_000

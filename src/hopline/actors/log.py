@@ -7,14 +7,14 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from hopline.actors.flow import current_message
-from hopline.message import NO_FLOW, Message
+from hopline.message import NO_FLOW, Message, get_logger, printable_name
 
 
 def correlation_text(message: Message | None) -> str:
     """Give the correlation id of a message as logs show it; "-" where there is no flow."""
     if message is None or message.correlation_id in (b"", NO_FLOW):
         return "-"
-    return message.correlation_id.decode("utf-8", "backslashreplace")
+    return printable_name(message.correlation_id)
 
 
 class CorrelationFilter(logging.Filter):
@@ -39,4 +39,4 @@ class _FlowLog(logging.LoggerAdapter[logging.Logger]):
 
 def flow_log(name: str) -> logging.LoggerAdapter[logging.Logger]:
     """Make a logger whose records all say their `correlation_id`; ``flow=message`` names the flow outright."""
-    return _FlowLog(logging.getLogger(name), {})
+    return _FlowLog(get_logger(name), {})

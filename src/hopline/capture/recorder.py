@@ -6,14 +6,13 @@ what finds no room is dropped, and its number with it, and the next record says 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from hopline.capture.events import Event
 from hopline.capture.packing import CODES, FIELDS, HOLE, Batch, Extra, Frames, Packed, Packer, holes
 from hopline.capture.time_of_day import epoch_of
-from hopline.message import Message
+from hopline.message import Message, get_logger
 
 # What a record takes in memory beside its frames.
 OVERHEAD = 256
@@ -26,7 +25,7 @@ PACK_RECORDS = 256
 PIECE_BYTES = 1_024 * 1_024
 BATCH_BYTES = 1_024 * 1_024  # less of the loop's time than 4 MiB, as measured; benchmarks/RESULTS.md
 
-log = logging.getLogger("hopline.capture")
+log = get_logger("hopline.capture")
 
 Content: TypeAlias = Frames | Message  # frames as they crossed; or what to encode
 _SENT, _RECEIVED = CODES[Event.SENT], CODES[Event.RECEIVED]

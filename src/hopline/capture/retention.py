@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hopline.capture.naming import segments_in
+from hopline.message import get_logger
 
-log = logging.getLogger("hopline.capture")
+log = get_logger("hopline.capture")
 
 PERIOD = 60.0  # seconds between looks, when no segment is closed meanwhile
 

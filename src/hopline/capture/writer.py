@@ -6,7 +6,6 @@ says so, and writing begins again when the disk takes it.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -22,8 +21,9 @@ from hopline.capture.records import shown
 from hopline.capture.retention import Retention
 from hopline.capture.room import Room
 from hopline.capture.settings import MEBIBYTE, CaptureSettings
+from hopline.message import get_logger
 
-log = logging.getLogger("hopline.capture")
+log = get_logger("hopline.capture")
 
 _TICK = 1.0  # seconds between looks at the clock, while nothing comes
 _END_TIME = 10.0  # seconds that the last segment may take to be closed

@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
-from hopline.cli.console import UsageError
-from hopline.cli.dump import printable
+from hopline.cli.console import UsageError, json_line
 from hopline.cli.machine import plain
-from hopline.message import Message
+from hopline.message import Message, printable, printable_name
 
 STANDARD_INPUT = "-"
 
@@ -82,11 +81,12 @@ def body_text(body: bytes) -> str:
     if form == "empty":
         return "(empty)"
     if form == "text":
-        return "\n".join(printable(line) for line in str(value).splitlines())
+        return "\n".join(printable(line, limit=None) for line in str(value).splitlines())
     if form == "bytes":
         return body.hex()
     try:
-        return msgspec.json.format(msgspec.json.encode(plain_keys(value)), indent=2).decode()
+        # Escaped before it is laid out: a line break in a value is none of the layout's.
+        return msgspec.json.format(json_line(plain_keys(value)), indent=2)
     except (TypeError, ValueError):
         return printable(repr(value))
 
@@ -100,8 +100,8 @@ def as_document(message: Message, seconds: float) -> dict[str, Any]:
         "form": form,
         "body": plain_keys(value),
         "raw": message.body.hex(),
-        "correlation_id": message.correlation_id.decode("utf-8", "backslashreplace"),
-        "road": [{"uri": hop.uri, "node": hop.identity.decode("utf-8", "backslashreplace")} for hop in message.routing],
+        "correlation_id": printable_name(message.correlation_id),
+        "road": [{"uri": printable(hop.uri), "node": printable_name(hop.identity)} for hop in message.routing],
     }
 
 

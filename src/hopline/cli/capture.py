@@ -13,11 +13,11 @@ from rich.table import Table
 from hopline.capture.events import Level
 from hopline.cli.capture_files import list_command, recover_command, show_command
 from hopline.cli.client import capture_of, everybody, joined_node
-from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say
-from hopline.cli.dump import printable
+from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say_json
 from hopline.cli.names import name_of, node_named
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
 from hopline.config import Configuration
+from hopline.message import printable
 from hopline.node.introspection import NodeCapture
 from hopline.routing import KnownNode
 
@@ -108,7 +108,7 @@ async def _switch(configuration: Configuration, wanted: Sequence[str], level: Le
         answers = await asyncio.gather(*(capture_of(node.hub, one.identity, level) for one in asked))
         documents = [_document(one, answer) for one, answer in zip(asked, answers, strict=True)]
     if as_json:
-        say(msgspec.json.encode({"nodes": documents}).decode())
+        say_json({"nodes": documents})
     else:
         make_console().print(_table(documents) if documents else "no other node is known")
     if level is not None and (not documents or (wanted and not all(one["has_capture"] for one in documents))):

@@ -11,10 +11,10 @@ import msgspec
 import typer
 from rich.table import Table
 
-from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say
-from hopline.cli.dump import printable
+from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say, say_json
 from hopline.cli.names import kind_text
 from hopline.cli.options import DebugOption, JsonOption
+from hopline.message import printable
 from hopline.node.tap import require_pyarrow
 from hopline.wire import RemoteError, decode
 
@@ -53,7 +53,7 @@ def recover_command(
 
         found = list(recover(directory))
         if as_json:
-            say(msgspec.json.encode([_recovery_document(one) for one in found]).decode())
+            say_json([_recovery_document(one) for one in found])
         else:
             for one in found:
                 say(_told(one))
@@ -86,7 +86,7 @@ def list_command(path: PathArgument, as_json: JsonOption = False, debug: DebugOp
 
         found = list(summaries(existing(path)))
         if as_json:
-            say(msgspec.json.encode([{**msgspec.structs.asdict(one), "path": str(one.path)} for one in found]).decode())
+            say_json([{**msgspec.structs.asdict(one), "path": str(one.path)} for one in found])
         else:
             make_console().print(_table(found) if found else f"there are no segments in {path}")
         if any(one.problem for one in found):
@@ -101,7 +101,9 @@ def _table(found: list[SegmentSummary]) -> Table:
         first, last = (f"{when:%Y-%m-%d %H:%M:%S}" if when is not None else "" for when in (one.first, one.last))
         state = f"unreadable: {one.problem}" if one.problem else one.state
         count = "" if one.is_open or one.problem else f"{one.records:,}"
-        table.add_row(one.path.name, printable(one.node), count, first, last, f"{one.size:,}", printable(state))
+        table.add_row(
+            printable(one.path.name), printable(one.node), count, first, last, f"{one.size:,}", printable(state)
+        )
     table.add_section()
     count = f"{len(found)} file{'' if len(found) == 1 else 's'}"
     table.add_row(count, "", f"{sum(one.records for one in found):,}", "", "", _sum_of_sizes(found), "")
@@ -128,7 +130,7 @@ def show_command(
         if as_json:
             for record in records:
                 frames = [frame.hex() for frame in record["frames"]]
-                say(msgspec.json.encode({**record, "frames": frames}).decode())
+                say_json({**record, "frames": frames})
             return
         table = Table("time", "seq", "node", "event", "message", "hops", "peer or receiver", "cause", "µs", "reason")
         for record in records:

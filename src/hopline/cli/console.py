@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -9,14 +10,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from typing import Any
 
+import msgspec
 import typer
 from rich.console import Console
 
 from hopline.actors import CorrelationFilter
-from hopline.cli.dump import printable
 from hopline.config import ConfigurationError
-from hopline.message import AnswerTimeoutError, HoplineError, LocalError
+from hopline.message import (
+    AnswerTimeoutError,
+    HoplineError,
+    LocalError,
+    printable,
+    printable_json,
+    printable_lines,
+    printable_traceback,
+)
 
 FAILED, BAD_USAGE, TIMED_OUT, INTERRUPTED = 1, 2, 3, 130
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
@@ -47,10 +57,34 @@ def make_console() -> Console:
 
 
 def say(text: str) -> None:
-    """Write a line at once, for whoever waits for it."""
-    encoding = sys.stdout.encoding or "utf-8"  # which may lack some letters
-    sys.stdout.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+    """Write lines at once, for whoever waits for them; nothing in them that a terminal obeys."""
+    write(f"{printable_lines(text, limit=None)}\n")
     sys.stdout.flush()
+
+
+def say_json(document: Any) -> None:
+    """Write a document as one line of JSON, at once."""
+    write(f"{json_line(document)}\n")
+    sys.stdout.flush()
+
+
+def json_line(document: Any) -> str:
+    """Return a document as one line of JSON: safe for a terminal, and the same value whatever the output's encoding."""
+    return printable_json(msgspec.json.encode(document).decode(), ascii_only=not _is_unicode(_encoding()))
+
+
+def write(text: str) -> None:
+    """Write to standard output, whose encoding may lack some letters: those are escaped."""
+    encoding = _encoding()
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _encoding() -> str:
+    return sys.stdout.encoding or "utf-8"
+
+
+def _is_unicode(encoding: str) -> bool:
+    return encoding.lower().startswith("utf")
 
 
 @contextmanager
@@ -84,7 +118,18 @@ def exit_code(error: Exception) -> int:
     return BAD_USAGE if isinstance(error, UsageError | ConfigurationError | LocalError) else FAILED
 
 
-class _JsonFormatter(logging.Formatter):
+class _PrintableFormatter(logging.Formatter):
+    """One line a record, and the traceback indented below it. Records of other libraries pass here too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        safe = copy.copy(record)  # other handlers may want it as it is
+        safe.msg, safe.args = printable(record.getMessage()), None
+        if safe.exc_info and not safe.exc_text:
+            safe.exc_text = printable_traceback(self.formatException(safe.exc_info))
+        return super().format(safe)
+
+
+class _JsonFormatter(_PrintableFormatter):
     """One JSON object a record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -93,10 +138,10 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "correlation_id": getattr(record, "correlation_id", "-"),
-            "message": record.getMessage(),
+            "message": printable(record.getMessage()),
         }
         if record.exc_info:
-            document["exception"] = self.formatException(record.exc_info)
+            document["exception"] = record.exc_text or printable_traceback(self.formatException(record.exc_info))
         return json.dumps(document)
 
 
@@ -104,7 +149,7 @@ def set_up_logs(level: LogLevel, *, as_json: bool) -> None:
     """Log to standard error, each record with its flow."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(CorrelationFilter())
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(correlation_id)s %(name)s: %(message)s")
+    plain = _PrintableFormatter("%(asctime)s %(levelname)s %(correlation_id)s %(name)s: %(message)s")
     handler.setFormatter(_JsonFormatter() if as_json else plain)
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -12,9 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hopline.cli.dump import dump, printable, summary
+from hopline.cli.console import write
+from hopline.cli.dump import dump, summary
 from hopline.cli.machine import as_json
 from hopline.cli.sources import STANDARD_INPUT, SourceError, find_messages, read_hex
+from hopline.message import printable
 from hopline.wire import Annotation, annotate, layouts
 
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
@@ -89,8 +91,8 @@ def decode_command(
                 continue
             annotation = annotate(message.frames, first=first)
             if shown and not (json_lines or one_line):
-                _write("\n")
-            _write(draw(message.label, annotation) + "\n")
+                write("\n")
+            write(draw(message.label, annotation) + "\n")
             shown += 1
             malformed += annotation.fault is not None
             if shown == limit:
@@ -118,12 +120,6 @@ decode_command.__doc__ = f"{decode_command.__doc__}\n{EPILOG}"
 def _complain(text: str) -> None:
     sys.stdout.flush()
     typer.echo(f"hopline decode: {printable(text)}", err=True)
-
-
-def _write(text: str) -> None:
-    """Write, even to an output whose encoding lacks some letters."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _painter(one_line: Callable[[str, Annotation], Text] | None) -> Callable[[str, Annotation], str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from hopline.message import TICKS_PER_MICROSECOND
+from hopline.message import TICKS_PER_MICROSECOND, printable
 from hopline.wire import Annotation, Reading, RemoteError, Word
 
 SELECTOR_MARK = "*"
@@ -83,7 +83,7 @@ def _fault(annotation: Annotation, fault: RemoteError) -> Iterable[Text]:
     """Point at the fault: what is wrong where, with the bytes, and what stays unread above it."""
     yield Text.assemble(("--> ", "bold red"), (f"{fault.place}  {fault.field}", "bold red"), f"  {fault.reason}")
     yield Text(f"    expected {fault.expected}")
-    yield Text(f"    found    {fault.shown_found}", "red")
+    yield Text(f"    found    {printable(fault.shown_found)}", "red")
     read = {reading.position for reading in annotation.readings}
     unread = [above for above in range(1, len(annotation.frames) + 1) if above not in read and above != fault.position]
     if read and unread:
@@ -131,11 +131,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _VALUE_CHARACTERS else text[: _VALUE_CHARACTERS - 3] + "..."
 
 
-def printable(text: str) -> str:
-    """Escape what a terminal might obey, and nothing else."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
 def plural(number: int, noun: str) -> str:
     """Count things."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -144,7 +139,7 @@ def plural(number: int, noun: str) -> str:
 def summary(label: str, annotation: Annotation) -> Text:
     """Put a message into one line."""
     if annotation.fault:
-        return Text.assemble((printable(label), "bold"), "  ", (str(annotation.fault), "red"))
+        return Text.assemble((printable(label), "bold"), "  ", (printable(str(annotation.fault)), "red"))
     message, size = annotation.message, sum(map(len, annotation.frames))
     if message is None or annotation.layout is None:
         raise ValueError("an annotation has a message or a fault")
@@ -154,6 +149,6 @@ def summary(label: str, annotation: Annotation) -> Text:
         "  ",
         (annotation.layout.name, "cyan"),
         "  ",
-        (printable(str(message.identifier)), "green"),
+        (str(message.identifier), "green"),
         f"  hops {message.hops}, {lists}, {plural(size, 'byte')}",
     )

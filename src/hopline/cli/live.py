@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 from rich.console import RenderableType
 from rich.live import Live
 
-from hopline.cli.console import make_console, say
+from hopline.cli.console import make_console, say_json
 
 Look = Callable[[], Awaitable[Any]]
 
@@ -22,7 +21,7 @@ async def show(
     console = make_console()
     if as_json:
         while True:
-            say(msgspec.json.encode(await look()).decode())
+            say_json(await look())
             if not watch:
                 return
             await asyncio.sleep(interval)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hopline.cli.console import json_line
 from hopline.wire import Annotation, Reading, RemoteError
 
 
@@ -21,7 +22,7 @@ def as_json(label: str, annotation: Annotation) -> str:
         "message": plain(msgspec.structs.asdict(message)) if message else None,
         "fault": _fault(annotation.fault) if annotation.fault else None,
     }
-    return msgspec.json.encode(document).decode()
+    return json_line(document)
 
 
 def _reading(reading: Reading) -> dict[str, Any]:

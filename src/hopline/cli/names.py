@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hopline.cli.console import UsageError
-from hopline.cli.dump import printable
-from hopline.message import MAX_VERSION, MessageIdentifier, receiver_kind
+from hopline.message import MAX_VERSION, MessageIdentifier, printable_name, receiver_kind
 from hopline.routing import KnownNode
 
 _HEX = "hex:"
@@ -38,7 +37,7 @@ def _bytes(text: str) -> bytes:
 def name_of(identity: bytes) -> str:
     """Write the identity of a node, hub or actor, without the byte that says which of these it is."""
     text = identity[1:] if receiver_kind(identity) is not None else identity
-    return printable(text.decode("utf-8", "backslashreplace"))
+    return printable_name(text)
 
 
 def short(identity: bytes) -> str:
@@ -48,7 +47,7 @@ def short(identity: bytes) -> str:
 
 def kind_text(identifier: MessageIdentifier) -> str:
     """Write the kind of a message."""
-    return printable(str(identifier))
+    return str(identifier)
 
 
 def node_named(text: str, known: Iterable[KnownNode]) -> KnownNode:

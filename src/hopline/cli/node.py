@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -28,12 +27,12 @@ from hopline.cli.options import (
 )
 from hopline.cli.stopping import LAST_MOMENT, Signals, end_within
 from hopline.config import Configuration
-from hopline.message import LocalError
+from hopline.message import LocalError, get_logger
 from hopline.node import Network, Node, Stats, StopReport
 from hopline.node.metrics import MetricsServer, NodeCollector
 from hopline.security import DomainSecurity
 
-log = logging.getLogger("hopline.cli")
+log = get_logger("hopline.cli")
 
 KEY_FILE_PERIOD = 1.0  # seconds between looks whether the key file changed
 

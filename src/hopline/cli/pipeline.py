@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hopline.cli.console import UsageError, make_console
-from hopline.cli.dump import printable
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
-from hopline.message import HoplineError
+from hopline.message import HoplineError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

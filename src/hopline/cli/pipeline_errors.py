@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import typer
 
 from hopline.cli.console import one_line_errors
-from hopline.cli.dump import printable
+from hopline.message import printable
 
 BAD_FILES = 3
 

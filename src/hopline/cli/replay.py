@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hopline.cli.capture_files import existing
 from hopline.cli.client import everybody, joined_node
-from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say
+from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say, say_json
 from hopline.cli.names import kind_text
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
 from hopline.cli.replaying import Outcomes, drive
@@ -201,7 +200,7 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
             "records": selection.records,
             "unreadable": selection.unreadable,
         }
-        say(msgspec.json.encode(document).decode())
+        say_json(document)
         return
     table = Table("message", "requests")
     table.columns[1].justify = "right"
@@ -217,7 +216,7 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
 def _tell_outcomes(outcomes: Outcomes, planned: int, *, as_json: bool) -> None:
     document = outcomes.document(planned)
     if as_json:
-        say(msgspec.json.encode(document).decode())
+        say_json(document)
         return
     latency = document["latency_ms"]
     say(

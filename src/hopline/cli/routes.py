@@ -12,7 +12,6 @@ from rich.text import Text
 
 from hopline.cli.client import ask, everybody, joined_node
 from hopline.cli.console import one_line_errors
-from hopline.cli.dump import printable
 from hopline.cli.live import show
 from hopline.cli.names import kind_text, name_of, node_named
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
@@ -29,7 +28,7 @@ from hopline.cluster.service import (
 )
 from hopline.cluster.service_pb2 import ExternalRoutes, InternalRoutes
 from hopline.config import Configuration
-from hopline.message import HoplineError, Message, MessageIdentifier
+from hopline.message import HoplineError, Message, MessageIdentifier, printable
 from hopline.routing import KnownNode
 
 EPILOG = """

@@ -13,7 +13,7 @@ import typer
 
 from hopline.cli.bodies import Writing, as_document, body_of, body_text
 from hopline.cli.client import everybody, joined_node
-from hopline.cli.console import UsageError, one_line_errors, say
+from hopline.cli.console import UsageError, one_line_errors, say, say_json
 from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
 from hopline.config import Configuration
@@ -138,7 +138,7 @@ async def _send(order: _Order, configuration: Configuration) -> None:
             await node.hub.send(message, timeout=order.timeout)
             seconds = time.perf_counter() - started
             if order.as_json:
-                say(msgspec.json.encode({"kind": kind_text(message.identifier), "seconds": round(seconds, 6)}).decode())
+                say_json({"kind": kind_text(message.identifier), "seconds": round(seconds, 6)})
             else:
                 say(f"{kind_text(message.identifier)} was taken after {seconds * 1000:.1f} ms")
         else:
@@ -150,7 +150,7 @@ def _shower(order: _Order, elapsed: Callable[[], float]) -> Callable[[Message], 
     def show(answer: Message) -> None:
         seconds = elapsed()
         if order.as_json:
-            say(msgspec.json.encode(as_document(answer, seconds)).decode())
+            say_json(as_document(answer, seconds))
             return
         by = f" from {short(answer.routing[-1].identity)}" if answer.routing else ""
         say(f"{kind_text(answer.identifier)}{by} after {seconds * 1000:.1f} ms")
@@ -185,6 +185,6 @@ async def _tell_fate(message: Message, fate: _Fate, order: _Order) -> None:
         )
     if order.as_json:
         nodes = [name_of(one.peer) for one in sent]
-        say(msgspec.json.encode({"kind": kind_text(message.identifier), "sent_to": nodes}).decode())
+        say_json({"kind": kind_text(message.identifier), "sent_to": nodes})
     else:
         say(f"{kind_text(message.identifier)} was sent to {', '.join(short(one.peer) for one in sent)}")

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from hopline.cli.client import everybody, joined_node, stats_of
 from hopline.cli.console import one_line_errors
-from hopline.cli.dump import printable
 from hopline.cli.live import show
 from hopline.cli.names import kind_text, name_of, node_named
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
 from hopline.config import Configuration
+from hopline.message import printable
 from hopline.node import Node
 from hopline.node.report import NodeReport
 from hopline.routing import KnownNode, Outcome

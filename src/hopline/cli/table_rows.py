@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hopline.cli.console import say
-from hopline.cli.dump import printable
+from hopline.cli.console import json_line, say_json
+from hopline.message import printable
 from hopline.pipeline.summary import duration
 
 _SHOWN_BYTES = 16
@@ -32,7 +31,7 @@ def cell(name: str, value: Any) -> str:
         return value.hex() if len(value) <= _SHOWN_BYTES else f"{value[:_SHOWN_BYTES].hex()}… ({len(value)} bytes)"
     if isinstance(value, list):
         between = " → " if name in ("critical_path", "routing") else ", "
-        return between.join(_entry(one) for one in value)
+        return printable(between.join(_entry(one) for one in value))
     return printable(str(value))
 
 
@@ -76,10 +75,13 @@ def down_the_page(row: Mapping[str, Any]) -> RenderableType:
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:
-    """Write rows for a program: a JSON object a line, or CSV with a header. Bytes are hex."""
+    """Write rows for a program: a JSON object a line, or CSV with a header. Bytes are hex.
+
+    What a terminal might obey is escaped: in JSON as JSON does, so that the value is the same, in CSV as in Python.
+    """
     if as_json:
         for row in rows:
-            say(msgspec.json.encode({name: _plain(row[name]) for name in columns}).decode())
+            say_json({name: _plain(row[name]) for name in columns})
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
@@ -102,4 +104,7 @@ def _plain(value: Any) -> Any:
 
 def _flat(value: Any) -> Any:
     plain = _plain(value)
-    return msgspec.json.encode(plain).decode() if isinstance(plain, list | dict) else plain
+    if isinstance(plain, list | dict):
+        return json_line(plain)
+    # Nothing is cut here: a program reads it.
+    return printable(plain, limit=None) if isinstance(plain, str) else plain

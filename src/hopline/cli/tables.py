@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hopline.cli.console import UsageError, make_console, say
-from hopline.cli.dump import printable
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.message import printable
 
 if TYPE_CHECKING:
     from hopline.pipeline.catalogue import WrittenTable

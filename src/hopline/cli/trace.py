@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,8 +13,7 @@ from rich.text import Text
 
 from hopline.cli.bodies import Writing, as_document, body_of, body_text
 from hopline.cli.client import ask, everybody, joined_node, probe
-from hopline.cli.console import UsageError, make_console, one_line_errors, say
-from hopline.cli.dump import printable
+from hopline.cli.console import UsageError, make_console, one_line_errors, say, say_json
 from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
 from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
 from hopline.cli.send import message_of, writing_of
@@ -23,7 +21,7 @@ from hopline.client import MessageHub
 from hopline.cluster.service import MESSAGE_ROUTES, REQUEST_MESSAGE_ROUTES, contract_of, read, service_message
 from hopline.cluster.service_pb2 import MessageRoutes, RequestMessageRoutes
 from hopline.config import Configuration
-from hopline.message import DeliveryError, Message, MessageIdentifier, TraceOptions
+from hopline.message import DeliveryError, Message, MessageIdentifier, TraceOptions, printable
 from hopline.node import Node
 from hopline.routing import KnownNode
 
@@ -98,7 +96,7 @@ async def _dry(configuration: Configuration, kind: MessageIdentifier, to_node: s
         stops = await asyncio.gather(*(_stop(node.hub, one, kind) for one in handling))
         document = {"kind": kind_text(kind), "from": name_of(node.identity), "nodes": list(stops)}
         if as_json:
-            say(msgspec.json.encode(document).decode())
+            say_json(document)
         else:
             make_console().print(_draw_dry(document))
 
@@ -190,7 +188,7 @@ async def _real(
         answer = await node.hub.send(message, callback=callbacks, timeout=timeout)
         seconds = time.perf_counter() - started
         if as_json:
-            say(msgspec.json.encode(as_document(answer, seconds)).decode())
+            say_json(as_document(answer, seconds))
             return
         make_console().print(_draw_real(node, message, answer, seconds))
         say(body_text(answer.body))

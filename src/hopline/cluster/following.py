@@ -8,9 +8,9 @@ from typing import Protocol
 
 from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.settings import ClusterSettings
-from hopline.message import LocalError
+from hopline.message import LocalError, get_logger
 
-log = logging.getLogger("hopline.cluster")
+log = get_logger("hopline.cluster")
 
 _LONGEST_PROBE_INTERVAL = 1.0
 

@@ -5,7 +5,6 @@ A state machine: messages and the time come in, and what it wants done goes out 
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
@@ -56,12 +55,14 @@ from hopline.message import (
     PayloadError,
     ReceiverKind,
     WireFormat,
+    get_logger,
+    printable_name,
     receiver_kind,
 )
 from hopline.routing import NodeRemoval, Route
 from hopline.security import Security, SecurityError
 
-log = logging.getLogger("hopline.cluster")
+log = get_logger("hopline.cluster")
 
 # What changes or asks for routes. It comes through the rendezvous or straight from a node, which means the same.
 CONTROL = frozenset(
@@ -296,7 +297,7 @@ class Membership:
         self._requested_at = now
         self._routes_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
         for node, route in self._hearsay.next_turn():
-            log.info("%s of %s is said no more", route, node.decode("ascii", "backslashreplace"))
+            log.info("%s of %s is said no more", route, printable_name(node))
             self._routes.forget(node, route.receiver, route.identifier)
         for domain in self._security.domains:
             content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
@@ -418,7 +419,7 @@ class Membership:
             self._domains[node] = domains | {domain}
             self._network.speaks(node, message.wire_format)
             if node not in self.health:
-                log.info("node %s is at %s", node.decode("ascii", "backslashreplace"), uri)
+                log.info("node %s is at %s", printable_name(node), uri)
             self.health.watch(node, content.health.uri, interval)
         for route in accepted:
             self._hearsay.heard(node, route)
@@ -520,7 +521,7 @@ class Membership:
         self._hearsay.forget(node)
         self._domains.pop(node, None)
         if self._routes.forget_node(node) is not None:
-            log.info("node %s is gone", node.decode("ascii", "backslashreplace"))
+            log.info("node %s is gone", printable_name(node))
         self._network.disconnect(node)
 
     # -- time ----------------------------------------------------------------------------------------------------------
@@ -538,7 +539,7 @@ class Membership:
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD
             for node in self.health.dead():
-                log.warning("node %s is silent", node.decode("ascii", "backslashreplace"))
+                log.warning("node %s is silent", printable_name(node))
                 self._has_lost = True
                 self.lost(node)
         if not self.following.is_joined:

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hopline.demo.findings import findings
 from hopline.demo.shop import IDENTITIES
 from hopline.demo.stage import DemoError, Process, Stage, free_addresses, shown, stage
+from hopline.message import printable
 
 DOMAIN = "shop"
 NODES = ("front", "warehouse", "payments")
@@ -249,8 +250,8 @@ refuse_replays = true
         for finding in findings(Path(shown(self._tables))):
             self._console.print(f"\n  {finding.question}", style="bold green")
             for line in finding.lines:
-                self._console.print(f"    {line}", soft_wrap=True)
-            self._console.print(f"    more: {finding.command}", style="cyan", soft_wrap=True)
+                self._console.print(f"    {printable(line)}", soft_wrap=True)
+            self._console.print(f"    more: {printable(finding.command)}", style="cyan", soft_wrap=True)
         self._chapter(f"The end. Everything is in {shown(self._home)}: captures, tables, keys, logs, configuration")
 
 

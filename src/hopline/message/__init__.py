@@ -22,6 +22,7 @@ from hopline.message.identifier import (
     version_from_text,
     version_to_text,
 )
+from hopline.message.logs import get_logger, printable_traceback
 from hopline.message.message import (
     NO_FLOW,
     TICKS_PER_MICROSECOND,
@@ -41,6 +42,15 @@ from hopline.message.payload import (
     payload_type,
     to_message,
 )
+from hopline.message.printable import (
+    LONGEST_LINES,
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    printable,
+    printable_json,
+    printable_lines,
+    printable_name,
+)
 from hopline.message.receivers import (
     ReceiverKind,
     new_actor_identity,
@@ -56,6 +66,9 @@ __all__ = [
     "COMMON_VERSION_TEXTS",
     "EXCEPTION",
     "JSON",
+    "LONGEST_LINES",
+    "LONGEST_NAME",
+    "LONGEST_TEXT",
     "MAX_VERSION",
     "MSGPACK",
     "NO_FLOW",
@@ -87,12 +100,18 @@ __all__ = [
     "WireFormat",
     "as_value",
     "from_message",
+    "get_logger",
     "new_actor_identity",
     "new_flow_id",
     "new_hub_identity",
     "new_node_identity",
     "payload",
     "payload_type",
+    "printable",
+    "printable_json",
+    "printable_lines",
+    "printable_name",
+    "printable_traceback",
     "reader_of",
     "receiver_kind",
     "ticks",

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from hopline.message.printable import printable_name
+
 # A u16 in every format since late 2016. The first format carries text, "1.0" by convention: that is 1 here, so that
 # both generations name the same kind of message; a text of another shape stays the bytes that it was.
 Version: TypeAlias = int | bytes
@@ -45,6 +47,7 @@ class MessageIdentifier(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     partition: bytes = b""
 
     def __str__(self) -> str:
-        version = self.version if isinstance(self.version, int) else self.version.decode("utf-8", "backslashreplace")
-        text = f"{self.identity.decode('utf-8', 'backslashreplace')}/{version}"
-        return f"{text}/{self.partition.decode('utf-8', 'backslashreplace')}" if self.partition else text
+        """Return the kind as logs, errors and terminals show it: ``NAME/VERSION/PARTITION``, printable and bounded."""
+        version = self.version if isinstance(self.version, int) else printable_name(self.version)
+        text = f"{printable_name(self.identity)}/{version}"
+        return f"{text}/{printable_name(self.partition)}" if self.partition else text

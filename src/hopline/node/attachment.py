@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable
 from random import Random
 
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping, said_by
 from hopline.cluster.service import PING
-from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat
+from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat, get_logger
 from hopline.node.embedded import EmbeddedRendezvous
 from hopline.node.links import Link
 from hopline.node.network import Network
@@ -24,7 +23,7 @@ from hopline.security import SecurityError
 from hopline.transport import Frames, advertised, parse
 from hopline.wire import RemoteError, decode, encode
 
-log = logging.getLogger("hopline.network")
+log = get_logger("hopline.network")
 
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _NOT_ROUTED = _CONTROL | {PING.identity}

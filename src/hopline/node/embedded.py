@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 from collections.abc import Callable
 
-from hopline.message import LocalError
+from hopline.message import LocalError, get_logger
 from hopline.node.network import Network
 from hopline.node.rendezvous import RendezvousServer, RendezvousSettings
 from hopline.transport import parse
 
-log = logging.getLogger("hopline.network")
+log = get_logger("hopline.network")
 
 RETRY = 1.0  # seconds between tries to take over, while nobody answers
 _LAST_WORDS = 0.5  # seconds that the node's goodbye may take to come here

@@ -6,7 +6,6 @@ not know them, and drops them. Nothing of this is ever announced.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
@@ -36,12 +35,12 @@ from hopline.cluster.service_pb2 import (
     ReceiverRegistration,
     RequestMessageRoutes,
 )
-from hopline.message import MAX_VERSION, Message, MessageIdentifier, payload
+from hopline.message import MAX_VERSION, Message, MessageIdentifier, get_logger, payload
 from hopline.node.report import ActorReport, NodeReport
 from hopline.node.tap import CaptureReport
 from hopline.routing import KnownNode, Tables
 
-log = logging.getLogger("hopline.node")
+log = get_logger("hopline.node")
 
 
 @payload("HOPLINE.PROBE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -35,14 +34,14 @@ from hopline.cluster import (
     standing,
     to_message,
 )
-from hopline.message import LocalError, PayloadError
+from hopline.message import LocalError, PayloadError, get_logger
 from hopline.node.network import DEFAULT_RENDEZVOUS, PARTNER_STEP, UNICAST_STEP, refuse_open_door
 from hopline.node.transport import Sender, Subscriber, Transport, ZmqTransport
 from hopline.security import NoSecurity
 from hopline.transport import Curve, SocketSettings, advertised, one_place, parse
 from hopline.wire import RemoteError, decode, encode
 
-log = logging.getLogger("hopline.rendezvous")
+log = get_logger("hopline.rendezvous")
 
 TICKS_PER_SECOND = 10_000_000
 _NET_EPOCH = 621_355_968_000_000_000  # 1970 in ticks of .NET

@@ -23,6 +23,7 @@ from hopline.message import (
     MessageIdentifier,
     PeerGoneError,
     RoutingEntry,
+    printable,
 )
 from hopline.node.directory import Directory
 from hopline.node.ledger import Ledger
@@ -526,5 +527,5 @@ def _without_route(message: Message, unreachable: frozenset[bytes]) -> tuple[Out
         return Outcome.FAILED, "every node that handles it is unreachable"
     if message.receiver_node_identity:
         return Outcome.UNROUTABLE, "its receiver is not known"
-    awaited = ", ".join(str(one) for one in message.callback_point if one.identity not in _OWN_KINDS)
+    awaited = printable(", ".join(str(one) for one in message.callback_point if one.identity not in _OWN_KINDS))
     return Outcome.UNROUTABLE, f"nobody handles it; its flow waits for {awaited}" if awaited else "nobody handles it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from hopline.message import get_logger
 from hopline.pipeline.errors import RequirementError
 
 OLDEST = 17  # Spark 4 runs on nothing older
@@ -26,7 +26,7 @@ _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _OLD_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _OLD_PACKAGE_LAST_IN = 23
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +11,12 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
+from hopline.message import get_logger
 from hopline.pipeline.spark_work import is_classic
 
 LOOK_EVERY_S = 0.5
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

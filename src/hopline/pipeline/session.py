@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from hopline.message import LocalError
+from hopline.message import LocalError, get_logger
 from hopline.pipeline.errors import RequirementError
 from hopline.pipeline.java import find_java
 from hopline.pipeline.shipping import ship
@@ -45,7 +44,7 @@ _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")  # Java takes one, and refuses to start with two
 _CONNECT_MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @contextmanager

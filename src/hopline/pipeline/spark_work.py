@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import socket
 import time
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from hopline.message import get_logger
 from hopline.pipeline.arrow_schemas import file_schema
 from hopline.pipeline.failures import SparkFailedError, spark_failure
 from hopline.pipeline.folders import DAY
@@ -27,7 +27,7 @@ REACHING_S = 10.0
 _PORTS = {"spark": 7077, "sc": 15002}
 _TIME_ZONE = "spark.sql.session.timeZone"
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @contextmanager

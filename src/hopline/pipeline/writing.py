@@ -11,7 +11,6 @@ import ctypes
 import errno
 import fcntl
 import json
-import logging
 import os
 import shutil
 import uuid
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hopline.message import get_logger
 from hopline.pipeline.days import Days
 from hopline.pipeline.failures import BusyError, PipelineError
 from hopline.pipeline.folders import day_of, partitions
@@ -30,7 +30,7 @@ REPLACED = "_replaced"
 LOCK = "_lock"
 RUN = "run.json"
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hopline.message import HoplineError
+from hopline.message import HoplineError, printable
 
 _SHOWN = 60  # characters of a name that a stranger chose
 
@@ -53,13 +53,6 @@ class SecurityError(HoplineError):
         self.identity = identity
 
     def __str__(self) -> str:
-        # A stranger chose both names: what could forge a line of a log is escaped, and what is long is cut.
-        identity = ascii(self.identity.decode("utf-8", "backslashreplace"))
-        return (
-            f"{self.reason}: message {_cut(identity)} in domain {_cut(ascii(self.domain))} is refused, "
-            f"{self.reason.meaning}"
-        )
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+        # A stranger chose both names.
+        identity, domain = printable(self.identity, _SHOWN), printable(self.domain, _SHOWN)
+        return f"{self.reason}: message '{identity}' in domain '{domain}' is refused, {self.reason.meaning}"

@@ -7,7 +7,6 @@ base64. The first key of a domain signs, each verifies. Empty lines, and those t
 from __future__ import annotations
 
 import base64
-import logging
 import os
 import shlex
 import stat
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hopline.message import HoplineError
+from hopline.message import HoplineError, get_logger
 from hopline.security.key import MIN_KEY_SIZE, Key
 
 MAX_FILE_SIZE = 1024 * 1024
@@ -24,7 +23,7 @@ MAX_FILE_SIZE = 1024 * 1024
 _BASE64 = "base64:"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
-_log = logging.getLogger("hopline.security")
+_log = get_logger("hopline.security")
 
 _Keys = dict[str, tuple[Key, ...]]
 _Seen = tuple[int, ...]

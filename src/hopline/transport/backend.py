@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 from collections import deque
 from collections.abc import Callable
 
 import zmq
 
-from hopline.message import Message, PeerGoneError
+from hopline.message import Message, PeerGoneError, get_logger
 from hopline.transport.curve import Curve
 from hopline.transport.handshakes import Handshakes
 from hopline.transport.settings import SocketSettings
 from hopline.transport.sockets import Frames, connect, open_socket, send
 
-log = logging.getLogger("hopline.transport")
+log = get_logger("hopline.transport")
 
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 
 import zmq
 from zmq.utils import z85
 
+from hopline.message import get_logger
 from hopline.transport.curve import Curve
 from hopline.transport.inlet import Inlet
 from hopline.transport.sockets import shared_context
 
-log = logging.getLogger("hopline.transport")
+log = get_logger("hopline.transport")
 
 _ENDPOINT = "inproc://zeromq.zap.01"
 _VERSION = b"1.0"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 from collections.abc import Callable
 
 import zmq
 
+from hopline.message import get_logger
 from hopline.transport.sockets import connect, has_more, receive, receive_routed
 
-log = logging.getLogger("hopline.transport")
+log = get_logger("hopline.transport")
 
 
 class Inlet:

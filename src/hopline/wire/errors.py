@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hopline.message import HoplineError, LocalError
+from hopline.message import HoplineError, LocalError, printable
 
 __all__ = ["LocalError", "Reason", "RemoteError"]
 
 _SHOWN_BYTES = 24
+_SHOWN_CHARACTERS = 256
 
 
 class Reason(StrEnum):
@@ -63,7 +64,7 @@ class RemoteError(HoplineError):
     def shown_found(self) -> str:
         """What was found, short enough to print."""
         if not isinstance(self.found, bytes):
-            return str(self.found)
+            return printable(str(self.found), _SHOWN_CHARACTERS)
         if not self.found:
             return "an empty frame"
         more = "..." if len(self.found) > _SHOWN_BYTES else ""
