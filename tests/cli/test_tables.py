@@ -208,7 +208,7 @@ HOSTILE = "two\nlines \x1b[2J \x9b31m \u202e\u2066 \x7f"
 def test_nothing_that_a_stranger_chose_reaches_the_terminal_in_any_format(tmp_path: Path) -> None:
     kinds = [{"identity": HOSTILE, "version": "1", "partition": HOSTILE}]
     write_table(tmp_path, "messages", [{"ts": NOON, "node": HOSTILE, "identity": HOSTILE, "callbacks": kinds}])
-    write_table(tmp_path, "flows", [flow(HOSTILE, "failed", 1), flow("x" * 1_000_000, "failed", 1)])
+    write_table(tmp_path, "flows", [flow(HOSTILE, "failed", 1), flow("x" * 100_000, "failed", 1)])
     for table in ("messages", "flows"):
         for form in ("table", "csv", "json"):
             told = tables(tmp_path, table, "--columns", "*", "--format", form)
@@ -218,4 +218,4 @@ def test_nothing_that_a_stranger_chose_reaches_the_terminal_in_any_format(tmp_pa
     assert (row["node"], row["callbacks"]) == (HOSTILE, kinds)  # as JSON says it, it is all there
     (read, long) = csv.DictReader(io.StringIO(tables(tmp_path, "flows", "--format", "csv")))
     assert read["flow_id"] == "two\\nlines \\x1b[2J \\x9b31m \\u202e\\u2066 \\x7f"
-    assert long["flow_id"] == "x" * 1_000_000
+    assert long["flow_id"] == "x" * 100_000

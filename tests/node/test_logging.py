@@ -122,6 +122,7 @@ def test_what_strangers_chose_neither_forges_records_nor_floods_the_log() -> Non
     finally:
         logging.getLogger("hopline").removeHandler(output)
     lines = log.getvalue().splitlines()
-    assert len([line for line in lines if line.startswith("RECORD ")]) == 5
+    slow = [line for line in lines if "held the event loop" in line]  # a machine may be busy
+    assert len([line for line in lines if line.startswith("RECORD ")]) == 5 + len(slow)
     assert all(line.startswith(("RECORD ", "  ")) and line.isprintable() for line in lines)
     assert len(log.getvalue()) < 300_000
