@@ -17,7 +17,7 @@ def turns(hearsay: Hearsay, *said: list[tuple[bytes, Route]]) -> list[list[tuple
     given_up = []
     for answers in said:
         for node, route in answers:
-            hearsay.heard(node, route)
+            hearsay.heard(node, [route])
         given_up.append(hearsay.next_turn())
     return given_up
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from google.protobuf.message import Message as Content
@@ -11,15 +12,13 @@ from hopline.cluster.service import (
     HEARTBEAT,
     REGISTER_ROUTE,
     REQUEST_CLUSTER_ROUTES,
-    UNREGISTER_ROUTE,
     registration,
     service_message,
-    unregistration,
 )
 from hopline.cluster.service_pb2 import HeartBeat, RequestClusterMessageRoutes
 from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
 from hopline.routing import NodeRemoval, Route
-from hopline.security import Domain, DomainSecurity, NoSecurity, Security, new_key
+from hopline.security import NoSecurity, Security
 
 SERVERS = [RendezvousAddress(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 10}") for port in (8001, 8002)]
 ME = Member(identity=b"me", uri="tcp://127.0.0.1:5101", health_uri="tcp://127.0.0.1:5102")
@@ -33,7 +32,7 @@ class World:
         self.security = security or NoSecurity()
         self.subscribed: set[str] = set()
         self.where: dict[bytes, str] = {}
-        self.known: list[Route] = []
+        self.gone: list[bytes] = []
         self.learned: list[Route] = []
         self.forgotten: list[tuple[bytes, Route]] = []
         self.published: list[Message] = []
@@ -90,16 +89,20 @@ class World:
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         return [self.route]
 
-    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        self.learned.append(Route(receiver, identifier))
+    def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
+        self.where[node] = uri
+        self.learned.extend(routes)
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         self.forgotten.append((node, Route(receiver, identifier)))
 
-    def forget_node(self, node: bytes) -> NodeRemoval | None: ...
+    def forget_node(self, node: bytes) -> NodeRemoval | None:
+        self.where.pop(node, None)
+        self.gone.append(node)
+        return None
 
     def routes_to(self, node: bytes) -> list[Route]:
-        return self.known
+        return self.learned
 
     def uri_of(self, node: bytes) -> str | None:
         return self.where.get(node)
@@ -146,42 +149,17 @@ def test_nodes_that_announce_nothing_are_not_remembered() -> None:
     for number in range(100):
         content = registration("tcp://127.0.0.1:5", b"node %d" % number, "tcp://127.0.0.1:6", 1.0, [])
         world.member.take(service_message(REGISTER_ROUTE, content))
-    assert not world.member._domains
+    assert not world.member.health
 
 
 def test_of_one_node_only_so_many_routes_are_remembered() -> None:
     world = joined_world()
-    world.known = [Route(new_hub_identity()) for _ in range(ClusterSettings().known_routes)]
-    for hub in (world.known[0], Route(new_hub_identity())):
-        content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub])
+    known = [Route(new_hub_identity()) for _ in range(ClusterSettings().known_routes)]
+    for hubs in (known, known[:1], [Route(new_hub_identity())]):
+        content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, hubs)
         world.member.take(service_message(REGISTER_ROUTE, content))
-    assert world.learned == world.known[:1]
+    assert world.learned == [*known, known[0]]
     assert world.member.traffic.refused == {"too many routes": 1}
-
-
-def test_a_domain_that_a_node_is_not_in_has_no_say_in_its_hubs() -> None:
-    keys = [Domain("a", new_key()), Domain("b", new_key())]
-    world = World(DomainSecurity(keys, clock=lambda: 0.0))
-    hub = Route(new_hub_identity())
-    content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub])
-    world.say_in("a", REGISTER_ROUTE, content)
-    world.say_in("b", UNREGISTER_ROUTE, unregistration("tcp://127.0.0.1:5", b"node", [hub]))
-    assert world.forgotten == []
-    world.say_in("a", UNREGISTER_ROUTE, unregistration("tcp://127.0.0.1:5", b"node", [hub]))
-    assert world.forgotten == [(b"node", hub)]
-
-
-def test_a_domain_that_a_node_is_not_in_has_no_say_in_where_its_signs_of_life_are() -> None:
-    keys = [Domain("a", new_key()), Domain("b", new_key())]
-    world = World(DomainSecurity(keys, clock=lambda: 0.0))
-    hub = Route(new_hub_identity())
-    world.say_in("a", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub]))
-    world.where[b"node"] = "tcp://127.0.0.1:5"
-    world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:7", 1.0, [hub]))
-    assert world.subscribed == {"tcp://127.0.0.1:6"}
-    world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, [hub]))
-    world.say_in("b", REGISTER_ROUTE, registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:7", 1.0, [hub]))
-    assert world.subscribed == {"tcp://127.0.0.1:7"}  # it is in both
 
 
 def test_a_question_that_is_replayed_is_not_answered_again_and_again() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hopline.routing import Route
 
 MISSED_TURNS = 2  # one answer may be lost, or be to another question
@@ -18,9 +20,18 @@ class Hearsay:
         self._turn = 0
         self._said: dict[bytes, dict[Route, int]] = {}
 
-    def heard(self, node: bytes, route: Route) -> None:
-        """Note that a node says it has a route."""
-        self._said.setdefault(node, {})[route] = self._turn
+    def heard(self, node: bytes, routes: Iterable[Route]) -> None:
+        """Note that a node says it has these routes."""
+        self._said.setdefault(node, {}).update(dict.fromkeys(routes, self._turn))
+
+    def knows(self, node: bytes, route: Route) -> bool:
+        """Return whether a node has said that it has a route."""
+        return route in self._said.get(node, ())
+
+    def count_with(self, node: bytes, routes: Iterable[Route]) -> int:
+        """Return how many routes a node would have with these: at a cost proportional to these alone."""
+        said = self._said.get(node, {})
+        return len(said) + len({route for route in routes if route not in said})
 
     def forget(self, node: bytes, route: Route | None = None) -> None:
         """Forget a route, or the whole node."""

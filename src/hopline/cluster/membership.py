@@ -5,20 +5,20 @@ A state machine: messages and the time come in, and what it wants done goes out 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Protocol
 
-import msgspec
 from google.protobuf.message import Message as Content
 
 from hopline.cluster.following import Following, Rendezvous
 from hopline.cluster.health import Health, HealthFeed
 from hopline.cluster.hearsay import Hearsay
+from hopline.cluster.member import Member, Traffic
 from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.searches import Searches
 from hopline.cluster.service import (
+    CONTROL,
     DISCOVER_ROUTE,
     HEARTBEAT,
     NOT_LEADER,
@@ -33,6 +33,7 @@ from hopline.cluster.service import (
     identifier_of,
     read,
     registration,
+    routes_of,
     service_message,
     unregistration,
 )
@@ -48,6 +49,7 @@ from hopline.cluster.service_pb2 import (
 )
 from hopline.cluster.settings import ClusterSettings
 from hopline.cluster.timespan import from_timespan, to_timespan
+from hopline.cluster.vouching import Location, Vouching
 from hopline.message import (
     LocalError,
     Message,
@@ -64,17 +66,6 @@ from hopline.security import Security, SecurityError
 
 log = get_logger("hopline.cluster")
 
-# What changes or asks for routes. It comes through the rendezvous or straight from a node, which means the same.
-CONTROL = frozenset(
-    {
-        REGISTER_ROUTE,
-        UNREGISTER_ROUTE,
-        UNREGISTER_NODE,
-        REQUEST_CLUSTER_ROUTES,
-        REQUEST_NODE_ROUTES,
-        DISCOVER_ROUTE,
-    }
-)
 _ANSWER_SPACING = 0.5  # seconds in which one node is not told everything twice
 _HEALTH_PERIOD = 0.25  # seconds between looks who is dead
 
@@ -86,8 +77,8 @@ class Routes(Protocol):
         """Give the routes to this node that others may know: of some messages, or all."""
         ...
 
-    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver lives on another node."""
+    def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
+        """Note what lives on another node."""
         ...
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
@@ -135,23 +126,6 @@ class Network(Rendezvous, HealthFeed, Protocol):
         ...
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """Who this node is for others."""
-
-    identity: bytes
-    uri: str
-    health_uri: str
-
-
-class Traffic(msgspec.Struct):
-    """What was said and heard of routes."""
-
-    published: int = 0  # through the rendezvous server
-    told: int = 0  # straight to one node
-    heard: int = 0  # from either
-    refused: Counter[str] = msgspec.field(default_factory=Counter)  # by reason
-
-
 class Membership:
     """One node among others. Whatever comes in is verified before it changes anything."""
 
@@ -177,7 +151,7 @@ class Membership:
         self._random = random
         self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
         self._answered: dict[tuple[bytes, str, str], float] = {}  # who asked for everything, and when
-        self._domains: dict[bytes, set[str]] = {}  # in which each node has said what lives there
+        self._vouching = Vouching(security, settings.known_nodes)
         self._announce_at = now
         self._requested_at = now
         self._routes_at = float("inf")
@@ -220,13 +194,23 @@ class Membership:
         self._announce_at = self._clock()
 
     def _domains_of(self, route: Route) -> tuple[str, ...]:
+        """Return the domains in which a route is announced, the strongest first."""
         if route.identifier is None:  # a hub takes answers of any domain
-            return self._security.domains
+            return tuple(self._vouching.domains)
         try:
-            return (self._security.domain_of(route.identifier.identity),)
+            return self._domains_of_message(route.identifier)
         except SecurityError:
             log.warning("%s is not announced: it belongs to no domain", route.identifier)
             return ()
+
+    def _domains_of_message(self, identifier: MessageIdentifier) -> tuple[str, ...]:
+        """Return the domains in which a message is announced and looked for, or raise `SecurityError`.
+
+        That is its own. If it is unsigned, the signed ones vouch for the route too: whoever knows this node from one of
+        them takes nothing from an unsigned domain.
+        """
+        home = self._security.domain_of(identifier.identity)
+        return (home,) if self._vouching.is_signed(home) else (*self._vouching.signed, home)
 
     def _announce_again(self, now: float) -> None:
         """Say what nobody confirmed: hearing it come back through the rendezvous is what confirms it."""
@@ -234,7 +218,8 @@ class Membership:
         grouped: dict[tuple[str, bool], list[Route]] = {}
         for (domain, route), lives_here in self._unconfirmed.items():
             grouped.setdefault((domain, lives_here), []).append(route)
-        for (domain, lives_here), routes in grouped.items():
+        for domain, lives_here in sorted(grouped, key=lambda group: self._vouching.rank(group[0])):
+            routes = grouped[domain, lives_here]
             if lives_here:
                 self._publish_if_any(REGISTER_ROUTE, self._registration(routes), domain)
             else:
@@ -265,7 +250,7 @@ class Membership:
 
     def leave(self) -> None:
         """Say goodbye."""
-        for domain in self._security.domains:
+        for domain in self._vouching.domains:
             content = UnregisterNode(uri=self.me.uri, receiver_node_identity=self.me.identity)
             self._publish(UNREGISTER_NODE, content, domain)
 
@@ -299,7 +284,7 @@ class Membership:
         for node, route in self._hearsay.next_turn():
             log.info("%s of %s is said no more", route, printable_name(node))
             self._routes.forget(node, route.receiver, route.identifier)
-        for domain in self._security.domains:
+        for domain in self._vouching.domains:
             content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
             self._publish(REQUEST_CLUSTER_ROUTES, content, domain)
 
@@ -315,11 +300,11 @@ class Membership:
         content = DiscoverMessageRoute(requestor_node_identity=self.me.identity, requestor_uri=self.me.uri)
         if receiver_kind(receiver) is ReceiverKind.HUB:
             content.receiver_identity = receiver
-            domains = self._security.domains
+            domains = tuple(self._vouching.domains)
         else:
             try:
                 content.message_contract.CopyFrom(contract_of(identifier))
-                domains = (self._security.domain_of(identifier.identity),)
+                domains = self._domains_of_message(identifier)
             except (LocalError, SecurityError) as error:
                 log.warning("%s cannot be looked for: %s", identifier, error)
                 return
@@ -395,42 +380,72 @@ class Membership:
     def _learn(self, message: Message, content: RegisterExternalMessageRoute) -> None:
         node, uri, domain = content.node_identity, content.uri, message.domain
         if node == self.me.identity:
-            self._confirm(domain, _routes_of(content), lives_here=True)
+            self._confirm(domain, routes_of(content), lives_here=True)
             return
         interval = from_timespan(content.health.heart_beat_interval).total_seconds()
+        location = Location(uri, content.health.uri, interval)
         is_address = self._network.is_address
-        if not (node and is_address(uri) and is_address(content.health.uri) and interval > 0):
+        if not (node and is_address(uri) and is_address(location.health_uri) and interval > 0):
             self._refuse("malformed")
             return
-        if node not in self.health and len(self.health) >= self._settings.known_nodes:
-            self._refuse("too many nodes")
+        if interval > self._settings.longest_heartbeat_interval:
+            self._refuse("heartbeat interval too long")
             return
-        domains = self._domains.get(node, set())
-        was_at = self._routes.uri_of(node) or uri, self.health.uri_of(node) or content.health.uri
-        if domains and domain not in domains and was_at != (uri, content.health.uri):
-            self._refuse("moved by another domain")  # whose members have no say in where it is
+        accepted = [route for route in routes_of(content) if self._belongs(route, domain)]
+        if not accepted or not self._accepts_location(node, domain, location, accepted):
             return
-        accepted = [route for route in _routes_of(content) if self._belongs(route, domain)]
-        known = set(self._routes.routes_to(node))
-        if len(known.union(accepted)) > self._settings.known_routes:
+        if self._hearsay.count_with(node, accepted) > self._settings.known_routes:
             self._refuse("too many routes")
             return
-        if accepted:
-            self._domains[node] = domains | {domain}
-            self._network.speaks(node, message.wire_format)
-            if node not in self.health:
-                log.info("node %s is at %s", printable_name(node), uri)
-            self.health.watch(node, content.health.uri, interval)
-        for route in accepted:
-            self._hearsay.heard(node, route)
-            self._routes.learn(node, uri, route.receiver, route.identifier)
+        if not self._finds_slot(node, domain):
+            self._refuse("too many nodes")
+            return
+        if node not in self.health:
+            log.info("node %s is at %s", printable_name(node), uri)
+        self._vouching.vouch(node, domain, self._vouching.rank(domain), location)
+        self._network.speaks(node, message.wire_format)
+        self.health.watch(node, location.health_uri, interval)
+        self._hearsay.heard(node, accepted)
+        self._routes.learn_all(node, uri, accepted)
+
+    def _accepts_location(self, node: bytes, domain: str, location: Location, routes: list[Route]) -> bool:
+        """Return whether a domain may announce these routes of a node at that location. See `hopline.cluster.vouching`.
+
+        What the node is known for already is no attempt at anything: a node announces its hubs in all its domains.
+        """
+        vouching = self._vouching
+        rank = vouching.rank(domain)
+        if location != (vouching.location_of(node) or location) and not vouching.may_change(node, rank):
+            self._refuse("moved by another domain")
+            return False
+        if not vouching.may_add(node, rank):
+            if not all(self._hearsay.knows(node, route) for route in routes):
+                self._refuse("added by an unsigned domain")
+            return False
+        if vouching.outranks(node, rank, location):
+            self.lost(node)
+        return True
+
+    def _finds_slot(self, node: bytes, domain: str) -> bool:
+        """Return whether a node has a slot in a domain; if need be, that of one that never gave a sign of life."""
+        if node in self._vouching or self._vouching.has_slot(domain):
+            return True
+        silent = self._vouching.longest_unheard(domain)
+        if silent is None:
+            return False
+        self.lost(silent)
+        return True
 
     def _belongs(self, route: Route, domain: str) -> bool:
-        """Tell whether a route may be announced in a domain: a hub in any, an actor's message in its own."""
+        """Return whether a route may be announced in a domain: a hub in any, an actor's message in its own.
+
+        A signed domain may vouch for messages of unsigned domains as well.
+        """
         if route.identifier is None:
             return True
         try:
-            belongs = self._security.domain_of(route.identifier.identity) == domain
+            home = self._security.domain_of(route.identifier.identity)
+            belongs = home == domain or (self._vouching.is_signed(domain) and not self._vouching.is_signed(home))
         except SecurityError:
             belongs = False
         if not belongs:
@@ -444,26 +459,43 @@ class Membership:
 
     def _say_goodbye_to(self, node: bytes, domain: str) -> None:
         """Forget a node as far as the domain knows it; the members of one have no say in what others know."""
-        domains = self._domains.get(node, set())
-        if node == self.me.identity or domain not in domains:
+        if node == self.me.identity or not self._vouching.vouches(domain, node):
             return
-        domains.discard(domain)
-        if not domains:
+        if not self._vouching.may_add(node, self._vouching.rank(domain, UNREGISTER_NODE.identity)):
+            self._refuse("removed by an unsigned domain")
+            return
+        if not self._vouching.withdraw(node, domain):
             self.lost(node)
             return
         for route in self._routes.routes_to(node):
-            if route.identifier is not None and domain in self._domains_of(route):
-                self._routes.forget(node, route.receiver, route.identifier)
+            if route.identifier is not None and self._is_home(domain, route.identifier):
+                self._forget_route(node, route)
+
+    def _is_home(self, domain: str, identifier: MessageIdentifier) -> bool:
+        try:
+            return self._security.domain_of(identifier.identity) == domain
+        except SecurityError:
+            return False
 
     def _unlearn(self, message: Message, content: UnregisterMessageRoute) -> None:
         node, domain = content.receiver_node_identity, message.domain
         if node == self.me.identity:
-            self._confirm(domain, _routes_of(content), lives_here=False)
+            self._confirm(domain, routes_of(content), lives_here=False)
             return
-        for route in _routes_of(content, with_unknown=True):
-            if domain in self._domains.get(node, ()) and self._belongs(route, domain):
-                self._hearsay.forget(node, route)
-                self._routes.forget(node, route.receiver, route.identifier)
+        rank = self._vouching.rank(domain, UNREGISTER_ROUTE.identity)
+        for route in routes_of(content, with_unknown=True):
+            if not self._vouching.may_add(node, rank):
+                if self._hearsay.knows(node, route):
+                    self._refuse("removed by an unsigned domain")
+                continue
+            # A hub is the whole node's, whichever domain it was announced in first.
+            has_a_say = route.identifier is not None or self._vouching.may_change(node, rank)
+            if has_a_say and self._vouching.vouches(domain, node) and self._belongs(route, domain):
+                self._forget_route(node, route)
+
+    def _forget_route(self, node: bytes, route: Route) -> None:
+        self._hearsay.forget(node, route)
+        self._routes.forget(node, route.receiver, route.identifier)
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -514,12 +546,14 @@ class Membership:
             self._refuse("malformed")
         elif not self.health.heard(content.socket_identity):
             self._refuse("heartbeat of a stranger")
+        else:
+            self._vouching.heard(content.socket_identity)
 
     def lost(self, node: bytes) -> None:
         """Forget a node: it said goodbye, was silent for too long, or cannot be reached."""
         self.health.forget(node)
         self._hearsay.forget(node)
-        self._domains.pop(node, None)
+        self._vouching.forget(node)
         if self._routes.forget_node(node) is not None:
             log.info("node %s is gone", printable_name(node))
         self._network.disconnect(node)
@@ -558,18 +592,3 @@ class Membership:
 def ping() -> Message:
     """Make the question whether a rendezvous server leads, and the probe of a node."""
     return service_message(PING, None)
-
-
-def _routes_of(
-    content: RegisterExternalMessageRoute | UnregisterMessageRoute, *, with_unknown: bool = False
-) -> list[Route]:
-    """Read routes. A receiver that is neither hub nor actor stands for all actors, when that makes sense."""
-    routes = []
-    for entry in content.routes:
-        kind = receiver_kind(entry.receiver_identity)
-        if kind is ReceiverKind.HUB:
-            routes.append(Route(entry.receiver_identity))
-        elif kind is ReceiverKind.ACTOR or with_unknown:
-            contracts = entry.message_contracts
-            routes.extend(Route(entry.receiver_identity, identifier_of(contract)) for contract in contracts)
-    return routes

@@ -99,6 +99,18 @@ WRITE_LEASE = _named(b"WRITELEASE")
 ACK_WRITE_LEASE = _named(b"ACKWRITELEASE")
 NACK_WRITE_LEASE = _named(b"NACKWRITELEASE")
 
+# What changes or asks for routes. It comes through the rendezvous or straight from a node, which means the same.
+CONTROL = frozenset(
+    {
+        REGISTER_ROUTE,
+        UNREGISTER_ROUTE,
+        UNREGISTER_NODE,
+        REQUEST_CLUSTER_ROUTES,
+        REQUEST_NODE_ROUTES,
+        DISCOVER_ROUTE,
+    }
+)
+
 # What each carries; None is an empty body.
 CATALOGUE: Mapping[MessageIdentifier, type[Content] | None] = {
     REGISTER_ROUTE: RegisterExternalMessageRoute,
@@ -238,6 +250,24 @@ def unregistration(uri: str, node_identity: bytes, routes: Iterable[Route]) -> U
         if not entry.message_contracts:
             entry.message_contracts.append(contract_of(UNREGISTER_ROUTE))
     return UnregisterMessageRoute(uri=uri, receiver_node_identity=node_identity, routes=registrations)
+
+
+def routes_of(
+    content: RegisterExternalMessageRoute | UnregisterMessageRoute, *, with_unknown: bool = False
+) -> list[Route]:
+    """Read the routes of an announcement or a withdrawal.
+
+    A receiver that is neither hub nor actor stands for all actors of its node, if `with_unknown` is set.
+    """
+    routes = []
+    for entry in content.routes:
+        kind = receiver_kind(entry.receiver_identity)
+        if kind is ReceiverKind.HUB:
+            routes.append(Route(entry.receiver_identity))
+        elif kind is ReceiverKind.ACTOR or with_unknown:
+            contracts = entry.message_contracts
+            routes.extend(Route(entry.receiver_identity, identifier_of(contract)) for contract in contracts)
+    return routes
 
 
 def _by_receiver(routes: Iterable[Route]) -> list[RouteRegistration]:

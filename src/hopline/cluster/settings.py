@@ -13,6 +13,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a node keeps in touch. Times are in seconds."""
 
     heartbeat_interval: float = 5.0  # between a node's signs of life
+    longest_heartbeat_interval: float = 300.0  # a peer with rarer signs of life is refused: it could not be missed
     missing_heartbeats: int = 2  # so many of a peer's own intervals without one, and it is gone
     rendezvous_silence: float = 15.0  # without a sign of life of the leader, before another server is tried
     rendezvous_reconnect: float = 1.0  # how long a broken connection to a server may take to come back
@@ -24,7 +25,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     routes_start_multiplier: int = 5  # a random number up to this
     discovery_period: float = 2.0  # in which the same route is not looked for again
     discovery_searches: int = 1_000  # routes that are looked for at once
-    known_nodes: int = 10_000  # nodes that are remembered
+    known_nodes: int = 10_000  # nodes that are remembered, for each domain
     known_routes: int = 10_000  # routes to each of them that are remembered
     tick: float = 0.05  # between looks at what is due
 
@@ -34,6 +35,12 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
             at_least = 1 if name in _COUNTS else 0.001
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
                 raise LocalError(name, f"a number, at least {at_least}", value)
+        if self.heartbeat_interval > self.longest_heartbeat_interval:
+            raise LocalError(
+                "heartbeat_interval",
+                f"at most longest_heartbeat_interval ({self.longest_heartbeat_interval} s)",
+                self.heartbeat_interval,
+            )
 
 
 _COUNTS = frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hopline.message import MessageIdentifier
 from hopline.node.links import Connect, Links
@@ -80,11 +80,20 @@ class Directory:
 
     def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         """Note that a receiver lives on another node."""
+        self.learn_all(node, uri, (Route(receiver, identifier),))
+
+    def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
+        """Note what lives on another node."""
         external = self.tables.external
         if node in external and external.uri_of(node) != uri:
             self.links.drop(node)  # it moved
-        external.add(node, uri, receiver, identifier)
-        self._found((node, receiver, *(() if identifier is None else (identifier,))))
+        sought: dict[Sought, None] = {node: None}
+        for route in routes:
+            external.add(node, uri, route.receiver, route.identifier)
+            sought[route.receiver] = None
+            if route.identifier is not None:
+                sought[route.identifier] = None
+        self._found(tuple(sought))
         self._changed()
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:

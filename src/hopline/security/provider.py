@@ -29,6 +29,10 @@ class Security(Protocol):
         """Tell whether messages of the domain may be sent and received here."""
         ...
 
+    def signs(self, domain: str, identity: bytes) -> bool:
+        """Return whether messages of an identity are signed in a domain."""
+        ...
+
     def domain_of(self, identity: bytes) -> str:
         """Give the domain that an identity belongs to, or raise `SecurityError` (unmapped identity)."""
         ...
@@ -61,6 +65,10 @@ class NoSecurity:
     def is_allowed(self, domain: str) -> bool:  # noqa: ARG002
         """Allow everything."""
         return True
+
+    def signs(self, domain: str, identity: bytes) -> bool:  # noqa: ARG002
+        """Sign nothing."""
+        return False
 
     def domain_of(self, identity: bytes) -> str:  # noqa: ARG002
         """Put every identity into the domain without a name."""
@@ -142,6 +150,11 @@ class DomainSecurity:
     def is_allowed(self, domain: str) -> bool:
         """Tell whether the domain is defined here."""
         return domain in self._plan.scopes
+
+    def signs(self, domain: str, identity: bytes) -> bool:
+        """Return whether messages of an identity are signed in a domain; in one that is not defined here, none are."""
+        scope = self._plan.scopes.get(domain)
+        return scope is not None and scope.signs(identity)
 
     def domain_of(self, identity: bytes) -> str:
         """Give the domain that an identity belongs to, in any version and partition."""
