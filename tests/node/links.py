@@ -9,6 +9,7 @@ from typing import Any
 
 from hopline import Actor, Message, Node, PeerGoneError, WireFormat, decode, encode
 from hopline.routing import Route
+from hopline.transport import Condition
 
 from .running import started
 
@@ -22,7 +23,6 @@ class MemoryLink:
         self.network = network
         self.peer = peer
         self.uri = uri
-        self.changed = asyncio.Event()
 
     def offer(self, message: Message) -> bool:
         """Write the message, and let the peer read it on the loop's next turn."""
@@ -39,9 +39,9 @@ class MemoryLink:
         return True
 
     async def room(self) -> None:
-        """Wait until the network says that something changed."""
-        self.changed.clear()
-        await self.changed.wait()
+        """Wait until the peer has room, or is gone."""
+        network, peer = self.network, self.peer
+        await network.changed.wait_for(lambda: peer not in network.full or peer in network.gone)
 
 
 class Network:
@@ -51,6 +51,7 @@ class Network:
         self.wire_format = wire_format
         self.nodes: dict[bytes, Node] = {}
         self.links: list[MemoryLink] = []
+        self.changed = Condition()
         self.gone: set[bytes] = set()
         self.full: set[bytes] = set()
         self.deaf: set[bytes] = set()  # takes what is sent, and never reads it
@@ -94,8 +95,7 @@ class Network:
 
     def change(self) -> None:
         """Wake whoever waits for room on a link."""
-        for link in self.links:
-            link.changed.set()
+        self.changed.notify_all()
 
     def sent_to(self, node: bytes) -> list[Message]:
         """Give what left for a node, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 
@@ -188,7 +189,7 @@ def test_a_plain_handler_that_holds_the_loop_is_named_in_the_log(caplog: pytest.
 
     with caplog.at_level(logging.WARNING, logger="hopline"):
         asyncio.run(run())
-    assert "held the event loop for 0.0 s to handle Ask/1; blocking=True would run it in a thread" in caplog.text
+    assert re.search(r"held the event loop for \d\.\d s to handle Ask/1; blocking=True would run it in", caplog.text)
 
 
 def test_a_full_mailbox_says_no_to_those_who_will_not_wait_and_lets_the_others_wait() -> None:

@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from hopline import Curve, LocalError, Message, PeerGoneError, SocketSettings, WireFormat, decode, encode
-from hopline.transport import ROUTER, Backend, Inlet, bind, doorkeeper, new_keys, open_socket, parse
-from tests.node.running import on_loop, turns, until
+from hopline.node.links import Links
+from hopline.transport import ROUTER, Backend, Inlet, PeerLink, bind, doorkeeper, new_keys, open_socket, parse
+from tests.node.running import on_loop, soon, turns, until
 
 HASTY = SocketSettings(refusal_time=0.2, handshake_time=0.5)
 NODE = b"node-a"
@@ -147,6 +148,55 @@ async def test_a_full_link_says_no_and_tells_when_there_is_room() -> None:
         await until(lambda: len(peer.got) == sent + 1)
         assert one.gave_up == []
     peer.close()
+
+
+@asynccontextmanager
+async def full_link() -> AsyncIterator[tuple[Backend, PeerLink]]:
+    """Give a link that is full, to a peer that is there. What waits has expired when it is looked at next."""
+    peer = Peer()
+    peer.read()
+    async with sender(SocketSettings(link_capacity=5)) as one:
+        backend = one.backend
+        link = backend.link(NODE, peer.uri)
+        link.offer(hello())
+        await until(lambda: peer.got and not backend._pending)
+        link._silent_since = time.monotonic()  # so that what is offered waits
+        write = backend.write
+        backend.write = lambda message, node, waited: () if waited else write(message, node, waited)
+        while link.offer(hello()):
+            pass
+        link._silent_since = None
+        yield backend, link
+    peer.close()
+
+
+@on_loop
+async def test_room_that_came_before_anybody_waited_for_it_is_seen() -> None:
+    async with full_link() as (backend, link):
+        waiting = asyncio.create_task(link.room())
+        backend._look()  # empties the link before the task begins, and looks after it no longer
+        assert not link.waiting
+        await soon(waiting)
+
+
+@on_loop
+async def test_a_router_hears_of_room_that_came_before_its_watch_began() -> None:
+    async with full_link() as (backend, link):
+        heard: list[bytes | None] = []
+        links = Links(backend.link, lambda _: link.uri, heard.append)
+        links.watch(NODE, link)
+        backend._look()
+        await until(lambda: heard)
+        assert heard == [None]
+        links.stop_watching()
+
+
+@on_loop
+async def test_all_who_wait_until_nothing_waits_are_told() -> None:
+    async with full_link() as (backend, _):
+        waiting = [asyncio.create_task(backend.nothing_waits()) for _ in range(2)]
+        await turns(2)
+        await soon(asyncio.gather(*waiting))
 
 
 @on_loop

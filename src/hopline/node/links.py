@@ -20,7 +20,7 @@ class Link(Protocol):
         ...
 
     async def room(self) -> None:
-        """Wait until there may be room."""
+        """Wait until there may be room; return at once if there is, for it may have come since `offer` said no."""
         ...
 
 

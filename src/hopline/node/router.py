@@ -5,7 +5,6 @@ Who there is to get one, the directory knows.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -46,7 +45,7 @@ from hopline.routing import (
     sole_node,
     sole_receiver,
 )
-from hopline.transport import Frames
+from hopline.transport import Condition, Frames
 
 log = flow_log("hopline.router")
 
@@ -96,7 +95,7 @@ class Router:
         self._queues = self._waiting_room.queues
         self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
-        self._change: asyncio.Future[None] | None = None  # what waits has become less
+        self._changed = Condition()  # what waits has become less
 
     def watch(self, tap: Tap | None, *, everything: bool) -> None:
         """Tell a tap of the endings, or of everything; and of what goes over links that were plugged in."""
@@ -136,7 +135,7 @@ class Router:
             for one in what:
                 for delivery in self._parking.release(one):
                     self._route_again(delivery)
-            self._tell_of_change()
+            self._changed.notify_all()
 
     # -- taking messages -----------------------------------------------------------------------------------------------
 
@@ -410,13 +409,13 @@ class Router:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
         else:
             self.ended(delivery, *_without_route(delivery.message, _NOBODY))
-        self._tell_of_change()
+        self._changed.notify_all()
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
     def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:
         """Note that a receiver of this node has room, and hand over what waited for it."""
-        if self._waiting_room.queues:
+        if not self._waiting_room.is_empty:
             self._waiting_room.serve((receiver, *handled))
 
     def _look_at_room(self) -> None:
@@ -440,7 +439,7 @@ class Router:
     def _left_the_room(self, place: Place) -> None:
         if place.is_submitted:
             self.ledger.submitted += 1
-        self._tell_of_change()
+        self._changed.notify_all()
 
     def _give_up_room(self, place: Place) -> None:
         if self._tap is not None and place.is_submitted:
@@ -482,15 +481,9 @@ class Router:
             self._tap.submitted(message, about)
         self._route_again(self._delivery(message))
 
-    def _tell_of_change(self) -> None:
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
-
     async def nothing_waits(self) -> None:
         """Wait until nothing is parked or waits for room."""
-        while self.waiting:
-            self._change = asyncio.get_running_loop().create_future()
-            await self._change
+        await self._changed.wait_for(lambda: not self.waiting)
 
     # -- outcomes ------------------------------------------------------------------------------------------------------
 
@@ -519,6 +512,7 @@ class Router:
             self._give_up_room(place)
             self.ended(place.delivery, Outcome.FAILED, "its node stopped while it waited for room")
             place.leave()
+        self._changed.notify_all()
         return len(parked) + len(waiting)
 
 

@@ -108,6 +108,11 @@ class WaitingRoom:
         place.tick = self._deadlines.add(until, place)
         return place
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing waits; what is being handed over does until it was taken."""
+        return not (self.queues or self._in_service)
+
     def has(self, place: Place) -> bool:
         """Tell whether a place is still held."""
         return place in self.queues.get(place.where, ())
@@ -168,7 +173,8 @@ class WaitingRoom:
 
     def serve_all(self) -> None:
         """Hand over whatever there is room for."""
-        self.serve(list(self.queues))
+        # With what is being handed over right now, which is in no queue: whoever does that tries again.
+        self.serve([*self._in_service, *self.queues])
 
     def withdraw(self, place: Place) -> bool:
         """Take a place back, and tell whether it was still held."""

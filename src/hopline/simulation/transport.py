@@ -10,7 +10,7 @@ from hopline.cluster.service import REGISTER_ROUTE, is_service
 from hopline.message import LocalError, Message, PeerGoneError
 from hopline.node.transport import Listener, Peers, Sender, Subscriber, Take, Unsent
 from hopline.simulation.network import Connection, Host, Network
-from hopline.transport import Frames, OnSent, parse
+from hopline.transport import Condition, Frames, OnSent, parse
 from hopline.wire import decode
 
 CONNECT_TIMES = (0.5, 2.0)  # seconds after which a peer is gone: one that is refused sooner than a silent one
@@ -349,7 +349,7 @@ class SimulatedLink:
         self._listener: SimulatedListener | None = None
         self._under_way = 0
         self._held: list[tuple[Message, float]] = []  # until the peer is there, with the time when they came
-        self._for_room: list[asyncio.Future[None]] = []
+        self._changed = Condition()
         self._overdue: asyncio.TimerHandle | None = None
         self._network.wait_at(uri, self)
         self._be_silent()
@@ -360,6 +360,11 @@ class SimulatedLink:
         return len(self._held)
 
     @property
+    def has_room(self) -> bool:
+        """Return whether `offer` would take another message."""
+        return self._under_way + len(self._held) < self._network.link_capacity
+
+    @property
     def is_silent(self) -> bool:
         """Tell whether the peer is not there."""
         return self._listener is None
@@ -368,7 +373,7 @@ class SimulatedLink:
         """Take a message for the other node."""
         if self.is_gone:
             raise PeerGoneError(self.node)
-        if self._under_way + len(self._held) >= self._network.link_capacity:
+        if not self.has_room:
             return False
         message = self._peers.prepare(message)
         if self._listener is None:
@@ -378,10 +383,10 @@ class SimulatedLink:
         return True
 
     async def room(self) -> None:
-        """Wait until something arrived or the link is gone."""
-        turn = self._network.loop.create_future()
-        self._for_room.append(turn)
-        await turn
+        """Wait until there is room, or the peer is given up. Raises `PeerGoneError` when it already was."""
+        if self.is_gone:
+            raise PeerGoneError(self.node)
+        await self._changed.wait_for(lambda: self.has_room or self.is_gone)
 
     def inherit(self, left: Unsent) -> None:
         """Take over what waited for the same peer at another address."""
@@ -412,13 +417,7 @@ class SimulatedLink:
 
     def _ended(self) -> None:
         self._under_way = max(0, self._under_way - 1)
-        self._wake()
-
-    def _wake(self) -> None:
-        waiting, self._for_room = self._for_room, []
-        for turn in waiting:
-            if not turn.done():
-                turn.set_result(None)
+        self._changed.notify_all()
 
     # -- whether the peer is there -------------------------------------------------------------------------------------
 
@@ -442,8 +441,8 @@ class SimulatedLink:
         now = self._peers.clock()
         for message, since in held:
             self._transmit(listener, message, now - since)
-        self._peers.changed()
-        self._wake()
+        self._peers.changed.notify_all()
+        self._changed.notify_all()
 
     def notice(self) -> None:
         """Notice that the peer is not there any more."""
@@ -464,7 +463,7 @@ class SimulatedLink:
         if self._overdue is not None:
             self._overdue.cancel()
         held, self._held = self._held, []
-        self._wake()
+        self._changed.notify_all()
         now = self._peers.clock()
         self._network.traffic.returned += len(held)
         return [(message, now - since) for message, since in held]
@@ -491,7 +490,7 @@ class SimulatedPeers:
         self._gave_up = gave_up
         self._links: dict[bytes, SimulatedLink] = {}
         self.is_dead = False
-        self._change: asyncio.Future[None] | None = None
+        self.changed = Condition()  # less may wait
 
     @property
     def links(self) -> tuple[SimulatedLink, ...]:
@@ -513,24 +512,18 @@ class SimulatedPeers:
     def disconnect(self, node: bytes) -> Unsent:
         """Forget a peer."""
         link = self._links.pop(node, None)
-        self.changed()
-        return [] if link is None else link.give_up()
+        left = [] if link is None else link.give_up()
+        self.changed.notify_all()
+        return left
 
     def abandon(self, link: SimulatedLink) -> None:
         """Give up a peer that did not come in time."""
         if self._links.get(link.node) is link:
             self._gave_up(link.node, self.disconnect(link.node))
 
-    def changed(self) -> None:
-        """Note that less may wait."""
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
-
     async def nothing_waits(self) -> None:
         """Wait until everything left, or was given up."""
-        while any(link.waiting for link in self._links.values()):
-            self._change = self.network.loop.create_future()
-            await self._change
+        await self.changed.wait_for(lambda: not any(link.waiting for link in self._links.values()))
 
     def close(self, linger: float) -> None:  # noqa: ARG002 - what is under way gets there
         """Give up every peer."""

@@ -4,6 +4,7 @@ import zmq
 
 from hopline.transport.address import Address, advertised, one_place, parse, resolve
 from hopline.transport.backend import Backend, OnSent, PeerLink
+from hopline.transport.condition import Condition
 from hopline.transport.curve import Curve, new_keys
 from hopline.transport.doorkeeper import doorkeeper
 from hopline.transport.handshakes import Handshakes
@@ -21,6 +22,7 @@ __all__ = [
     "SUB",
     "Address",
     "Backend",
+    "Condition",
     "Curve",
     "Frames",
     "Handshakes",

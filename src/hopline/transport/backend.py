@@ -10,6 +10,7 @@ from collections.abc import Callable
 import zmq
 
 from hopline.message import Message, PeerGoneError, get_logger
+from hopline.transport.condition import Condition
 from hopline.transport.curve import Curve
 from hopline.transport.handshakes import Handshakes
 from hopline.transport.settings import SocketSettings
@@ -33,7 +34,7 @@ class PeerLink:
         self.is_gone = False
         self._backend = backend
         self._waiting: deque[tuple[Message, float]] = deque()
-        self._for_room: list[asyncio.Future[None]] = []
+        self._changed = Condition()
         self._silent_since: float | None = backend.clock()  # None once the peer is known to be there
         self._refused_since: float | None = None  # nobody is at its address, or somebody else
 
@@ -46,7 +47,7 @@ class PeerLink:
             raise PeerGoneError(self.node)
         backend = self._backend
         message = backend.prepare(message)
-        if self._waiting and len(self._waiting) >= backend.settings.link_capacity:
+        if not self.has_room:
             return False
         frames = backend.write(message, self.node, 0.0)  # what cannot be written is told now, also if it has to wait
         if not self._waiting and self._silent_since is None and self._send(frames):
@@ -56,12 +57,10 @@ class PeerLink:
         return True
 
     async def room(self) -> None:
-        """Wait until there may be room. Raises `PeerGoneError` when the peer is gone."""
+        """Wait until there is room, or the peer is given up. Raises `PeerGoneError` when it already was."""
         if self.is_gone:
             raise PeerGoneError(self.node)
-        turn = asyncio.get_running_loop().create_future()
-        self._for_room.append(turn)
-        await turn
+        await self._changed.wait_for(lambda: self.has_room or self.is_gone)
 
     def send_what_waits(self) -> bool:
         """Send what waits, as far as that is possible now, and tell whether something is left."""
@@ -76,7 +75,7 @@ class PeerLink:
                     self._waiting.appendleft((message, since))
             if not is_sent:
                 break
-        self._wake()
+        self._changed.notify_all()
         return bool(self._waiting)
 
     def _try_to_send(self, message: Message, waited: float) -> bool:
@@ -100,6 +99,11 @@ class PeerLink:
         if self._backend.on_sent is not None:
             self._backend.on_sent(self.node, frames)
         return True
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether `offer` would take another message."""
+        return len(self._waiting) < self._backend.settings.link_capacity
 
     @property
     def is_silent(self) -> bool:
@@ -148,15 +152,8 @@ class PeerLink:
         now = self._backend.clock()
         left = [(message, now - since) for message, since in self._waiting]
         self._waiting.clear()
-        self._wake()
+        self._changed.notify_all()
         return left
-
-    def _wake(self) -> None:
-        if len(self._waiting) < self._backend.settings.link_capacity or self.is_gone:
-            turns, self._for_room = self._for_room, []
-            for turn in turns:
-                if not turn.done():
-                    turn.set_result(None)
 
 
 class Backend:
@@ -194,7 +191,7 @@ class Backend:
         self._at_uri: dict[str, set[PeerLink]] = {}
         self._pending: dict[PeerLink, None] = {}
         self._retry: asyncio.TimerHandle | None = None
-        self._change: asyncio.Future[None] | None = None  # what waits may have become less
+        self._changed = Condition()  # what waits may have become less
 
     def link(self, node: bytes, uri: str) -> PeerLink:
         """Give the link to a peer, and connect to it if this is the first."""
@@ -233,9 +230,7 @@ class Backend:
 
     async def nothing_waits(self) -> None:
         """Wait until everything left, or was given up."""
-        while self.waiting:
-            self._change = self._loop.create_future()
-            await self._change
+        await self._changed.wait_for(lambda: not self.waiting)
 
     def _abandon(self, link: PeerLink) -> None:
         """Drop a link, and tell what never left."""
@@ -244,6 +239,7 @@ class Backend:
     def _drop(self, link: PeerLink) -> list[tuple[Message, float]]:
         del self._links[link.node]
         self._pending.pop(link, None)
+        self._changed.notify_all()
         others = self._at_uri[link.uri]
         others.discard(link)
         if not others:
@@ -281,8 +277,7 @@ class Backend:
                 self._pending.pop(link, None)
         if self._pending and self._retry is None:
             self._retry = self._loop.call_later(RETRY, self._look)
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
+        self._changed.notify_all()
 
     def came_up(self, uri: str) -> None:
         """Note that somebody shook hands at an address."""
@@ -305,6 +300,7 @@ class Backend:
             del self._links[link.node]
             self._gave_up(link.node, link.give_up())
         self._pending.clear()
+        self._changed.notify_all()
         if self._retry is not None:
             self._retry.cancel()
         self._handshakes.close()
