@@ -98,7 +98,7 @@ def test_a_killed_node_loses_at_most_what_was_not_flushed(recorded: Recorded) ->
     with left.open("ab") as file:
         file.write(b"half a batch")
     (found,) = document_of(recorded.folder, "capture", "recover", directory)
-    assert (found["fate"], found["lost_bytes"]) == ("recovered", 12)
+    assert (found["fate"], found["unread_bytes"]) == ("recovered", 12)
     rows = rows_of(recorded.directory)
     assert len(rows) >= recorded.records
     assert run(recorded.folder, "capture", "recover", directory).stdout == f"nothing to recover in {directory}\n"

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, WireFormat
-from hopline.capture.blocks import Head, Opening, block_bytes, block_of, blocks_in
+from hopline.capture.blocks import Opening, block_bytes, block_of, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
 from hopline.capture.columns import runs_of
 from hopline.capture.packing import Batch, Packer
@@ -65,7 +64,7 @@ def written(batches: list[Batch]) -> list[dict[str, Any]]:
     """Give the rows of batches, as a journal has them."""
     opening, rows, lost = Opening("node", "tcp://127.0.0.1:1"), [], 0
     for batch in batches:
-        (block,) = [block for block, _ in blocks_in(pa.py_buffer(b"".join(block_bytes(block_of(batch, lost)))), 0)]
+        (block,) = blocks_in(pa.py_buffer(b"".join(block_bytes(block_of(batch, lost)))))
         lost = batch.lost_at_end if batch.records else lost + batch.span
         rows += rows_of_block(opening, [block]).to_pylist()
     return rows
@@ -105,12 +104,6 @@ def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> 
     after = time.time()
     for row, noted in zip(written(sink.batches), (5.0, 2.0, 6.0, 1.5), strict=True):
         assert before - 1e-5 < row["ts"].timestamp() + 8.0 - noted < after + 1e-5
-
-
-def test_a_journal_from_before_times_were_moved_has_times_of_day_already() -> None:
-    head = Head(7, 0, has_holes=False, names=[], extras={}, gaps={}, sizes=(8, 1), epoch=5.0)
-    *before, _, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(head))
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=Head) == msgspec.structs.replace(head, epoch=0.0)
 
 
 def test_an_interruption_between_two_clocks_is_not_taken_for_what_is_between_them() -> None:
@@ -336,7 +329,7 @@ def test_blocks_that_follow_each_other_give_the_rows_that_each_of_them_gives() -
         recorder.hand_over()
     opening = Opening("node", "tcp://127.0.0.1:1")
     journal = pa.py_buffer(b"".join(part for batch in sink.batches for part in block_bytes(block_of(batch, 0))))
-    blocks = [block for block, _ in blocks_in(journal, 0)]
+    blocks = list(blocks_in(journal))
     runs = list(runs_of(blocks, 100))
     assert [len(run) for run in runs] == [1, 1, 1, 2]  # one has a reason, and then the peers are others
     assert [len(run) for run in runs_of(blocks, 10)] == [1, 1, 1, 1, 1]  # 5 and 6 rows are too many together

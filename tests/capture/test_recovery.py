@@ -1,9 +1,13 @@
-"""What a crash leaves: everything that was wholly written becomes a segment, and nothing else changes."""
+"""What a crash leaves: everything that was wholly written becomes a segment, and nothing else changes.
+
+`test_damage` is about single bits.
+"""
 
 from __future__ import annotations
 
 import fcntl
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -57,7 +61,9 @@ def test_whole_batches_are_saved_and_what_is_torn_is_told(missing: int, tmp_path
     (found,) = recover(tmp_path)
     saved = BATCHES - missing
     assert (found.fate, found.records) == (Fate.RECOVERED, saved * ROWS)
-    assert found.lost_bytes == (0 if not missing else sizes[-1] - sizes[-2] - missing)
+    opening = sizes[0]  # of which there is a copy before each block
+    assert found.unread_bytes == (0 if not missing else sizes[-1] - sizes[-2] - opening - missing)
+    assert [one.name for one in found.damaged] == ([f"{path.name}.damaged"] if missing else [])
     assert segments_in(tmp_path) == [found.segment]
     assert [row["seq"] for row in rows_of(tmp_path)] == list(range(1, 1 + saved * ROWS))
     assert not journals_in(tmp_path)
@@ -76,7 +82,10 @@ def test_wherever_it_was_cut_nothing_whole_is_lost(data: st.DataObject) -> None:
         (found,) = recover(directory)
         whole = sum(size <= cut for size in sizes[1:])
         assert found.records == whole * ROWS
-        assert found.fate is (Fate.RECOVERED if whole else Fate.EMPTY)
+        is_whole = cut in (sizes[0], *(size + sizes[0] for size in sizes[:-1]), *sizes) and not tail
+        without_records = Fate.EMPTY if cut < sizes[0] or is_whole else Fate.DAMAGED
+        assert found.fate is (Fate.RECOVERED if whole else without_records)
+        assert [one.exists() for one in found.damaged] == ([] if is_whole or cut < sizes[0] else [True])
         assert len(rows_of(directory)) == whole * ROWS
         assert not journals_in(directory)
 
@@ -92,8 +101,14 @@ def test_whatever_is_wrong_in_it_recovery_ends_and_leaves_what_can_be_read(chang
             content[place % len(content)] ^= change
         path.write_bytes(content)
         (found,) = recover(directory)
-        before_all = sum(size <= min(place % len(content) for place, _ in changes) for size in sizes[1:])
-        assert found.records >= before_all * ROWS
+        damaged = {place % len(content) for place, _ in changes}
+        whole = [
+            begin + sizes[0] <= end and damaged.isdisjoint(range(begin + sizes[0], end))
+            for begin, end in pairwise(sizes)
+        ]
+        openings = [range(begin, begin + sizes[0]) for begin in (0, *sizes[:-1])]
+        if any(damaged.isdisjoint(opening) for opening in openings):
+            assert found.records >= sum(whole) * ROWS
         assert len(table_of(directory)) == found.records
         assert path.exists() is (found.fate is Fate.UNREADABLE)
 
@@ -145,41 +160,48 @@ def test_whenever_it_crashed_everything_is_there_that_was_flushed_and_nothing_tw
         (found,) = recover(directory)
         rows = rows_of(directory)
         assert [row["seq"] for row in rows] == list(range(1, 1 + len(rows)))
-        assert len(rows) == found.records == flushed * ROWS
-        assert (found.lost_bytes == 0) or flushed < len(flushes)
+        assert len(rows) == found.records >= flushed * ROWS  # a group of rows outlives a process, flushed or not
+        assert (found.missing, found.unread_bytes, found.damaged) == (0, 0, ())
         assert [path.name for path in directory.glob("*/.*")] == []
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=4), st.booleans())
-def test_whatever_is_wrong_with_the_groups_of_rows_those_before_it_are_saved(
+def test_whatever_is_wrong_with_the_groups_of_rows_all_others_are_saved(
     changes: list[tuple[int, int]], is_cut: bool
 ) -> None:
     with TemporaryDirectory() as folder:
         directory = Path(folder)
-        segment, ends = opened(directory, group_bytes=1), [0]
+        segment, ends = opened(directory, group_bytes=1), [4]
         rows_path = NAME.rows(directory)
         for number in range(BATCHES):
             take(segment, number)
-            segment.flush()
-            ends.append(rows_path.stat().st_size)
-        take(segment, BATCHES)  # which no mark tells of, so that it is not there
+            assert segment._rows is not None
+            ends.append(segment._rows.end)
         segment.abandon()
-        content = bytearray(rows_path.read_bytes()[: ends[-1]])
-        places = [4 + place % (len(content) - 4) for place, _ in changes]
+        content = bytearray(rows_path.read_bytes())
+        places = [place % len(content) for place, _ in changes]
         for place, (_, change) in zip(places, changes, strict=True):
             content[place] ^= change
-        rows_path.write_bytes(content[: min(places)] if is_cut else content)
+        changed = content[: min(places)] if is_cut else content
+        wrong = {
+            place
+            for place, (now, before) in enumerate(zip(changed, rows_path.read_bytes(), strict=False))
+            if now != before
+        }
+        wrong |= set(range(len(changed), len(content)))
+        rows_path.write_bytes(changed)
         (found,) = recover(directory)
-        whole = sum(end <= min(places) for end in ends[1:])
+        whole = [number for number, (begin, end) in enumerate(pairwise(ends)) if wrong.isdisjoint(range(begin, end))]
         rows = table_of(directory).to_pylist()
-        assert [row["seq"] for row in rows] == list(range(1, 1 + len(rows)))
-        assert whole * ROWS <= len(rows) == found.records
-        assert all(
-            row["frames"] == record()[1][1:] and row["peer"] == "peer" for row in rows
-        )  # as they were, or not at all
-        assert found.fate is (Fate.RECOVERED if rows else Fate.EMPTY)
-        assert (found.lost_bytes > 0) is (len(rows) < BATCHES * ROWS or is_cut)
+        assert [row["seq"] for row in rows] == [1 + number * ROWS + at for number in whole for at in range(ROWS)]
+        assert all(row["frames"] == record()[1][1:] and row["peer"] == "peer" for row in rows)
+        assert found.missing == (BATCHES - len(whole)) * ROWS
+        assert sum(1 + row["dropped"] for row in rows) == (rows[-1]["seq"] if rows else 0)
+        is_whole = len(changed) in (*range(4), *ends, len(content))
+        has_unread_bytes = not is_whole or any(4 <= place < len(changed) for place in wrong)
+        assert bool(found.damaged) is (found.unread_bytes > 0)
+        assert (found.unread_bytes > 0) is has_unread_bytes
 
 
 def groups(directory: Path, count: int) -> tuple[Path, Path, list[int]]:
@@ -193,14 +215,49 @@ def groups(directory: Path, count: int) -> tuple[Path, Path, list[int]]:
     return segment.journal_path, NAME.rows(directory), ends
 
 
-def test_a_footer_that_is_damaged_costs_the_groups_since_the_one_before(tmp_path: Path) -> None:
+def test_a_footer_that_is_damaged_in_the_journal_is_read_behind_the_groups(tmp_path: Path) -> None:
     journal, _, ends = groups(tmp_path, 5)
     content = bytearray(journal.read_bytes())
     content[ends[-1] - 400 : ends[-1] - 100] = bytes(300)
     journal.write_bytes(content)
     (found,) = recover(tmp_path)
-    assert (found.fate, found.records) == (Fate.RECOVERED, 4 * ROWS)
-    assert [row["seq"] for row in rows_of(tmp_path)] == list(range(1, 1 + 4 * ROWS))
+    assert (found.fate, found.records, found.missing) == (Fate.RECOVERED, 5 * ROWS, 0)
+    assert [row["seq"] for row in rows_of(tmp_path)] == list(range(1, 1 + 5 * ROWS))
+
+
+def test_groups_of_rows_whose_journal_is_gone_are_saved(tmp_path: Path) -> None:
+    journal, rows, _ = groups(tmp_path, 3)
+    journal.unlink()
+    (found,) = recover(tmp_path)
+    assert (found.fate, found.records, found.damaged) == (Fate.RECOVERED, 3 * ROWS, ())
+    assert len(rows_of(tmp_path)) == 3 * ROWS
+    assert not rows.exists()
+
+
+def test_a_segment_that_is_damaged_is_no_reason_to_delete_what_it_was_made_of(tmp_path: Path) -> None:
+    segment = opened(tmp_path)
+    take(segment, 0)
+    segment.flush()
+    journal = segment.journal_path.read_bytes()
+    segment.close()
+    content = bytearray(segment.path.read_bytes())
+    content[100] ^= 1
+    segment.path.write_bytes(content)
+    segment.journal_path.write_bytes(journal)
+    (found,) = recover(tmp_path)
+    assert (found.fate, found.records) == (Fate.RECOVERED, ROWS)
+    assert [path.read_bytes() for path in found.damaged] == [bytes(content)]
+    assert len(rows_of(tmp_path)) == ROWS
+
+
+def test_what_a_crash_while_closing_left_is_no_damage(tmp_path: Path) -> None:
+    segment = opened(tmp_path, group_bytes=1)
+    take(segment, 0)
+    assert segment._rows is not None
+    segment._rows.finish()
+    segment.abandon()
+    (found,) = recover(tmp_path)
+    assert (found.fate, found.records, found.damaged) == (Fate.RECOVERED, ROWS, ())
 
 
 @pytest.mark.parametrize("is_grouped", [True, False])
@@ -221,14 +278,15 @@ def test_a_block_that_is_damaged_costs_its_own_records_if_they_are_nowhere_else(
     segment.abandon()
     content = bytearray(segment.journal_path.read_bytes())
     block = (sizes[1] - sizes[0]) // 3
-    content[sizes[0] + 2 * block - 88] ^= 0x7F  # the length of the first frame of the second of three blocks
+    content[sizes[0] + 2 * block - 80] ^= 0x7F  # the length of the first frame of the second of three blocks
     segment.journal_path.write_bytes(content)
     (found,) = recover(tmp_path)
     missing = [] if is_grouped else range(1 + ROWS, 1 + 2 * ROWS)
     assert [row["seq"] for row in table_of(tmp_path).to_pylist()] == [
         seq for seq in range(1, 1 + 4 * ROWS) if seq not in missing
     ]
-    assert (found.lost_bytes > 0) is not is_grouped
+    assert found.missing == len(missing)
+    assert [path.suffix for path in found.damaged] == [".damaged"]
 
 
 def test_a_disk_that_refuses_leaves_everything_for_another_time(tmp_path: Path) -> None:

@@ -1,35 +1,48 @@
-"""A batch in a journal: a head, and each column in one piece, so that it can be read where it is.
+"""The frames of a journal: who wrote it, batches of records, and where the groups of rows are.
 
-Whatever is in a file is whole if both of its marks are there; what a crash cut off, or filled with zeros, has not both.
+A frame is a magic number, two sizes and two checksums, a head in MessagePack, and the columns of a batch, each in one
+piece, so that it can be read where it lies. The first checksum is that of the content, the second that of the sizes and
+of the first.
+
+Any part of a file may be damaged, so no frame depends on another one:
+
+* The opening, without which no block can be read, is repeated before every block.
+* Where the sizes can be trusted and the content cannot, exactly that frame is skipped.
+* Where the sizes cannot be trusted either, reading goes on at the next magic number that stands before sizes that can.
+
+What could not be read is reported as a stretch without content, never passed over in silence.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from struct import Struct
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, NamedTuple, TypeAlias
+from zlib import crc32
 
 import msgspec
 import pyarrow as pa
 
 from hopline.capture.packing import HOLE, Batch, Extra, Packed
 
-_MARK = b"HOPLINE\x01"
-_SIZES = Struct("=II")  # of the head, and of everything else
+_MAGIC = b"HOPLINE\x02"
+_SIZES = Struct("=III")  # of the head, and of everything else; and the checksum of the content
+_CHECK = Struct("=I")  # of these
 _ALIGNMENT = 8  # bytes, as Arrow wants it
-_HEAD = len(_MARK) + _SIZES.size  # where it begins
+_HEAD = len(_MAGIC) + _SIZES.size + _CHECK.size  # where it begins
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Opening(msgspec.Struct, frozen=True, array_like=True):
+class Opening(msgspec.Struct, frozen=True, array_like=True, tag="opening"):
     """What a journal begins with: what all of its records have in common."""
 
     node: str
     node_uri: str
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True):
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="block"):
     """What a block says of its records beside its columns."""
 
     first_seq: int
@@ -39,8 +52,9 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
     extras: dict[int, Extra]
     gaps: dict[int, int]
     sizes: tuple[_Size, ...]  # of the columns, in bytes
-    epoch: float = 0.0  # to be added to its times, to have seconds since 1970
+    epoch: float  # to be added to its times, to have seconds since 1970
     rows_end: _Size = 0  # of a mark: where the groups of rows end, which have all that was journaled before it; else 0
+    checksums: tuple[int, ...] = ()  # of a mark: of the bytes of each group of rows
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -93,12 +107,20 @@ def _joined(pieces: Sequence[bytes]) -> pa.Buffer:
     return pa.py_buffer(b"".join(pieces))
 
 
-def mark_of(next_seq: int, rows_end: int, footer: pa.Buffer) -> Block:
-    """Say up to where there are groups of rows, and give their footer; no number from `next_seq` on was used yet."""
+def mark_of(next_seq: int, rows_end: int, footer: pa.Buffer, checksums: Sequence[int]) -> Block:
+    """Return a mark: where the groups of rows end, their footer and checksums.
+
+    Args:
+        next_seq: The number after the last one that is among these rows.
+        rows_end: Where the last group ends, in bytes from the beginning of its file.
+        footer: What makes a Parquet file of these groups.
+        checksums: One for each group.
+    """
     nothing = pa.py_buffer(b"")
     columns = (*[nothing] * (len(Packed._fields) - 1), footer)
     sizes = tuple(column.size for column in columns)
-    return Block(Head(next_seq, 0, False, [], {}, {}, sizes, rows_end=rows_end), columns)
+    head = Head(next_seq, 0, False, [], {}, {}, sizes, 0.0, rows_end, tuple(checksums))
+    return Block(head, columns)
 
 
 def block_bytes(block: Block) -> list[bytes | pa.Buffer]:
@@ -108,7 +130,12 @@ def block_bytes(block: Block) -> list[bytes | pa.Buffer]:
 
 
 def _framed(head: bytes, parts: list[bytes | pa.Buffer]) -> list[bytes | pa.Buffer]:
-    return [_MARK, _SIZES.pack(len(head), sum(map(len, parts))), head, _padding(len(head)), *parts, _MARK]
+    content = [head, _padding(len(head)), *parts]
+    checksum = 0
+    for piece in content:
+        checksum = crc32(piece, checksum)
+    sizes = _SIZES.pack(len(head), sum(map(len, parts)), checksum)
+    return [_MAGIC, sizes, _CHECK.pack(crc32(sizes)), *content]
 
 
 def _padding(size: int) -> bytes:
@@ -117,51 +144,94 @@ def _padding(size: int) -> bytes:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
-_Said = TypeVar("_Said", Opening, Head)
+_FRAME = re.compile(re.escape(_MAGIC))
 
 
-def read_opening(journal: pa.Buffer) -> tuple[Opening, int] | None:
-    """Read what a journal begins with, and where its blocks begin; None if that is not there."""
-    return _read(journal, 0, Opening)
+class Stretch(NamedTuple):
+    """Some bytes of a file: one frame, or what could not be read."""
+
+    begin: int
+    end: int
+    content: Opening | Block | None
 
 
-def was_begun(journal: pa.Buffer) -> bool:
-    """Tell whether it is a journal of which not even the opening was wholly written."""
-    if not _MARK.startswith(bytes(journal[: len(_MARK)])):
-        return False
-    size = int(journal.size)
-    return size < _HEAD or size < _end(journal, 0)
+class _Header(NamedTuple):
+    head_size: int
+    checksum: int
+    end: int  # of the frame
 
 
-def blocks_in(journal: pa.Buffer, at: int) -> Iterator[tuple[Block, int]]:
-    """Read the blocks from some place on, as long as they are whole; each with where it ends."""
-    while (read := _read(journal, at, Head)) is not None:
-        head, end = read
-        places = list(accumulate((size + len(_padding(size)) for size in head.sizes), initial=0))
-        begin = end - len(_MARK) - places.pop()
-        if len(places) != len(Packed._fields) or begin <= at:
-            return
-        columns = [journal.slice(begin + place, size) for place, size in zip(places, head.sizes, strict=True)]
-        yield Block(head, tuple(columns)), end
+def stretches_in(journal: pa.Buffer) -> Iterator[Stretch]:
+    """Return all that is in a journal, frame by frame, and between them whatever cannot be read."""
+    at, size = 0, int(journal.size)
+    while at < size:
+        header = _header_at(journal, at)
+        if header is None:
+            end = next_frame(journal, at + 1)
+            yield Stretch(at, end, None)
+        else:
+            end = min(header.end, size)
+            yield Stretch(at, end, _content_at(journal, at, header))
         at = end
 
 
-def _read(journal: pa.Buffer, at: int, kind: type[_Said]) -> tuple[_Said, int] | None:
-    """Read a head, if all that belongs to it is there, and give it with its end."""
-    if journal.size - at < _HEAD or bytes(journal[at : at + len(_MARK)]) != _MARK:
-        return None
-    end = _end(journal, at)
-    if bytes(journal[end - len(_MARK) : end]) != _MARK:
-        return None
+def blocks_in(journal: pa.Buffer) -> Iterator[Block]:
+    """Return the blocks of a journal that can be read."""
+    for stretch in stretches_in(journal):
+        if isinstance(stretch.content, Block):
+            yield stretch.content
+
+
+def frame_at(file: pa.Buffer, at: int) -> Stretch | None:
+    """Return the frame that begins at some place, or None if none does, or if it cannot be read."""
+    header = _header_at(file, at)
+    content = None if header is None else _content_at(file, at, header)
+    return None if header is None or content is None else Stretch(at, header.end, content)
+
+
+def next_frame(file: pa.Buffer, at: int) -> int:
+    """Return where the next frame begins, from some place on; the end of the file if there is none."""
+    for found in _FRAME.finditer(file, at):
+        if _header_at(file, found.start()) is not None:
+            return int(found.start())
+    return int(file.size)
+
+
+def is_torn_opening(journal: pa.Buffer) -> bool:
+    """Return whether a file is a journal that was cut off within its opening, so that it never had a record."""
+    size = int(journal.size)
+    if not _MAGIC.startswith(bytes(journal[: len(_MAGIC)])):
+        return False
+    if size < _HEAD:
+        return True
+    header = _header_at(journal, 0)
+    return header is not None and size < header.end
+
+
+def _header_at(file: pa.Buffer, at: int) -> _Header | None:
     begin = at + _HEAD
-    head_size, _ = _SIZES.unpack(journal[begin - _SIZES.size : begin])
+    if begin > file.size or bytes(file[at : at + len(_MAGIC)]) != _MAGIC:
+        return None
+    sizes = bytes(file[at + len(_MAGIC) : begin - _CHECK.size])
+    if _CHECK.unpack(file[begin - _CHECK.size : begin]) != (crc32(sizes),):
+        return None
+    head_size, rest, checksum = _SIZES.unpack(sizes)
+    return _Header(head_size, checksum, begin + head_size + len(_padding(head_size)) + rest)
+
+
+def _content_at(file: pa.Buffer, at: int, header: _Header) -> Opening | Block | None:
+    begin = at + _HEAD
+    if header.end > file.size or crc32(file[begin : header.end]) != header.checksum:
+        return None
     try:
-        return msgspec.msgpack.decode(journal[begin : begin + head_size], type=kind), end
+        head = msgspec.msgpack.decode(file[begin : begin + header.head_size], type=Opening | Head)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def _end(journal: pa.Buffer, at: int) -> int:
-    """Tell where what begins at some place says that it ends."""
-    head_size, size = _SIZES.unpack(journal[at + len(_MARK) : at + _HEAD])
-    return int(at + _HEAD + head_size + len(_padding(head_size)) + size + len(_MARK))
+    if isinstance(head, Opening):
+        return head
+    places = list(accumulate((size + len(_padding(size)) for size in head.sizes), initial=0))
+    begin = header.end - places.pop()
+    if len(places) != len(Packed._fields) or begin <= at:
+        return None
+    columns = [file.slice(begin + place, size) for place, size in zip(places, head.sizes, strict=True)]
+    return Block(head, tuple(columns))

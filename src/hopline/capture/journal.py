@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hopline.capture.blocks import Block, Opening, block_bytes, blocks_in, opening_bytes, read_opening
+from hopline.capture.blocks import Block, Opening, block_bytes, blocks_in, opening_bytes
 
 _MOST_PIECES = os.sysconf("SC_IOV_MAX")  # in one call
 
@@ -27,8 +27,9 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._create()
         self.size = 0
+        self._opening = opening_bytes(opening)
         try:
-            self._append([opening_bytes(opening)])
+            self._append([self._opening])
         except OSError:
             self.discard()
             raise
@@ -43,8 +44,8 @@ class Journal:
             os.close(self._file)
 
     def write(self, block: Block) -> None:
-        """Append a block, wholly or not at all."""
-        self._append(block_bytes(block))
+        """Append a block, wholly or not at all, behind another copy of the opening."""
+        self._append([self._opening, *block_bytes(block)])
 
     def _append(self, pieces: Sequence[bytes | pa.Buffer]) -> None:
         size = sum(map(len, pieces))
@@ -109,17 +110,13 @@ def is_left(journal: Path) -> bool:
         return is_ours
 
 
-def mapped(journal: Path) -> pa.Buffer:
-    """Give what is in a journal, without reading all of it."""
-    with journal.open("rb") as file:
-        is_empty = os.fstat(file.fileno()).st_size == 0
-        return pa.py_buffer(b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ))
+def mapped(file: Path) -> pa.Buffer:
+    """Return what is in a journal, or in another file beside it, without reading all of it."""
+    with file.open("rb") as opened:
+        is_empty = os.fstat(opened.fileno()).st_size == 0
+        return pa.py_buffer(b"" if is_empty else mmap(opened.fileno(), 0, access=ACCESS_READ))
 
 
 def blocks_of(journal: Path) -> Iterator[Block]:
-    """Read the blocks of a journal that are whole."""
-    content = mapped(journal)
-    opened = read_opening(content)
-    if opened is not None:
-        for block, _ in blocks_in(content, opened[1]):
-            yield block
+    """Return the blocks of a journal that can be read."""
+    return blocks_in(mapped(journal))

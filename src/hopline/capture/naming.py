@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 DAY = "date="
-SEGMENT, JOURNAL, ROWS, UNFINISHED = ".parquet", ".open", ".rows", ".tmp"
+SEGMENT, JOURNAL, ROWS, UNFINISHED, DAMAGED = ".parquet", ".open", ".rows", ".tmp", ".damaged"
 _START = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(?P<node>.+)-(?P<start>\d{8}T\d{6}\.\d{6}Z)-(?P<seq>\d+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")

@@ -6,11 +6,12 @@ Only where few come, so that they would wait for longer than may get lost, they 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
-from hopline.capture.blocks import Block, Opening, block_of, mark_of
+from hopline.capture.blocks import Block, Opening, block_of
 from hopline.capture.columns import rows_of, runs_of
 from hopline.capture.journal import Journal
 from hopline.capture.naming import SegmentName
@@ -38,9 +39,10 @@ class OpenSegment:
         self._group_bytes = group_bytes
         self._room = room
         self._waiting: list[Block] = []
-        self._next_seq = 0
         self._journaled = 0  # how many of those that wait are in the journal as well
+        self._grouped_seq = 0  # the number after the last one that is in a group
         self._marked = 0  # how far the journal says that there are groups
+        self._synced = 0  # how far the groups are on the disk
         self._journal = Journal(name.journal(directory), opening)
         self._rows: RowGroups | None = None
         self._closed_size = 0
@@ -68,7 +70,6 @@ class OpenSegment:
             self._waiting.pop()
             self.held -= batch.size
             raise
-        self._next_seq = batch.first_seq + batch.span
         self.records += batch.records
         self.size += block.size
 
@@ -77,9 +78,19 @@ class OpenSegment:
             self._rows = RowGroups(self._rows_path)
         runs = [rows_of(self._opening, run) for run in runs_of(self._waiting, _MOST_ROWS)]
         self._rows.add(pa.concat_tables(runs).unify_dictionaries())
+        self._grouped_seq = self._waiting[-1].last_seq + 1
         self._waiting = []
         self._journaled = self.held = 0
         self._room.clear()
+        with suppress(OSError):  # the records are written; where they are can still be said when they are flushed
+            self._mark_groups(self._rows)
+
+    def _mark_groups(self, rows: RowGroups) -> None:
+        """Write down where the groups are, behind them and in the journal."""
+        mark = rows.mark(self._grouped_seq)
+        rows.seal(mark)
+        self._journal.write(mark)
+        self._marked = rows.end
 
     def flush(self) -> bool:
         """See to it that all records outlive a crash, and tell whether there was something to be written for that."""
@@ -89,11 +100,12 @@ class OpenSegment:
 
     def save(self) -> bool:
         """Do as `flush` does, with the journal alone."""
-        is_behind = self._rows is not None and self._rows.end != self._marked
+        is_behind = self._rows is not None and self._rows.end != self._synced
         if self._rows is not None and is_behind:
+            if self._rows.end != self._marked:
+                self._mark_groups(self._rows)
             self._rows.sync()
-            self._journal.write(mark_of(self._next_seq, self._rows.end, self._rows.footer()))
-            self._marked = self._rows.end
+            self._synced = self._rows.end
         unsaved = self._waiting[self._journaled :]
         for block in unsaved:
             self._journal.write(block)

@@ -40,11 +40,12 @@ def recover_command(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Make segments of what crashed nodes left open, and say what was saved and what was lost.
+    """Make segments of what crashed nodes left open, and say what was saved and what could not be read.
 
-    A node that crashes leaves its open segment as a hidden file (`.….open`), which no reader looks at. What had reached
-    the disk is saved; what the node had only in memory (its last half second, by default) is not there. Nodes that run
-    are left alone, so that this can be done at any time, and again.
+    A node that crashes leaves its open segment as hidden files (`.….open`, `.….rows`), which no reader looks at. What
+    had reached the disk is saved; what the node had only in memory (its last half second, by default) is not there.
+    Damage costs the group or block of records that it hit. A file that could not be read to its last byte is kept, with
+    `.damaged` behind its name. Nodes that run are left alone, so that this can be done at any time, and again.
     """
     with one_line_errors("capture recover", debug=debug):
         if not existing(directory).is_dir():
@@ -59,13 +60,14 @@ def recover_command(
                 say(_told(one))
             if not found:
                 say(f"nothing to recover in {directory}")
-        if any(one.fate is Fate.UNREADABLE for one in found):
+        if any(one.fate in (Fate.UNREADABLE, Fate.DAMAGED) for one in found):
             raise typer.Exit(FAILED)
 
 
 def _recovery_document(one: Recovery) -> dict[str, Any]:
     segment = None if one.segment is None else str(one.segment)
-    return {**msgspec.structs.asdict(one), "journal": str(one.journal), "segment": segment}
+    damaged = [str(path) for path in one.damaged]
+    return {**msgspec.structs.asdict(one), "journal": str(one.journal), "segment": segment, "damaged": damaged}
 
 
 def _told(one: Recovery) -> str:
@@ -73,10 +75,15 @@ def _told(one: Recovery) -> str:
         "recovered": f"recovered {one.records:,} records: {one.segment}",
         "empty": f"{one.journal}: there was nothing in it",
         "saved before": f"{one.journal}: its {one.records:,} records were in {one.segment} already",
+        "damaged": f"{one.journal}: none of its records can be read",
         "in use": f"{one.journal}: left alone, its node runs",
         "unreadable": f"{one.journal}: left as it is, this is no segment that can be read",
     }[one.fate]
-    return f"{text}; lost {one.lost_bytes:,} bytes that were not wholly written" if one.lost_bytes else text
+    if one.missing:
+        text += f"; {one.missing:,} records are missing"
+    if one.damaged:
+        text += f"; {one.unread_bytes:,} bytes could not be read, kept in {', '.join(map(str, one.damaged))}"
+    return text
 
 
 def list_command(path: PathArgument, as_json: JsonOption = False, debug: DebugOption = False) -> None:
