@@ -84,7 +84,7 @@ class Slow(Actor):
 
 
 def full(directory: Path, **settings: Any) -> CaptureSettings:
-    return CaptureSettings(directory=str(directory), level=CaptureLevel.FULL, **settings)
+    return CaptureSettings(directory=str(directory), **{"level": CaptureLevel.FULL} | settings)
 
 
 def short(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -134,19 +134,98 @@ async def test_a_handler_in_a_thread_causes_what_it_sends(tmp_path: Path) -> Non
     assert told["cause"] == delivered["seq"]
 
 
-@on_loop
-async def test_what_a_handler_asks_through_the_hub_begins_a_flow_of_its_own(tmp_path: Path) -> None:
-    class Asking(Actor):
-        @handler
-        async def ask(self, ask: Ask, context: Context) -> Told:
-            return await context.hub.send(Middle(ask.number), callback=Told)
+class Asking(Actor):
+    """Sends a message of its own before it answers, in one of the ways that there are."""
 
-    async with started(Asking(), Second(), capture=full(tmp_path)) as node:
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.node: Node | None = None
+
+    @handler
+    async def ask(self, ask: Ask, context: Context) -> Told:
+        middle = Middle(ask.number)
+        assert self.node is not None
+        match self.way:
+            case "hub":
+                await context.hub.send(middle, callback=Told)
+            case "ask":
+                await context.ask(middle, Told)
+            case "node":
+                await self.node.hub.send(middle, callback=Told)
+            case "task":
+                await asyncio.create_task(self.node.new_hub().send(middle, callback=Told))
+            case "promise":
+                await context.hub.try_send(middle, callback=Told)
+            case "one way":
+                await context.hub.send_one_way(middle)
+            case "broadcast":
+                await context.hub.broadcast(middle)
+            case "stream":
+                async for _ in context.hub.stream(middle, callback=Told, limit=1):
+                    break
+        return Told(ask.number)
+
+
+class AskingInThread(Asking):
+    @handler(blocking=True)
+    def ask(self, ask: Ask, context: Context) -> Told:  # type: ignore[override]
+        return context.wait(context.ask(Middle(ask.number), Told))
+
+
+@pytest.mark.parametrize("way", ["hub", "ask", "node", "task", "promise", "one way", "broadcast", "stream", "thread"])
+@on_loop
+async def test_what_a_handler_sends_through_a_hub_is_another_flow_and_has_a_cause(tmp_path: Path, way: str) -> None:
+    actor = AskingInThread(way) if way == "thread" else Asking(way)
+    async with started(actor, Second(), capture=full(tmp_path)) as node:
+        actor.node = node
         await node.hub.send(Ask(1), callback=Told)
-    causes = {message_of(row).identity: row["cause"] for row in rows_of(tmp_path) if row["event"] == "submitted"}
-    assert causes[b"Ask"] is None
-    assert causes[b"Middle"] is None
-    assert causes[b"Told"] is not None
+        await until(lambda: node.stats().handled == 2)
+    rows = rows_of(tmp_path)
+    (asked,) = [row for row in rows if short([row]) == [("delivered", "Ask")]]
+    (first,) = [row for row in rows if short([row]) == [("submitted", "Ask")]]
+    (middle,) = [row for row in rows if short([row]) == [("submitted", "Middle")]]
+    assert first["cause"] is None
+    assert middle["cause"] == asked["seq"]
+    assert message_of(middle).correlation_id != message_of(asked).correlation_id
+    assert first["receiver"] == message_of(first).callback_receiver_identity.decode()
+    if way not in ("one way", "broadcast"):
+        assert middle["receiver"] == message_of(middle).callback_receiver_identity.decode()
+    answers = {row["receiver"]: row["cause"] for row in rows if short([row]) == [("submitted", "Told")]}
+    assert answers[asked["receiver"]] == asked["seq"]
+
+
+@on_loop
+async def test_what_waits_for_room_keeps_its_cause_and_its_sender(tmp_path: Path) -> None:
+    class Flooding(Actor):
+        @handler
+        async def middle(self, middle: Middle, context: Context) -> Told:
+            asking = [asyncio.create_task(context.ask(Ask(number), Told)) for number in range(4)]
+            await asyncio.gather(*asking)
+            return Told(middle.number)
+
+    actor = Slow()
+    async with started(actor, Flooding(), capture=full(tmp_path)) as node:
+        asked = asyncio.create_task(node.hub.send(Middle(1), callback=Told))
+        await until(lambda: len(node.router._waiting_room.places()) == 2)
+        actor.go.set()
+        await asked
+        hub = node.hub.identity.decode()
+    rows = rows_of(tmp_path)
+    (delivered,) = [row for row in rows if short([row]) == [("delivered", "Middle")]]
+    submitted = [row for row in rows if short([row]) == [("submitted", "Ask")]]
+    assert [(row["cause"], row["receiver"]) for row in submitted] == [(delivered["seq"], hub)] * 4
+
+
+@on_loop
+async def test_a_handler_of_another_node_is_no_cause(tmp_path: Path) -> None:
+    """Each node numbers its own records: a hub of another node in the same process begins anew."""
+    async with started(Second(), identity=b"other", capture=full(tmp_path)) as other:
+        actor = Asking("node")
+        async with started(actor, identity=b"node", capture=full(tmp_path)) as node:
+            actor.node = other
+            await node.hub.send(Ask(1), callback=Told)
+    (middle,) = [row for row in rows_of(tmp_path, "other") if short([row]) == [("submitted", "Middle")]]
+    assert middle["cause"] is None
 
 
 @on_loop

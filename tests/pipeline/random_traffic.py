@@ -37,6 +37,8 @@ def _flow(random: Random, name: str, start: int) -> Traffic:
     asks = random.random() < 0.8
     wanted = random.choice([["DONE"], ["DONE"], [RECEIPT], [RECEIPT, "DONE"]])
     first = t.ask(node, "ORDER", start, wanted, ttl_us=ttl) if asks else t.tell(node, "NOTE", start, ttl_us=ttl)
+    if t.rows and random.random() < 0.2:
+        t.rows[-1]["cause"] = random.choice([start - 500, start + 50])  # most likely a record of another flow, or lost
     _live(random, t, now, first, node, home=node, steps=random.randint(0, 5))
     return t
 

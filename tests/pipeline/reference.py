@@ -48,6 +48,10 @@ def is_from_waiting(row: Row) -> bool:
     return bool(row["callbacks"]) and row["local_receiver"] == row["callback_receiver"]
 
 
+def waits(row: Row) -> bool:
+    return bool(row["callbacks"] and row["callback_receiver"])
+
+
 def waits_for_receipt(row: Row) -> bool:
     wanted = {point["identity"] for point in row["callbacks"]}
     return RECEIPT in wanted and wanted <= {RECEIPT, EXCEPTION}
@@ -241,7 +245,8 @@ def begins(records: list[Row], row: Row) -> bool:
     if not may_begin(row):
         return False
     if row["event"] == "submitted":
-        return row["cause"] is None or (is_from_waiting(row) and parent(records, row)[0] is None)
+        is_from_hub = is_from_waiting(row) or (not waits(row) and trail(row) == 0)
+        return row["cause"] is None or (is_from_hub and parent(records, row)[0] is None)
     return row["event"] == "sent" and trail(row) <= 1 and parent(records, row)[0] is None
 
 

@@ -293,6 +293,14 @@ def asked_inside_a_handler(t: Traffic) -> None:
 
 
 @scenario
+def told_inside_a_handler(t: Traffic) -> None:
+    note = t.tell("a", "NOTE", 500)
+    t.rows[-1]["cause"] = 499  # a record of another flow
+    job = t.deliver(t.go(note, "a", "b", 510, 530), "b", "log", 550)
+    t.handled(job, 580)
+
+
+@scenario
 def forged_and_replayed(t: Traffic) -> None:
     across_two_nodes(t)
     order = t.rows[2]

@@ -48,6 +48,7 @@ EXPECTED = {
     "a_receipt_is_no_answer": ("complete", "a", 0, 130, (3, 10, 3, 2, 300, 2)),
     "arrived_twice": ("complete", "a", 0, 60, (3, 15, 3, 2, 300, 2)),
     "asked_inside_a_handler": ("complete", "a", 500, 600, (2, 5, 0, 1, 200, 2)),
+    "told_inside_a_handler": ("complete", "a", 500, 580, (1, 5, 1, 2, 100, 1)),
     "forged_and_replayed": ("complete", "a", 0, 150, (2, 10, 2, 2, 200, 2)),
     "rejected_without_an_offence": ("failed", "a", 0, 31, (1, 4, 1, 2, 100, 1)),
     "taken_off_the_wire_by_another_tool": ("orphan", None, 0, 361, (5, 23, 0, 0, 500, 1)),
@@ -71,6 +72,7 @@ PATHS = {
     "untraced_on_the_wire": "transit b ORDER 20, run b ORDER 40, transit c PRICED 20, run c PRICED 100, "
     "transit b CHARGED 20, run b CHARGED 100, transit a SHIPPED 40",
     "fan_out": "wait a ORDER 10, run a ORDER 10, wait a LEFT 10, run a LEFT 60, wait a DONE 10",
+    "told_inside_a_handler": "send a NOTE 10, transit b NOTE 20, wait b NOTE 20, run b NOTE 30",
     "expired_in_a_mailbox": "send z ORDER 10, transit b ORDER 20, wait b ORDER 110",
     "confirmed_by_a_receipt": "send a PARCEL 10, transit b PARCEL 20, run b PARCEL 10, "
     "send b KINO.RCPTCONFIRM 5, transit a KINO.RCPTCONFIRM 25",

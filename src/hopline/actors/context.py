@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hopline.actors.results import result
 from hopline.message import LocalError, Message, NoRoomError
-from hopline.routing import delivery_of
+from hopline.routing import NO_DEADLINE, delivery_of
 
 if TYPE_CHECKING:
     from hopline.actors.services import Services
@@ -19,12 +19,15 @@ Answer = TypeVar("Answer")
 class HandlerContext:
     """The message that is handled, and ways to send further ones before the handler returns."""
 
-    __slots__ = ("_blocking", "_services", "message")
+    __slots__ = ("_blocking", "_deadline", "_services", "message")
 
-    def __init__(self, message: Message, services: Services, *, blocking: bool = False) -> None:
+    def __init__(
+        self, message: Message, services: Services, *, blocking: bool = False, deadline: float = NO_DEADLINE
+    ) -> None:
         self.message = message
         self._services = services
         self._blocking = blocking
+        self._deadline = deadline  # of the message, by the node's clock
 
     @property
     def correlation_id(self) -> bytes:

@@ -237,7 +237,9 @@ class ActorHost:
             if content.__class__ is not definition.content:
                 content = definition.serializer.decode(message.body, definition.content)
         if definition.wants_context:
-            context = self._services.context_type(message, self._services, blocking=definition.blocking)
+            context = self._services.context_type(
+                message, self._services, blocking=definition.blocking, deadline=delivery.deadline
+            )
             return definition.function(self.actor, content, context)
         return definition.function(self.actor, content)
 

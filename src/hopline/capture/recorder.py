@@ -149,7 +149,9 @@ class Recorder:
         self._reserved += 1
         return place
 
-    def fill(self, place: int, event: str, when: float, message: Message, cause: int | None) -> None:
+    def fill(
+        self, place: int, event: str, when: float, message: Message, cause: int | None, receiver: bytes | None = None
+    ) -> None:
         """Put a record where room was reserved."""
         self._reserved -= 1
         if not self._has_room and not self._finds_room():
@@ -158,7 +160,7 @@ class Recorder:
                 self._lost += 1
                 self._skipped += 1
             return
-        self._extras[place] = None, cause, None, None
+        self._extras[place] = receiver, cause, None, None
         at = (place - self._packed_count) * FIELDS
         self._log[at : at + FIELDS] = CODES[event], when, None, len(self._frames_at(place, message))
         self._look_if_due()

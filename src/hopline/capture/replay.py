@@ -1,4 +1,13 @@
-"""The requests in a recording: the messages that began its flows, ready to be sent again."""
+"""The requests in a recording: what came from outside, ready to be sent again.
+
+A request is a message that began a flow and has no cause. A handler that asks others begins flows too, but its requests
+have a cause: they are sent by the handler itself when what it handled is sent again, and once more would be twice.
+
+Where a node recorded everything, its `submitted` records tell both. Where only the wire was recorded, the first message
+that the first node of a flow sent stands for the request; no cause is known there, unless the node that began the flow
+did record it. A flow is told by its correlation id, and a `submitted` record with a cause belongs to a flow that began
+on that very node if no other node is in its routing: results keep the routing of what they answer.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +34,7 @@ from hopline.message import (
 from hopline.wire import RemoteError, decode
 
 _COLUMNS = ("ts", "seq", "node", "event", "cause", "frames")
-_WIRE = [Event.SENT.value, Event.RECEIVED.value, Event.REJECTED.value]
+_TELLING = [Event.SUBMITTED.value, Event.SENT.value, Event.RECEIVED.value, Event.REJECTED.value]
 _OWN = (b"KINO.", b"HOPLINE.")
 _NO_FLOWS = (b"", bytes(16), b"00000000-0000-0000-0000-000000000000")
 _OWN_CALLBACKS = (EXCEPTION, RECEIPT)
@@ -73,6 +82,7 @@ class Selection(msgspec.Struct):
     requests: list[Request] = msgspec.field(default_factory=list)
     records: int = 0  # that were looked at
     unreadable: int = 0  # of these, malformed
+    caused: int = 0  # requests that handlers sent, and will send again themselves
 
 
 Place: TypeAlias = "tuple[int, int, Request, bytes]"  # when, its number, and its frames in one piece
@@ -86,6 +96,7 @@ class _Found(msgspec.Struct):
     sent: list[Place] = msgspec.field(default_factory=list)
     received: list[Place] = msgspec.field(default_factory=list)
     begun: set[Flow] = msgspec.field(default_factory=set)  # that are known from where they were submitted
+    caused: set[Flow] = msgspec.field(default_factory=set)  # that seem to have begun inside a handler
     nodes: set[str] = msgspec.field(default_factory=set)  # that recorded
     rejected: set[bytes] = msgspec.field(default_factory=set)  # frames that nobody should send again
 
@@ -93,7 +104,7 @@ class _Found(msgspec.Struct):
 def requests_in(
     segments: Sequence[Path], wanted: Callable[[Message], bool], looked_at: Callable[[int], None] = lambda _: None
 ) -> Selection:
-    """Find the messages that began flows: submitted by no handler; else sent by the first node; else received from it.
+    """Find the requests: submitted without a cause; else sent by the first node of a flow; else received from it.
 
     `looked_at` is told of every batch of records, how many they are. The requests are kept in memory.
     """
@@ -113,13 +124,17 @@ def requests_in(
         if message.identity.startswith(_OWN):
             continue
         place = record["ts"], record["seq"], Request(record["ts"], record["node"], message), b"".join(frames)
-        if event == Event.SUBMITTED:
+        if event == Event.SUBMITTED and record["cause"] is not None:
+            if not (message.hops or message.routing):
+                found.caused.add(_flow(place[2]))
+        elif event == Event.SUBMITTED:
             found.begun.add(_flow(place[2]))
             if wanted(message):
                 found.submitted.append(place)
         elif _is_first_hop(message) and wanted(message):
             (found.sent if event == Event.SENT else found.received).append(place)
     selection.requests = [place[2] for place in sorted(_chosen(found), key=_order)]
+    selection.caused = len(found.caused - found.begun)
     return selection
 
 
@@ -136,9 +151,9 @@ def _is_first_hop(message: Message) -> bool:
 
 
 def _chosen(found: _Found) -> Iterator[Place]:
-    """Choose what began flows, each once, from where it is best known."""
+    """Choose what began flows without a cause, each once, from where it is best known."""
     yield from found.submitted
-    seen = set(found.begun)
+    seen = found.begun | found.caused
     copied: dict[str, Message] = {}  # the last message without a flow, by its node
     for places in (found.sent, found.received):
         for place in sorted(places, key=_order):
@@ -169,7 +184,6 @@ def _is_copy(message: Message, other: Message | None) -> bool:
 
 def _records(segments: Sequence[Path], looked_at: Callable[[int], None]) -> Iterator[dict[str, Any]]:
     event = pc.field("event")
-    begins = ((event == Event.SUBMITTED.value) & pc.field("cause").is_null()) | event.isin(_WIRE)
     for segment in segments:
         try:
             dataset = ds.dataset(segment, format="parquet")
@@ -177,7 +191,7 @@ def _records(segments: Sequence[Path], looked_at: Callable[[int], None]) -> Iter
             missing = [name for name in _COLUMNS if name not in names]
             if missing:
                 raise LocalError(str(segment), "a capture with its events", f"no column {', '.join(missing)}")
-            for batch in dataset.to_batches(columns=[*_COLUMNS], filter=begins):
+            for batch in dataset.to_batches(columns=[*_COLUMNS], filter=event.isin(_TELLING)):
                 looked_at(batch.num_rows)
                 times = batch["ts"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
                 yield from batch.set_column(0, "ts", times).to_pylist()

@@ -32,8 +32,8 @@ EPILOG = """
     hopline replay captures/date=2026-11-16 --speed max --only ORDER.PRICE --limit 10000
 
 What began the flows is sent again: what hubs submitted, or, where only the wire was recorded, what nodes sent first.
-Each request becomes a flow of its own, goes to whoever handles it now, and waits for the answer that its first sender
-waited for. The protocol's own messages are left out.
+What handlers sent is left out, because they send it again. Each request becomes a flow of its own, goes to whoever
+handles it now, and waits for the answer that its first sender waited for. The protocol's own messages are left out.
 
 **Exit code**: 0 when every request was answered (or sent, where no answer was asked for), 1 when some were not, 2 when
 the command makes no sense, 130 after Ctrl-C, which stops sending, forgets what was not answered yet, and tells how far
@@ -199,6 +199,7 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
             "replay_seconds": takes,
             "records": selection.records,
             "unreadable": selection.unreadable,
+            "caused": selection.caused,
         }
         say_json(document)
         return
@@ -209,6 +210,8 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
     if requests:
         make_console().print(table)
     say(f"{_pace(requests, factor)}: nothing was sent")
+    if selection.caused:
+        say(f"{selection.caused:,} requests that handlers sent were left out: they will send them again")
     if selection.unreadable:
         say(f"{selection.unreadable:,} of {selection.records:,} records are no messages, and were left out")
 

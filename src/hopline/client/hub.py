@@ -71,7 +71,7 @@ class MessageHub:
         self._loop = loop
         self._thread = get_ident()
         self._answer_time = answer_time
-        self._answer_ticks = _ticks(answer_time)
+        self._answer_ticks = ticks_of(answer_time)
         self._keys = itertools.count(1)
         self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
         self._in_line = self._patient.members
@@ -197,7 +197,7 @@ class MessageHub:
         message = self._message(content, Distribution.BROADCAST)
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
-            message = message.clone(ttl_ticks=_ticks(seconds))
+            message = message.clone(ttl_ticks=ticks_of(seconds))
         gathering = Gathering(next(self._keys), expectation, message, self._forget)
 
         async def start(gathering: Gathering) -> None:
@@ -237,7 +237,7 @@ class MessageHub:
         seconds, ttl_ticks = self._answer_time, self._answer_ticks
         if timeout is not None:
             seconds = self._seconds(timeout, 0)
-            ttl_ticks = _ticks(seconds)
+            ttl_ticks = ticks_of(seconds)
         if callback is None:  # who has the receipt waits no longer, but the message is to be handled
             ttl_ticks = 0
         write = kind.write
@@ -377,5 +377,6 @@ class MessageHub:
         return len(left)
 
 
-def _ticks(seconds: float) -> int:
+def ticks_of(seconds: float) -> int:
+    """Return a lifetime in the wire's unit; zero is no limit."""
     return 0 if seconds == NO_DEADLINE else max(1, min(int(seconds * TICKS_PER_SECOND), _LONGEST_LIFETIME))

@@ -73,6 +73,8 @@ class AnswerTimeoutError(HoplineError, TimeoutError):
         self.seconds = seconds
 
     def __str__(self) -> str:
+        if not self.seconds:
+            return f"no time was left to wait for an answer to {self.asked}"
         return f"no answer to {self.asked} within {self.seconds:g} s"
 
 

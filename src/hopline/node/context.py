@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, TypeVar, cast, overload
 
 from hopline.actors import HandlerContext, Services
-from hopline.client import MessageHub
+from hopline.client import Callback, HandlerHub, MessageHub, Timeout
+from hopline.message import Message, MessageIdentifier
+
+Answer = TypeVar("Answer")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,5 +29,36 @@ class Context(HandlerContext):
 
     @property
     def hub(self) -> MessageHub:
-        """The node's hub, to send requests of one's own. They are flows of their own unless told otherwise."""
-        return cast(NodeServices, self._services).hub
+        """The node's hub, to send requests of one's own. They are flows of their own unless told otherwise.
+
+        A request without a `timeout` waits as long as the message that is handled lives; see `HandlerHub`.
+        """
+        return HandlerHub(cast(NodeServices, self._services).hub, self._deadline)
+
+    @overload
+    async def ask(self, content: object, callback: type[Answer], *, timeout: Timeout = None) -> Answer: ...
+    @overload
+    async def ask(self, content: object, callback: MessageIdentifier, *, timeout: Timeout = None) -> Message: ...
+    @overload
+    async def ask(
+        self, content: object, callback: tuple[type[First], type[Second]], *, timeout: Timeout = None
+    ) -> First | Second: ...
+    @overload
+    async def ask(
+        self, content: object, callback: Sequence[type | MessageIdentifier], *, timeout: Timeout = None
+    ) -> Any: ...
+    async def ask(self, content: object, callback: Callback, *, timeout: Timeout = None) -> Any:
+        """Send a request through the node's hub and return its answer: short for `context.hub.send`.
+
+        Args:
+            content: A payload or a message.
+            callback: The kind of the answer; of several, the first to come wins.
+            timeout: Seconds to wait. Default: what is left of the lifetime of the message that is handled, or, where
+                that has no limit, the node's `answer_time`.
+
+        Raises:
+            AnswerTimeoutError: No answer came in time, or none was left; then nothing is sent.
+            ActorError: The handler of the request failed.
+            DeliveryError: The request reached nobody.
+        """
+        return await self.hub.send(content, callback=cast(Any, callback), timeout=timeout)

@@ -29,7 +29,7 @@ from hopline.node.ledger import Ledger
 from hopline.node.links import Connect
 from hopline.node.parking import Parking, Sought
 from hopline.node.settings import NodeSettings
-from hopline.node.tap import Tap
+from hopline.node.tap import Submitter, Tap
 from hopline.node.telemetry import Telemetry
 from hopline.node.waiting import Destination, Place, WaitingRoom, destination
 from hopline.routing import (
@@ -192,7 +192,7 @@ class Router:
         until = min(delivery.deadline, delivery.since + min(within, self._settings.room_time))
         place = self._waiting_room.add(self._destination(delivery.message), delivery, until, _NOBODY, submitted=True)
         if self._tap is not None:
-            place.cause = self._tap.cause_of(delivery.message)
+            place.submitter = self._tap.submitter_of(delivery.message)
         return place
 
     def _destination(self, message: Message) -> Destination:
@@ -232,7 +232,7 @@ class Router:
         self.ledger.returned += 1
         undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
         if self._link_tap is not None:  # which was told that it was sent
-            self._link_tap.submitted(undone, reason="it came back from a node that is gone")
+            self._link_tap.submitted(undone, Submitter(), "it came back from a node that is gone")
         delivery = self._delivery(undone)
         delivery = Delivery(undone, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
         if undone.distribution == Distribution.BROADCAST:  # others may have got theirs: nobody is told of one copy
@@ -246,7 +246,7 @@ class Router:
         """Count a message that was made here and never routed."""
         self.ledger.submitted += 1
         if self._tap is not None:
-            self._tap.submitted(message, self._tap.cause_of(message))
+            self._tap.submitted(message, self._tap.submitter_of(message))
         self.ended(self._delivery(message), Outcome.FAILED, reason)
 
     def _delivery(self, message: Message) -> Delivery:
@@ -433,7 +433,9 @@ class Router:
         if self._tap is None or not place.is_submitted:
             return self._route_past(place.delivery, place.unreachable)
         return self._tap.submitting(
-            place.delivery, lambda delivery: self._route_past(delivery, place.unreachable), place.cause, late=True
+            place.delivery,
+            lambda delivery: self._route_past(delivery, place.unreachable),
+            place.submitter or Submitter(),
         )
 
     def _left_the_room(self, place: Place) -> None:
@@ -443,7 +445,7 @@ class Router:
 
     def _give_up_room(self, place: Place) -> None:
         if self._tap is not None and place.is_submitted:
-            self._tap.submitted(place.delivery.message, place.cause)
+            self._tap.submitted(place.delivery.message, place.submitter or Submitter())
         self._left_the_room(place)
 
     def _room_never_came(self, place: Place) -> None:
@@ -478,7 +480,7 @@ class Router:
         """Submit a message of the router's own: a receipt, or a report. It is about a message with this record."""
         self.ledger.submitted += 1
         if self._tap is not None:
-            self._tap.submitted(message, about)
+            self._tap.submitted(message, Submitter(about))
         self._route_again(self._delivery(message))
 
     async def nothing_waits(self) -> None:

@@ -215,15 +215,16 @@ class Tap:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def submitting(
-        self, delivery: Delivery, submit: Callable[[Delivery], bool], cause: int | None = None, *, late: bool = False
+        self, delivery: Delivery, submit: Callable[[Delivery], bool], submitter: Submitter | None = None
     ) -> bool:
         """Record a message that is submitted, before what becomes of it, if it is taken at all.
 
-        Its cause is the message that is being handled, unless it is submitted `late`, and its cause was noted before.
+        Its submitter is whoever runs now, unless it waited for room: then the submitter was noted when that began.
         """
         recorder, message = self._recorder, delivery.message
         now = self._clock()
-        cause = cause if late else self.cause_of(message)
+        if submitter is None:
+            submitter = self.submitter_of(message)
         place = recorder.reserve()
         before, self.arrival = self.arrival, recorder.next_seq - 1
         is_taken = False
@@ -232,21 +233,31 @@ class Tap:
         finally:
             self.arrival = before
             if is_taken:
-                recorder.fill(place, Event.SUBMITTED, now, message, cause)
+                recorder.fill(place, Event.SUBMITTED, now, message, submitter.cause, submitter.receiver)
             else:
                 recorder.release(place)
         return is_taken
 
-    def submitted(self, message: Message, cause: int | None = None, reason: str | None = None) -> None:
-        """Record a message that the node itself made, or took back."""
-        self._recorder.add(Event.SUBMITTED, message, cause=cause, reason=reason)
+    def submitted(self, message: Message, submitter: Submitter, reason: str | None = None) -> None:
+        """Record a message that the node itself made, took back, or gave up before it could be routed."""
+        self._recorder.add(Event.SUBMITTED, message, receiver=submitter.receiver, cause=submitter.cause, reason=reason)
 
-    def cause_of(self, message: Message) -> int | None:
-        """Give the record of the message of this flow that is being handled here. Another flow begins anew."""
+    def submitter_of(self, message: Message) -> Submitter:
+        """Return who submits a message now, and the record of the delivery that is being handled meanwhile.
+
+        Whatever runs in the context of a handler is caused by its delivery: results, requests through any hub of this
+        node, and what tasks send that the handler started. A message of another flow comes from a hub; which one only
+        its callback tells.
+        """
         handled = _handled.get()
-        if handled is None or handled.tap is not self or handled.flow != message.correlation_id:
-            return None
-        return handled.seq
+        if handled is not None and handled.tap is self:
+            if handled.flow == message.correlation_id:
+                return handled.submitter
+            cause: int | None = handled.submitter.cause
+        else:
+            cause = None
+        is_own_hub = message.callback_point and message.callback_receiver_node_identity == self._node
+        return Submitter(cause, message.callback_receiver_identity if is_own_hub else None)
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Record that a message was put before its receiver, and how long it waited for that."""
@@ -261,7 +272,7 @@ class Tap:
     def begin_handling(self, delivery: Delivery) -> tuple[int, bytes]:
         """Note that the message that was just delivered is being handled; give its record and its receiver."""
         seq, receiver = self._last_delivered
-        _handled.set(_Handled(self, seq, delivery.message.correlation_id))
+        _handled.set(_Handled(self, delivery.message.correlation_id, Submitter(seq, receiver)))
         return seq, receiver
 
     def handled(self, message: Message, receiver: bytes, seq: int, seconds: float, error: BaseException | None) -> None:
@@ -281,12 +292,19 @@ def require_pyarrow() -> None:
         raise LocalError("capture", "pyarrow to be installed: pip install 'hopline[capture]'", "no pyarrow") from None
 
 
+class Submitter(msgspec.Struct, frozen=True):
+    """Who submitted a message, and why."""
+
+    cause: int | None = None  # number of the record of what led to it
+    receiver: bytes | None = None  # the actor or hub of this node that submitted it, where that is known
+
+
 class _Handled(msgspec.Struct, frozen=True):
     """The message that is being handled, for those that are sent meanwhile."""
 
     tap: Tap
-    seq: int
     flow: bytes
+    submitter: Submitter  # of its results
 
 
 _handled: ContextVar[_Handled | None] = ContextVar("hopline_handled", default=None)

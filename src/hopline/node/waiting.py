@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from hopline.client import Deadlines
 from hopline.message import Message, MessageIdentifier
+from hopline.node.tap import Submitter
 from hopline.routing import Delivery
 
 Destination: TypeAlias = bytes | MessageIdentifier
@@ -30,11 +31,11 @@ class Place:
     __slots__ = (
         "_left",
         "_room",
-        "cause",
         "delivery",
         "is_submitted",
         "is_withdrawn",
         "number",
+        "submitter",
         "tick",
         "unreachable",
         "until",
@@ -49,7 +50,7 @@ class Place:
         self.unreachable = unreachable
         self.is_submitted = submitted  # by one who waits for it, and not the node's own yet
         self.is_withdrawn = False
-        self.cause: int | None = None  # the record of the message that was handled when this one was made
+        self.submitter: Submitter | None = None  # noted when waiting began, if there was a tap
         self.number = 0  # in the order of coming, whatever the destination
         self.until = 0.0
         self.tick = 0

@@ -194,9 +194,12 @@ def link(records: Records) -> tuple[Links, Flags]:
         [RUN, np.where((arrival == NONE) & (came != NONE), RUN, SEND), TRANSIT, RUN],
         WAIT,
     )
+    # A hub that is used inside a handler begins a flow whose cause is in another one. Only where it waits for an answer
+    # does the record name it; what wants none and was never on a wire cannot be a result of something from elsewhere.
+    is_from_hub = records.is_from_waiting | ((records.ask == 0) & (records.trail == 0))
     begins = records.may_begin & np.where(
         submitted,
-        ~records.has_cause | (records.is_from_waiting & (cause == NONE)),
+        ~records.has_cause | (is_from_hub & (cause == NONE)),
         sent & (records.trail <= 1) & (arrival == NONE) & (came == NONE),
     )
     return Links(parent, stage), begins
