@@ -82,7 +82,8 @@ def _raise_error(reply: Message) -> None:
     raise error_of(reply)
 
 
-_READERS = {EXCEPTION: Reader(_raise_error), RECEIPT: Reader(_nothing)}
+FAILURE = Reader(_raise_error)  # of every exception message, whether an actor or a router sent it
+_READERS = {EXCEPTION: FAILURE, RECEIPT: Reader(_nothing)}
 
 
 def error_of(reply: Message) -> HoplineError:

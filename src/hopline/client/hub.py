@@ -12,11 +12,12 @@ from typing import Any, NoReturn, TypeVar, overload
 import msgspec
 
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.expectation import Callback, Expectation, as_it_is, expectation_of
+from hopline.client.expectation import FAILURE, Callback, Expectation, as_it_is, error_of, expectation_of
 from hopline.client.promise import Promise
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
     PAYLOAD_MARK,
+    DeliveryError,
     Distribution,
     HoplineError,
     LocalError,
@@ -40,6 +41,9 @@ Timeout = float | timedelta | None
 
 _LONGEST_LIFETIME = (1 << 63) - 1
 _LONGEST_WAIT = 1e9  # seconds; who says more means for ever
+# Seconds by which another node may find a lifetime over before its caller does: it travels in whole ticks, and no two
+# clocks run at quite the same rate.
+_EARLY = 0.005
 
 
 class MessageHub:
@@ -105,7 +109,8 @@ class MessageHub:
 
         With several callbacks the first to come wins. A message of the flow that comes much later, through actors that
         know nothing of it, is as good as a direct answer. Raises `ActorError` when the actor failed, `DeliveryError`
-        when the message reached nobody, `AnswerTimeoutError` when the time was over. Cancelling leaves nothing behind.
+        when the message reached nobody, `AnswerTimeoutError` when the time was over, wherever the message was then: its
+        `__cause__` is the `DeliveryError` that says so, if one came. Cancelling leaves nothing behind.
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
@@ -311,6 +316,7 @@ class MessageHub:
 
     def _expect(self, waiting: Promise[Any] | Gathering, deadline: float) -> None:
         self._others[waiting.key] = waiting
+        waiting.deadline = deadline
         waiting.tick = self._deadlines.add(deadline, waiting)
 
     def _forget(self, key: int, nothing: None) -> None:
@@ -326,6 +332,8 @@ class MessageHub:
         reader = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
         if waiting is None or reader is None:
             self.unexpected += 1
+        elif reader is FAILURE and self._is_timeout(waiting, reply):
+            waiting.expire(error_of(reply))
         elif not waiting.take(reply, reader.read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
@@ -334,6 +342,18 @@ class MessageHub:
         if reader is not None and self._exchange.is_watched:
             self._exchange.resolved(delivery, self.identity)
         return True
+
+    def _is_timeout(self, waiting: Promise[Any] | Gathering, reply: Message) -> bool:
+        """Return whether a failure report only says that the caller's own time is over.
+
+        A message lives as long as its sender waits for it, so whoever holds it when that time is over reports it as
+        expired, and this report races with the timer of the caller. Which of the two comes first must not matter.
+        """
+        left = waiting.deadline - self._clock()
+        if left > _EARLY:
+            return False
+        error = error_of(reply)
+        return isinstance(error, DeliveryError) and left <= (_EARLY if error.outcome == Outcome.EXPIRED else 0.0)
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
         """Take an answer that is a value, if it is just what the one with this key waits for."""

@@ -56,9 +56,11 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         """Give up: no answer will come."""
         self.take(error, _raise)
 
-    def expire(self) -> None:
-        """Give up because the time is over."""
-        self.fail(AnswerTimeoutError(str(self.delivery.identifier), self.seconds))
+    def expire(self, reason: HoplineError | None = None) -> None:
+        """Give up because the time is over; a reason that is known becomes the cause of the timeout."""
+        error = AnswerTimeoutError(str(self.delivery.identifier), self.seconds)
+        error.__cause__ = reason
+        self.fail(error)
 
     def leave(self) -> None:
         """See to it that nothing more is expected."""

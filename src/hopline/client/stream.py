@@ -10,6 +10,7 @@ from typing import Generic, Self, TypeVar
 
 from hopline.client.expectation import Expectation, Read
 from hopline.message import ActorError, HoplineError, Message, PayloadError
+from hopline.routing import NO_DEADLINE
 
 Answer = TypeVar("Answer")
 
@@ -20,7 +21,7 @@ ERRORS_KEPT = 100
 class Gathering:
     """What the hub knows of a stream. The stream itself may be dropped by its reader at any time."""
 
-    __slots__ = ("_forget", "_wake", "arrived", "expectation", "is_over", "key", "message", "tick")
+    __slots__ = ("_forget", "_wake", "arrived", "deadline", "expectation", "is_over", "key", "message", "tick")
 
     def __init__(
         self, key: int, expectation: Expectation, message: Message, forget: Callable[[int, None], object]
@@ -30,6 +31,7 @@ class Gathering:
         self.expectation = expectation
         self.message = message
         self.tick = 0
+        self.deadline = NO_DEADLINE  # until it starts
         self.arrived: deque[tuple[object, Read] | HoplineError] = deque()
         self.is_over = False
         self._wake: asyncio.Future[None] | None = None
@@ -47,7 +49,7 @@ class Gathering:
         self.arrived.append(error)
         self.expire()
 
-    def expire(self) -> None:
+    def expire(self, reason: HoplineError | None = None) -> None:  # noqa: ARG002 - time is how a stream ends anyway
         """End the stream: its time is over."""
         self.is_over = True
         self._forget(self.key, None)
