@@ -38,6 +38,10 @@ A lifetime is what is left of it; 0 is no limit, and a negative one is over. `Me
 | [V4](#v4) | `{layouts.V4.number.hex(" ")}` | a last frame of 2 or 4 bytes that says 4, or 5 in four bytes |
 | [V5](#v5) | `{layouts.V5.number.hex(" ")}` | a last frame of two bytes that says 5 |
 | [V6](#v6) | the meta frame | a last frame that starts with `{layouts.V6.number.hex(" ")}` |
+
+No body can change the format that its message is read in. A last frame that can be read as a meta frame from end to end
+makes the message V6, even if the frames above it look like the headers of the first format; and in the first format,
+whose last frame is the body, a body that is a whole meta frame of V6 is refused in writing (`LocalError`).
 """
 
 ENTRIES_NOTE = """\

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from hopline import Message, MessageIdentifier, RoutingEntry
 from hopline.message import version_from_text
-from hopline.wire import Layout, Type, layouts
+from hopline.wire import Layout, Type, encode, layouts
+from hopline.wire.reader import is_meta_frame
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 U16 = st.integers(0, 2**16 - 1)
@@ -22,6 +23,7 @@ WORDS_THAT_LOOK_LIKE_VERSIONS = st.sampled_from(
     [b"\x04\x00", b"\x05\x00", b"\x06\x00", b"\x04\x00\x00\x00", b"\x05\x00\x00\x00", b"\x06\x00" + bytes(117)]
 )
 BODIES = st.one_of(st.binary(max_size=64), WORDS_THAT_LOOK_LIKE_VERSIONS)
+LAST_BODIES = BODIES.filter(lambda body: not is_meta_frame(body))  # the first format refuses what would be read as V6
 
 
 def _is_utf8(text: str) -> bool:
@@ -59,7 +61,9 @@ def messages(draw: st.DrawFn, layout: Layout) -> Message:
         "identity": BYTES,
         "version": version,
         "partition": BYTES,
-        "bodies": st.lists(BODIES, min_size=1, max_size=3 if layout.several_bodies else 1).map(tuple),
+        "bodies": st.tuples(LAST_BODIES)
+        if is_first
+        else st.lists(BODIES, min_size=1, max_size=3 if layout.several_bodies else 1).map(tuple),
         "distribution": st.integers(0, 1) if is_first else U16,
         "correlation_id": BYTES,
         "ttl_ticks": st.integers(-limit, limit).map(lambda units: units * scale),
@@ -86,7 +90,7 @@ def common_messages() -> st.SearchStrategy[Message]:
         identity=BYTES,
         version=U16,
         partition=BYTES,
-        bodies=st.tuples(BODIES),
+        bodies=st.tuples(LAST_BODIES),
         distribution=st.integers(0, 1),
         correlation_id=BYTES,
         ttl_ticks=st.integers(-(2**63) // 10_000 + 1, 2**63 // 10_000 - 1).map(lambda units: units * 10_000),
@@ -102,6 +106,27 @@ def common_messages() -> st.SearchStrategy[Message]:
         domain=TEXT,
         routing=st.lists(st.builds(RoutingEntry, URIS, BYTES), max_size=4).map(tuple),
     )
+
+
+@st.composite
+def disguises(draw: st.DrawFn, layout: Layout, worn: Layout) -> Message:
+    """A message whose bodies, and perhaps other fields, are frames of a message in another format (or the same).
+
+    What an attacker tries who decides about the bodies only: the frames of the other message in their order, with or
+    without its envelope and its last frame, whose place the last frame of the carrying message takes.
+    """
+    message = draw(messages(layout))
+    frames = encode(draw(messages(worn)), worn)
+    first = draw(st.sampled_from([0, 1, 2]) | st.integers(0, len(frames) - 1))
+    last = draw(st.sampled_from([len(frames), len(frames) - 1, len(frames) - 2]))
+    bodies = frames[first:last] + [b""] * draw(st.integers(0, 2)) or [b""]
+    if not layout.several_bodies:
+        bodies = [draw(st.sampled_from([frames[-1], bodies[-1], b"".join(frames)]) | st.sampled_from(frames))]
+    changes: dict[str, Any] = {"bodies": tuple(bodies)}
+    for name in draw(st.sets(st.sampled_from(["receiver_identity", "correlation_id", "signature", "socket_identity"]))):
+        if name in layout.names():
+            changes[name] = draw(st.sampled_from(frames))
+    return message.clone(**changes)
 
 
 ENVELOPES = st.lists(st.binary(max_size=8), max_size=6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopline.wire.layout import Empty, Entries, Field, Layout, Type
+from hopline.wire.layouts import V6
 from tools.compiler.emit import ENTRY_CLASS, indented, local, names_of, remembered, word_value, write_checks
 from tools.compiler.multipart_decoders import table_name
 
@@ -116,6 +117,7 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
         f"{total} > limits.usual_frames",
         "body.__class__ is not bytes",
         "socket_identity.__class__ is not bytes",
+        *([] if layout.has_body_offset else [f"body[:{len(V6.number)}] == {V6.number!r}"]),  # it may be a meta frame
     )
     lists = [f"*{entries.name}_frames," for entries in reversed(layout.entries)]
     parts = ["body,", *lists, "*headers,"] if layout.has_body_offset else [*lists, "*headers,", "body,"]

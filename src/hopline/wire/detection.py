@@ -2,6 +2,12 @@
 
 Three facts decide. The first format ends with an empty frame and the body. V4 and V5 end with an 8-byte body descriptor
 and a version frame of two or four bytes. V6 ends with a meta frame that starts with 06 00 and is far longer than that.
+
+Bodies are whatever the application, and so perhaps a stranger, puts there; no body may change the format that its
+message is read in. V4 and V5 have no body among the frames that decide. V6 has one, n-2: if it is empty, the frames
+above it may be bodies that imitate all headers of the first format. The first format has one, n-1, which may imitate a
+meta frame. So a last frame that can be read as a meta frame from end to end makes the message V6, whatever stands above
+it, and the writer of the first format refuses a body that is one.
 """
 
 from __future__ import annotations
@@ -11,15 +17,11 @@ from collections.abc import Sequence
 from hopline.wire.errors import Reason, RemoteError
 from hopline.wire.layout import WORDS, Layout
 from hopline.wire.layouts import FIRST, V4, V4A, V4B, V4C, V4D, V4E, V5, V5_INT32, V6
+from hopline.wire.reader import is_meta_frame
 
 FIRST_FRAMES = len(FIRST.fixed)
 V6_META_SIZE = 82  # without any content
 VERSION_FRAME_WIDTHS = (2, 4)
-
-# The numbers of the first format, by position: a V6 message with an empty body has other things there.
-_FIRST_WIDTHS = {
-    row.position: row.type.width for row in FIRST.fixed if row.name in ("ttl_ticks", "distribution", "hops")
-}
 
 
 def detect(frames: Sequence[bytes], *, first: Layout = FIRST) -> Layout:
@@ -30,7 +32,7 @@ def detect(frames: Sequence[bytes], *, first: Layout = FIRST) -> Layout:
         )
     last = frames[-1]
     is_meta = last[:2] == V6.number
-    if not frames[-2] and len(frames) >= FIRST_FRAMES and not (is_meta and _is_v6_with_empty_body(frames)):
+    if not frames[-2] and len(frames) >= FIRST_FRAMES and not (is_meta and is_meta_frame(last)):
         return first
     if len(last) in VERSION_FRAME_WIDTHS:
         return _multipart(frames)
@@ -42,13 +44,6 @@ def detect(frames: Sequence[bytes], *, first: Layout = FIRST) -> Layout:
         expected="a version frame of 2 or 4 bytes, a meta frame that starts with 0600, or a body below an empty frame",
         found=last,
         position=1,
-    )
-
-
-def _is_v6_with_empty_body(frames: Sequence[bytes]) -> bool:
-    """Whether a message that could be of the first format has frames that are too odd for it."""
-    return len(frames[-1]) >= V6_META_SIZE and any(
-        len(frames[-position]) != width for position, width in _FIRST_WIDTHS.items()
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from hopline.message import Message, version_from_text
 from hopline.wire.errors import Reason, RemoteError
 from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries, Field, Layout, Type, Word
+from hopline.wire.layouts import V6
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.view import ROUTING_FIELDS, RoutingView
 
@@ -49,7 +50,7 @@ class Reader:
         check_limits(self.frames, self.limits)
         self._require(len(self.layout.fixed) + self.layout.has_body_offset)
         if self.layout.meta:
-            self._read_meta(self.layout.meta)
+            self.read_meta()
         else:
             for row in self.layout.fixed:
                 self._read_frame(row.position, row.name, row)
@@ -220,6 +221,10 @@ class Reader:
 
     # -- the meta frame of V6 ---------------------------------------------------------------------------------------
 
+    def read_meta(self) -> None:
+        """Read the meta frame, and nothing else of the message."""
+        self._read_meta(self.layout.meta)
+
     def _read_meta(self, rows: Iterable[Field | Entries]) -> None:
         self._seen.add(len(self.frames) - 1)
         self.readings.append(Reading(1, "frame.meta", self.frames[-1], None, self.layout.fixed[0]))
@@ -280,6 +285,21 @@ class Reader:
 BODY = Field(0, "bodies", Type.BYTES, "what the message says")
 ENVELOPE = Field(0, "envelope", Type.BYTES, "what the sockets put in front; any number of frames")
 UNKNOWN = Field(0, "unknown", Type.BYTES, "a frame that no table knows, skipped")
+
+
+# A count in the meta frame has 16 bits; what is too much for a reader is a meta frame all the same.
+_ANY_COUNT = Limits(entries=2**16)
+
+
+def is_meta_frame(frame: bytes) -> bool:
+    """Return whether a frame can be read as a V6 meta frame, from its number to its last field."""
+    if not frame.startswith(V6.number):
+        return False
+    try:
+        Reader([frame], V6, _ANY_COUNT).read_meta()
+    except RemoteError:
+        return False
+    return True
 
 
 def _names(row: Field | Entries) -> list[str]:

@@ -12,6 +12,7 @@ from hopline.message import Message, version_from_text, version_to_text
 from hopline.wire.errors import LocalError
 from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries, Field, Layout, Type
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
+from hopline.wire.reader import is_meta_frame
 
 _RANGES = {
     Type.U16: (0, 2**16 - 1),
@@ -84,6 +85,9 @@ class Writer:
             raise LocalError("bodies", "one body frame" if most == 1 else "at least one body frame", len(bodies))
         for body in bodies:
             as_bytes("bodies", body)
+        if not self.layout.has_body_offset and is_meta_frame(bodies[0]):
+            # The message would be read as V6: see `hopline.wire.detection`.
+            raise LocalError("bodies", "a body that is no V6 meta frame, in this format", bodies[0])
 
     def _check_size(self, frames: list[bytes]) -> None:
         if len(frames) > self.limits.frames:

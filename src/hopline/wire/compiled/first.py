@@ -123,6 +123,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         or total > limits.usual_frames
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
+        or body[:2] == b"\x06\x00"
     ):
         raise Unusual
     return [
