@@ -279,6 +279,41 @@ async def test_nothing_goes_to_another_node_that_took_the_address() -> None:
 
 
 @on_loop
+async def test_a_peer_that_presents_the_identity_of_another_gets_nothing_that_is_meant_for_it() -> None:
+    peer, impostor = Peer(), Peer(NODE)
+    peer.read()
+    impostor.read()
+    async with sender() as one:
+        link = one.backend.link(NODE, peer.uri)
+        link.offer(hello(0))
+        await until(lambda: peer.got)
+        one.backend.link(b"stranger", impostor.uri).offer(hello(66))  # it presents the identity of the first
+        await until(lambda: one.gave_up)  # and therefore does not get this either
+        assert all(link.offer(hello(number)) for number in range(1, 30))
+        await until(lambda: len(peer.got) == 30)
+        assert impostor.got == []
+    for end in (peer, impostor):
+        end.close()
+
+
+@on_loop
+async def test_nor_does_it_when_it_was_there_first() -> None:
+    peer, impostor = Peer(), Peer(NODE)
+    peer.read()
+    impostor.read()
+    async with sender(SocketSettings(refusal_time=30.0)) as one:
+        stranger = one.backend.link(b"stranger", impostor.uri)
+        stranger.offer(hello(66))
+        await until(lambda: not stranger.is_silent or stranger._refused_since is not None)
+        link = one.backend.link(NODE, peer.uri)
+        assert all(link.offer(hello(number)) for number in range(30))
+        await until(lambda: len(peer.got) == 30)
+        assert impostor.got == []
+    for end in (peer, impostor):
+        end.close()
+
+
+@on_loop
 async def test_what_waits_follows_a_peer_to_its_new_address() -> None:
     nobody, peer = Nobody(), Peer()
     peer.read()
@@ -337,7 +372,7 @@ async def test_what_waits_is_given_up_when_its_peer_moves_where_nobody_can_be() 
 
 
 @on_loop
-async def test_two_nodes_at_one_address_keep_their_connection_until_both_are_left() -> None:
+async def test_to_leave_one_of_two_nodes_at_an_address_does_not_leave_the_other() -> None:
     peer = Peer()
     peer.read()
     async with sender(SocketSettings()) as one:

@@ -1,9 +1,16 @@
-"""The sending side of the data plane: one ROUTER socket, and a link for every peer that it is connected to."""
+"""The sending side of the data plane: a link for every peer, each with a ROUTER socket of its own.
+
+Theory of operation. A ROUTER socket finds the connection for a message by the identity that the peer presented in its
+handshake. That is how we notice that somebody else is at a peer's address: the socket knows nobody by the identity that
+we mean, and the message stays here. But it is the peer that chooses what it presents. In a socket with several
+connections any of them could present the identity of another and take over its messages; whoever makes this node
+connect to it, by asking for routes for instance, could do so. Therefore no two connections share a socket: an identity
+that a peer presents means something on the connection to that peer's own address, and nowhere else.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections import deque
 from collections.abc import Callable
 
@@ -25,6 +32,17 @@ OnSent = Callable[[bytes, Frames], None]  # a peer, and the frames that left for
 GaveUp = Callable[[bytes, list[tuple[Message, float]]], None]  # a peer, and what never left, with its waiting times
 
 
+def _open(backend: Backend) -> zmq.Socket[bytes]:
+    """Open the socket of a link."""
+    socket = open_socket(zmq.ROUTER, backend.settings, curve=backend.curve)
+    socket.rcvhwm = 1  # nobody has anything to say on this side
+    # A broken connection takes its queue with it. Else what lies there would go to whoever is at that address next.
+    socket.set(zmq.IMMEDIATE, 1)
+    # A peer that connects again must not be taken for an impostor of its own old connection.
+    socket.set(zmq.ROUTER_HANDOVER, 1)
+    return socket
+
+
 class PeerLink:
     """The way to one peer. What comes before its handshake, or finds no room, waits here, up to a bound."""
 
@@ -33,6 +51,12 @@ class PeerLink:
         self.uri = uri
         self.is_gone = False
         self._backend = backend
+        self._socket = _open(backend)
+        try:
+            self._handshakes = Handshakes(self._socket, self, batch=backend.settings.batch)
+        except zmq.ZMQError:
+            self._socket.close(0)
+            raise
         self._waiting: deque[tuple[Message, float]] = deque()
         self._changed = Condition()
         self._silent_since: float | None = backend.clock()  # None once the peer is known to be there
@@ -40,6 +64,14 @@ class PeerLink:
 
     def __repr__(self) -> str:
         return f"PeerLink({self.uri}, {len(self._waiting)} waiting)"
+
+    def connect(self) -> None:
+        """Connect to the peer's address, or raise `zmq.ZMQError`: it is none, or there is no file descriptor left."""
+        try:
+            connect(self._socket, self.uri)
+        except zmq.ZMQError:
+            self._close(linger=0.0)
+            raise
 
     def offer(self, message: Message) -> bool:
         """Take a message for the peer, or say that there is no room. Raises `PeerGoneError` when the peer is gone."""
@@ -84,12 +116,12 @@ class PeerLink:
 
     def _send(self, frames: Frames) -> bool:
         try:
-            send(self._backend.socket, frames)
+            send(self._socket, frames)
         except zmq.Again:  # it is there, and has no room
             self._silent_since = self._refused_since = None
             return False
         except zmq.ZMQError as error:
-            if error.errno != zmq.EHOSTUNREACH:
+            if error.errno != zmq.EHOSTUNREACH:  # else nobody has presented the peer's identity
                 raise
             if self._silent_since is None:  # whoever shook hands is not, or not yet known to be, the one we mean
                 self._silent_since = self._backend.clock()
@@ -117,21 +149,21 @@ class PeerLink:
             silent is not None and now - silent > settings.handshake_time
         )
 
-    def came_up(self) -> None:
+    def came_up(self, uri: str) -> None:  # noqa: ARG002 - a link has one address
         """Note that somebody shook hands at the peer's address; whether it is the peer shows when a message goes."""
         self._silent_since = None
         self.send_what_waits()
         if not self._waiting:
             self._refused_since = None
 
-    def broke(self) -> None:
+    def broke(self, uri: str) -> None:  # noqa: ARG002
         """Note that the connection broke: libzmq connects again, for a while."""
         if self._silent_since is None:
             self._silent_since = self._backend.clock()
         self._backend.look_again(self)
 
-    def was_refused(self) -> None:
-        """Note that nobody is at the peer's address."""
+    def was_refused(self, uri: str = "") -> None:  # noqa: ARG002
+        """Note that nobody is at the peer's address, or somebody else."""
         if self._refused_since is None:
             self._refused_since = self._backend.clock()
         self._backend.look_again(self)
@@ -146,14 +178,22 @@ class PeerLink:
         """How many messages wait here."""
         return len(self._waiting)
 
-    def give_up(self) -> list[tuple[Message, float]]:
-        """Be gone, and give back what never left, with how long it waited."""
-        self.is_gone = True
+    def give_up(self, linger: float = 0.0) -> list[tuple[Message, float]]:
+        """Close the connection, and return what never left, with how long it waited.
+
+        What libzmq has taken may still leave, for so many seconds.
+        """
+        self._close(linger)
         now = self._backend.clock()
         left = [(message, now - since) for message, since in self._waiting]
         self._waiting.clear()
         self._changed.notify_all()
         return left
+
+    def _close(self, linger: float) -> None:
+        self.is_gone = True
+        self._handshakes.close()
+        self._socket.close(round(linger * 1000))
 
 
 class Backend:
@@ -177,18 +217,11 @@ class Backend:
         self.prepare = prepare
         self.write = write
         self.clock = clock
+        self.curve = curve
         self.on_sent: OnSent | None = None
         self._gave_up = gave_up
         self._loop = asyncio.get_running_loop()
-        self.socket = open_socket(zmq.ROUTER, settings, curve=curve)
-        self.socket.rcvhwm = 1  # nobody has anything to say on this side
-        # A broken connection takes its queue with it. Else what lies there would go to whoever is at that address next.
-        self.socket.set(zmq.IMMEDIATE, 1)
-        # A peer that is left and connected again must not be taken for an impostor of its own old connection.
-        self.socket.set(zmq.ROUTER_HANDOVER, 1)
-        self._handshakes = Handshakes(self.socket, self, batch=settings.batch)
         self._links: dict[bytes, PeerLink] = {}
-        self._at_uri: dict[str, set[PeerLink]] = {}
         self._pending: dict[PeerLink, None] = {}
         self._retry: asyncio.TimerHandle | None = None
         self._changed = Condition()  # what waits may have become less
@@ -199,17 +232,14 @@ class Backend:
         if link is not None and link.uri == uri and not link.is_gone:
             return link
         left = [] if link is None else self._drop(link)
-        link = self._links[node] = PeerLink(self, node, uri)
+        try:
+            link = PeerLink(self, node, uri)
+            link.connect()
+        except zmq.ZMQError as error:
+            self._gave_up(node, left)
+            raise PeerGoneError(node) from error
+        self._links[node] = link
         link.inherit(left)
-        others = self._at_uri.setdefault(uri, set())
-        if not others:
-            try:
-                connect(self.socket, uri)
-            except zmq.ZMQError as error:
-                del self._links[node], self._at_uri[uri]
-                self._gave_up(node, link.give_up())
-                raise PeerGoneError(node) from error
-        others.add(link)
         self.look_again(link)
         return link
 
@@ -240,15 +270,6 @@ class Backend:
         del self._links[link.node]
         self._pending.pop(link, None)
         self._changed.notify_all()
-        others = self._at_uri[link.uri]
-        others.discard(link)
-        if not others:
-            del self._at_uri[link.uri]
-            try:
-                self.socket.disconnect(link.uri)
-            except zmq.ZMQError as error:
-                if error.errno != errno.ENOENT:
-                    raise
         return link.give_up()
 
     # -- looking after those that wait ---------------------------------------------------------------------------------
@@ -279,29 +300,12 @@ class Backend:
             self._retry = self._loop.call_later(RETRY, self._look)
         self._changed.notify_all()
 
-    def came_up(self, uri: str) -> None:
-        """Note that somebody shook hands at an address."""
-        for link in tuple(self._at_uri.get(uri, ())):
-            link.came_up()
-
-    def broke(self, uri: str) -> None:
-        """Note that the connection to an address broke."""
-        for link in tuple(self._at_uri.get(uri, ())):
-            link.broke()
-
-    def was_refused(self, uri: str) -> None:
-        """Note that nobody listens at an address."""
-        for link in tuple(self._at_uri.get(uri, ())):
-            link.was_refused()
-
     def close(self, linger: float) -> None:
         """Give up every peer, and close; libzmq goes on sending what it has, for so many seconds."""
         for link in list(self._links.values()):
             del self._links[link.node]
-            self._gave_up(link.node, link.give_up())
+            self._gave_up(link.node, link.give_up(linger))
         self._pending.clear()
         self._changed.notify_all()
         if self._retry is not None:
             self._retry.cancel()
-        self._handshakes.close()
-        self.socket.close(round(linger * 1000))
