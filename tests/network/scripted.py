@@ -185,6 +185,14 @@ class KinoNode(Scripted):
             if read(wire_of(frames), frames).identity == identity:
                 return frames
 
+    async def hear_any(self) -> list[bytes]:
+        """Wait for the next broadcast, however long that takes."""
+        while True:
+            try:
+                return self.broadcast.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                await asyncio.sleep(0.001)
+
     def beat(self) -> None:
         """Give signs of life from now on."""
         message = live(self.wire, "server", "send", "KINO.HEARTBEAT")

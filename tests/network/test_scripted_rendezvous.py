@@ -89,22 +89,33 @@ async def test_an_actor_that_comes_or_goes_later_is_announced_and_withdrawn(wire
         body = registration(node.uri, node.identity, routes, attachment(node).health_uri, INTERVAL)
         arrived_as(wire, await server.hear(REGISTER, 2), plain(wire, REGISTER, body))
         await node.remove(actor)
-        body = unregistration(node.uri, node.identity, routes)
+        body = unregistration(node.uri, node.identity, [(b"", [HELLO])])  # the reference must not be told which actor
         arrived_as(wire, await server.hear(UNREGISTER), plain(wire, UNREGISTER, body))
 
 
 @in_both
 @on_loop
-async def test_a_node_that_stops_withdraws_its_actors_and_says_goodbye(wire: str) -> None:
+async def test_a_node_that_stops_withdraws_its_messages_and_says_goodbye(wire: str) -> None:
     actor = Reversing()
     async with KinoRendezvous(wire) as server:
         async with our_node(wire, address(server), actors=(actor,)) as node:
             await server.hear(REGISTER)
-        withdrawn = unregistration(node.uri, node.identity, [(actor.identity, [HELLO])])
+        withdrawn = unregistration(node.uri, node.identity, [(b"", [HELLO])])
         arrived_as(wire, await server.hear(UNREGISTER), plain(wire, UNREGISTER, withdrawn))
         goodbye = live(wire, "server", "send", "KINO.UNREGNODE").but(body=address_of(node.uri, node.identity))
         arrived_as(wire, await server.hear(GOODBYE), goodbye)
         assert server.heard(GOODBYE) == server.arrived[-1:]
+
+
+@in_both
+@on_loop
+async def test_a_node_that_stops_at_once_says_goodbye_only(wire: str) -> None:
+    async with KinoRendezvous(wire) as server:
+        async with our_node(wire, address(server), actors=(Reversing(),)) as node:
+            await until(lambda: not membership(node)._unconfirmed)
+            await node.stop(0.0)
+        await server.hear(GOODBYE)
+        assert not server.heard(UNREGISTER)
 
 
 @in_both

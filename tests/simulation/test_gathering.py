@@ -9,6 +9,7 @@ import itertools
 import pytest
 
 from hopline.cluster import Membership
+from hopline.cluster.announcements import Announcements
 from hopline.cluster.service import REGISTER_ROUTE
 from hopline.message import Message, NotRunningError
 from hopline.routing import Route
@@ -67,7 +68,7 @@ def test_what_is_said_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def say_once(member: Membership, now: float) -> None:
         say(member, now)
-        member._unconfirmed.clear()
+        member._unconfirmed = Announcements()
 
     monkeypatch.setattr(Membership, "_announce_again", say_once)
     assert not gather(3, everybody_knows_what_came_while_nothing_got_through)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from google.protobuf.message import Message as Content
 
+from hopline.cluster.announcements import Announcements, of_any_actor
 from hopline.cluster.following import Following, Rendezvous
 from hopline.cluster.health import Health, HealthFeed
 from hopline.cluster.hearsay import Hearsay
@@ -149,7 +150,8 @@ class Membership:
         self._routes = routes
         self._network = network
         self._random = random
-        self._unconfirmed: dict[tuple[str, Route], bool] = {}  # what was said and not heard yet: lives here, or not
+        self._unconfirmed = Announcements()
+        self._is_retiring = False  # its actors take no new work; its hubs still wait for answers
         self._answered: dict[tuple[bytes, str, str], float] = {}  # who asked for everything, and when
         self._vouching = Vouching(security, settings.known_nodes)
         self._announce_at = now
@@ -176,22 +178,33 @@ class Membership:
 
     def announce(self, routes: Iterable[Route]) -> None:
         """Let others know of routes to this node; until they were heard coming back, they are said again."""
-        self._say(routes, lives_here=True)
+        for route in routes:
+            for domain in self._domains_of(route):
+                self._unconfirmed.announce(domain, route)
+        self._announce_at = self._clock()
 
     def withdraw(self, routes: Iterable[Route]) -> None:
-        """Let others know that something lives here no longer."""
-        self._say(routes, lives_here=False)
+        """Let others know that routes, which the directory has forgotten, lead here no longer."""
+        for route in routes:
+            is_handled = route.identifier is not None and bool(self._advertised(route.identifier))
+            for domain in self._domains_of(route):
+                self._unconfirmed.withdraw(domain, route, is_handled=is_handled)
+        self._announce_at = self._clock()
+
+    def retire(self) -> None:
+        """Let no new work come to the actors of this node, while its hubs can still be reached with answers."""
+        self._is_retiring = True
+        self.withdraw(route for route in self._routes.advertised() if route.identifier is not None)
+
+    def _advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
+        """Return the routes to this node that others may know: of some messages, or all."""
+        routes = self._routes.advertised(*identifiers)
+        return [route for route in routes if route.identifier is None] if self._is_retiring else routes
 
     @property
     def is_withdrawn(self) -> bool:
-        """Tell whether everything that was withdrawn came back through the rendezvous: others heard it too."""
-        return all(self._unconfirmed.values())
-
-    def _say(self, routes: Iterable[Route], *, lives_here: bool) -> None:
-        for route in routes:
-            for domain in self._domains_of(route):
-                self._unconfirmed[domain, route] = lives_here
-        self._announce_at = self._clock()
+        """Return whether everything that was withdrawn came back through the rendezvous: others heard it too."""
+        return self._unconfirmed.is_withdrawn
 
     def _domains_of(self, route: Route) -> tuple[str, ...]:
         """Return the domains in which a route is announced, the strongest first."""
@@ -215,9 +228,7 @@ class Membership:
     def _announce_again(self, now: float) -> None:
         """Say what nobody confirmed: hearing it come back through the rendezvous is what confirms it."""
         self._announce_at = now + self._settings.announce_period
-        grouped: dict[tuple[str, bool], list[Route]] = {}
-        for (domain, route), lives_here in self._unconfirmed.items():
-            grouped.setdefault((domain, lives_here), []).append(route)
+        grouped = self._unconfirmed.grouped()
         for domain, lives_here in sorted(grouped, key=lambda group: self._vouching.rank(group[0])):
             routes = grouped[domain, lives_here]
             if lives_here:
@@ -265,7 +276,7 @@ class Membership:
         now = self._clock()
         if self._has_lost:
             self._has_lost = False
-            self.announce(self._routes.advertised())
+            self.announce(self._advertised())
         self._announce_again(now)
         settings = self._settings
         delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
@@ -312,7 +323,12 @@ class Membership:
             self._publish(DISCOVER_ROUTE, content, domain)
 
     def _say_misdirected(self, receiver: bytes, identifier: MessageIdentifier) -> None:
-        route = Route(receiver, None if receiver_kind(receiver) is ReceiverKind.HUB else identifier)
+        if receiver_kind(receiver) is ReceiverKind.HUB:
+            route = Route(receiver)
+        elif self._advertised(identifier):  # only that actor is gone, and withdrawals name no actor
+            return
+        else:
+            route = of_any_actor(identifier)
         content = unregistration(self.me.uri, self.me.identity, [route])
         for domain in self._domains_of(route):
             self._publish_if_any(UNREGISTER_ROUTE, content, domain)
@@ -363,10 +379,10 @@ class Membership:
             request = read(message, RequestClusterMessageRoutes)
             node, uri = request.requestor_node_identity, request.requestor_uri
             if self._is_due((node, uri, message.domain)):
-                self._answer(message, node, uri, self._routes.advertised())
+                self._answer(message, node, uri, self._advertised())
         elif kind == REQUEST_NODE_ROUTES:
             if read(message, RequestNodeMessageRoutes).target_node_identity == self.me.identity:
-                self.announce(self._routes.advertised())
+                self.announce(self._advertised())
         elif kind == DISCOVER_ROUTE:
             self._answer_search(message, read(message, DiscoverMessageRoute))
         else:
@@ -380,7 +396,7 @@ class Membership:
     def _learn(self, message: Message, content: RegisterExternalMessageRoute) -> None:
         node, uri, domain = content.node_identity, content.uri, message.domain
         if node == self.me.identity:
-            self._confirm(domain, routes_of(content), lives_here=True)
+            self._unconfirmed.confirm(domain, routes_of(content), lives_here=True)
             return
         interval = from_timespan(content.health.heart_beat_interval).total_seconds()
         location = Location(uri, content.health.uri, interval)
@@ -452,11 +468,6 @@ class Membership:
             self._refuse("wrong domain")
         return belongs
 
-    def _confirm(self, domain: str, routes: Iterable[Route], *, lives_here: bool) -> None:
-        for route in routes:
-            if self._unconfirmed.get((domain, route)) is lives_here:
-                del self._unconfirmed[domain, route]
-
     def _say_goodbye_to(self, node: bytes, domain: str) -> None:
         """Forget a node as far as the domain knows it; the members of one have no say in what others know."""
         if node == self.me.identity or not self._vouching.vouches(domain, node):
@@ -480,7 +491,7 @@ class Membership:
     def _unlearn(self, message: Message, content: UnregisterMessageRoute) -> None:
         node, domain = content.receiver_node_identity, message.domain
         if node == self.me.identity:
-            self._confirm(domain, routes_of(content), lives_here=False)
+            self._unconfirmed.confirm(domain, routes_of(content, with_unknown=True), lives_here=False)
             return
         rank = self._vouching.rank(domain, UNREGISTER_ROUTE.identity)
         for route in routes_of(content, with_unknown=True):
@@ -501,9 +512,9 @@ class Membership:
 
     def _answer_search(self, message: Message, search: DiscoverMessageRoute) -> None:
         if receiver_kind(search.receiver_identity) is ReceiverKind.HUB:
-            routes = [route for route in self._routes.advertised() if route.receiver == search.receiver_identity]
+            routes = [route for route in self._advertised() if route.receiver == search.receiver_identity]
         else:
-            routes = self._routes.advertised(identifier_of(search.message_contract))
+            routes = self._advertised(identifier_of(search.message_contract))
         self._answer(message, search.requestor_node_identity, search.requestor_uri, routes)
 
     def _is_due(self, asked: tuple[bytes, str, str]) -> bool:

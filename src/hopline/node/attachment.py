@@ -322,9 +322,7 @@ class Attachment:
         """Let no new work come: others forget the actors here, and still reach the hubs with their answers."""
         if not self._is_attached:
             return
-        self.membership.withdraw(
-            [route for route in self._router.directory.advertised() if route.identifier is not None]
-        )
+        self.membership.retire()
         self.membership.tick()
 
     async def withdrawn(self) -> None:

@@ -229,7 +229,7 @@ class Node:
 
     async def _drain(self, running: _Running, seconds: float) -> None:
         attachment = running.attachment
-        if attachment is not None:
+        if attachment is not None and seconds > 0:  # else the goodbye, which follows at once, says it all
             attachment.withdraw_actors()
         try:
             async with asyncio.timeout(seconds):

@@ -1,0 +1,87 @@
+"""What a node says of its routes, and how it takes it back."""
+
+from __future__ import annotations
+
+from hopline.cluster.announcements import Announcements, of_any_actor
+from hopline.cluster.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_ROUTE, read
+from hopline.cluster.service_pb2 import (
+    RegisterExternalMessageRoute,
+    RequestClusterMessageRoutes,
+    UnregisterMessageRoute,
+)
+from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
+from hopline.routing import Route
+from tests.cluster.test_membership import World
+
+ORDER = MessageIdentifier(b"ORDER")
+DOMAIN = "shop"
+
+
+def test_a_message_is_withdrawn_without_naming_the_actor_and_a_hub_by_its_name() -> None:
+    announcements = Announcements()
+    hub = Route(new_hub_identity())
+    announcements.withdraw(DOMAIN, Route(new_actor_identity(), ORDER), is_handled=False)
+    announcements.withdraw(DOMAIN, hub, is_handled=False)
+    assert announcements.grouped() == {(DOMAIN, False): [of_any_actor(ORDER), hub]}
+    assert not announcements.is_withdrawn
+    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], lives_here=False)
+    assert announcements.is_withdrawn
+    assert not announcements
+
+
+def test_a_message_that_another_actor_handles_is_not_withdrawn_and_the_gone_actor_not_announced() -> None:
+    announcements = Announcements()
+    first, second = (Route(new_actor_identity(), ORDER) for _ in range(2))
+    announcements.announce(DOMAIN, first)
+    announcements.announce(DOMAIN, second)
+    announcements.withdraw(DOMAIN, first, is_handled=True)
+    assert announcements.grouped() == {(DOMAIN, True): [second]}
+
+
+def test_a_message_that_is_handled_again_is_not_withdrawn_any_more() -> None:
+    announcements = Announcements()
+    first, second = (Route(new_actor_identity(), ORDER) for _ in range(2))
+    announcements.withdraw(DOMAIN, first, is_handled=False)
+    announcements.announce(DOMAIN, second)
+    assert announcements.grouped() == {(DOMAIN, True): [second]}
+
+
+class Staffed(World):
+    """A member with an actor and a hub, which remembers what it told whom."""
+
+    def __init__(self) -> None:
+        self.actor = Route(new_actor_identity(), ORDER)
+        self.told: list[Message] = []
+        super().__init__()
+
+    def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
+        routes = [self.route, self.actor]
+        return [route for route in routes if not identifiers or route.identifier in identifiers]
+
+    def tell(self, node: bytes, uri: str, message: Message) -> None:
+        self.told.append(message)
+
+
+def said_receivers(message: Message) -> list[bytes]:
+    kind = RegisterExternalMessageRoute if message.identifier == REGISTER_ROUTE else UnregisterMessageRoute
+    return [route.receiver_identity for route in read(message, kind).routes]
+
+
+def test_a_node_that_retires_withdraws_its_messages_and_says_no_more_of_its_actors_whoever_asks() -> None:
+    world = Staffed()
+    world.member.announce(world.advertised())
+    world.leader_speaks()
+    world.published.clear()
+    world.member.retire()
+    world.pass_time(0.1)
+    said = {message.identifier: said_receivers(message) for message in world.published}
+    assert said == {REGISTER_ROUTE: [world.route.receiver], UNREGISTER_ROUTE: [b""]}
+    question = RequestClusterMessageRoutes(requestor_uri="tcp://10.0.0.2:5101", requestor_node_identity=b"other")
+    world.say_in("", REQUEST_CLUSTER_ROUTES, question)
+    assert [said_receivers(message) for message in world.told] == [[world.route.receiver]]
+    for message in list(world.published):
+        world.member.hear(message)
+    assert world.member.is_withdrawn
+    world.published.clear()
+    world.pass_time(10.0)  # paused for so long that others may have forgotten it
+    assert [said_receivers(message) for message in world.announcements()] == [[world.route.receiver]]
