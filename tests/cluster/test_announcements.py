@@ -58,13 +58,17 @@ class Staffed(World):
         routes = [self.route, self.actor]
         return [route for route in routes if not identifiers or route.identifier in identifiers]
 
-    def tell(self, node: bytes, uri: str, message: Message) -> None:
+    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
         self.told.append(message)
 
 
 def said_receivers(message: Message) -> list[bytes]:
-    kind = RegisterExternalMessageRoute if message.identifier == REGISTER_ROUTE else UnregisterMessageRoute
-    return [route.receiver_identity for route in read(message, kind).routes]
+    content: RegisterExternalMessageRoute | UnregisterMessageRoute
+    if message.identifier == REGISTER_ROUTE:
+        content = read(message, RegisterExternalMessageRoute)
+    else:
+        content = read(message, UnregisterMessageRoute)
+    return [route.receiver_identity for route in content.routes]
 
 
 def test_a_node_that_retires_withdraws_its_messages_and_says_no_more_of_its_actors_whoever_asks() -> None:

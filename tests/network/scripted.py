@@ -51,6 +51,15 @@ async def receive(socket: Socket) -> list[bytes]:
             await asyncio.sleep(0.001)
 
 
+async def receive_whenever(socket: Socket) -> list[bytes]:
+    """Receive a message, however long that takes."""
+    while True:
+        try:
+            return socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            await asyncio.sleep(0.001)
+
+
 async def send(socket: Socket, frames: Sequence[bytes]) -> None:
     """Send a message, as soon as its receiver has shaken hands."""
     deadline = time.monotonic() + PATIENCE
@@ -187,11 +196,11 @@ class KinoNode(Scripted):
 
     async def hear_any(self) -> list[bytes]:
         """Wait for the next broadcast, however long that takes."""
-        while True:
-            try:
-                return self.broadcast.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                await asyncio.sleep(0.001)
+        return await receive_whenever(self.broadcast)
+
+    async def frontend_message(self) -> list[bytes]:
+        """Wait for whatever another node sends, however long that takes."""
+        return await receive_whenever(self.frontend)
 
     def beat(self) -> None:
         """Give signs of life from now on."""
@@ -208,8 +217,18 @@ class KinoNode(Scripted):
     # -- other nodes ---------------------------------------------------------------------------------------------------
 
     async def received(self) -> list[bytes]:
-        """Wait for what another node sends."""
-        return await receive(self.frontend)
+        """Wait for what another node sends, besides its registrations: every link begins with one."""
+        while True:
+            frames = await receive(self.frontend)
+            if read(wire_of(frames), frames).identity != b"KINO.REGEXTROUTE":
+                return frames
+
+    async def registered(self) -> list[bytes]:
+        """Wait for the next registration that another node sends straight to this one."""
+        while True:
+            frames = await receive(self.frontend)
+            if read(wire_of(frames), frames).identity == b"KINO.REGEXTROUTE":
+                return frames
 
     async def tell(self, node: bytes, uri: str, message: Fields) -> None:
         """Send a message to another node."""

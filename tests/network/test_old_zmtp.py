@@ -55,6 +55,8 @@ async def test_an_old_peer_is_asked_and_asks_and_its_heart_is_heard(wire: str) -
         await kino.join()
         await until(lambda: handlers(node, HELLO) == [kino.identity])
 
+        greeting = read(wire, await asyncio.wait_for(arrived.get(), 5))
+        assert greeting.identity == b"KINO.REGEXTROUTE"
         frontend = await old.connect(node.uri, ROUTER)
         assert frontend.identity == node.identity
         await frontend.send([b"", *write(wire, kino.request(GREETING))])

@@ -129,7 +129,7 @@ async def test_what_we_say_of_our_routes_is_signed_in_their_domain(wire: str) ->
         routes: Any = [(node.hub.identity, []), (actor.identity, [HELLO])]
         body = registration(node.uri, node.identity, routes, attachment(node).health_uri, INTERVAL)
         announced = live(wire, "server", "send", "KINO.REGEXTROUTE").but(body=body)
-        assert (await kino.received())[1:] == [b"", *write(wire, signed(announced))]
+        assert (await kino.registered())[1:] == [b"", *write(wire, signed(announced))]
         await node.stop()
         goodbye = live(wire, "server", "send", "KINO.UNREGNODE").but(body=address_of(node.uri, node.identity))
         assert await kino.hear(b"KINO.UNREGNODE") == NOTHING + write(wire, signed(goodbye))

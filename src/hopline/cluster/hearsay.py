@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from hopline.message import MessageIdentifier
 from hopline.routing import Route
 
 MISSED_TURNS = 2  # one answer may be lost, or be to another question
@@ -39,6 +40,12 @@ class Hearsay:
             self._said.pop(node, None)
         else:
             self._said.get(node, {}).pop(route, None)
+
+    def forget_messages(self, node: bytes, identifiers: Collection[MessageIdentifier | None]) -> None:
+        """Forget messages of a node, whichever of its actors were said to handle them."""
+        said = self._said.get(node, {})
+        for route in [route for route in said if route.identifier in identifiers]:
+            del said[route]
 
     def next_turn(self) -> list[tuple[bytes, Route]]:
         """Begin another turn, and give the routes that are said no more, by nodes that still say something."""

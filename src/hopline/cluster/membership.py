@@ -5,17 +5,17 @@ A state machine: messages and the time come in, and what it wants done goes out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from random import Random
-from typing import Protocol
 
 from google.protobuf.message import Message as Content
 
-from hopline.cluster.announcements import Announcements, of_any_actor
-from hopline.cluster.following import Following, Rendezvous
-from hopline.cluster.health import Health, HealthFeed
+from hopline.cluster.announcements import ANY_ACTOR, Announcements, of_any_actor
+from hopline.cluster.following import Following
+from hopline.cluster.health import Health
 from hopline.cluster.hearsay import Hearsay
-from hopline.cluster.member import Member, Traffic
+from hopline.cluster.member import Member, Network, Routes, Traffic
+from hopline.cluster.questions import Questions, Verdict
 from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.searches import Searches
 from hopline.cluster.service import (
@@ -57,74 +57,16 @@ from hopline.message import (
     MessageIdentifier,
     PayloadError,
     ReceiverKind,
-    WireFormat,
     get_logger,
     printable_name,
     receiver_kind,
 )
-from hopline.routing import NodeRemoval, Route
+from hopline.routing import Route
 from hopline.security import Security, SecurityError
 
 log = get_logger("hopline.cluster")
 
-_ANSWER_SPACING = 0.5  # seconds in which one node is not told everything twice
 _HEALTH_PERIOD = 0.25  # seconds between looks who is dead
-
-
-class Routes(Protocol):
-    """What the directory knows: what lives here, and what lives elsewhere."""
-
-    def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
-        """Give the routes to this node that others may know: of some messages, or all."""
-        ...
-
-    def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
-        """Note what lives on another node."""
-        ...
-
-    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver on another node is gone, or handles a message no longer."""
-        ...
-
-    def forget_node(self, node: bytes) -> NodeRemoval | None:
-        """Note that a node is gone."""
-        ...
-
-    def routes_to(self, node: bytes) -> list[Route]:
-        """Give what is known to live on another node."""
-        ...
-
-    def uri_of(self, node: bytes) -> str | None:
-        """Give the address of another node, if it is known."""
-        ...
-
-
-class Network(Rendezvous, HealthFeed, Protocol):
-    """What a member says, and to whom."""
-
-    def publish(self, message: Message) -> bool:
-        """Give a message to the rendezvous server, for everybody."""
-        ...
-
-    def tell(self, node: bytes, uri: str, message: Message) -> None:
-        """Send a message straight to one node, if it is there."""
-        ...
-
-    def disconnect(self, node: bytes) -> None:
-        """Close the link to a node that is gone."""
-        ...
-
-    def is_address(self, uri: str) -> bool:
-        """Tell whether a node can be at an address, by its looks."""
-        ...
-
-    def resolve(self, uri: str) -> str:
-        """Give an address with its name looked up."""
-        ...
-
-    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None:
-        """Note in which format a node writes, to answer it in kind."""
-        ...
 
 
 class Membership:
@@ -152,7 +94,7 @@ class Membership:
         self._random = random
         self._unconfirmed = Announcements()
         self._is_retiring = False  # its actors take no new work; its hubs still wait for answers
-        self._answered: dict[tuple[bytes, str, str], float] = {}  # who asked for everything, and when
+        self._questions = Questions(settings.known_nodes)
         self._vouching = Vouching(security, settings.known_nodes)
         self._announce_at = now
         self._requested_at = now
@@ -350,27 +292,31 @@ class Membership:
                 self.following.not_leader(leader.broadcast_uri, leader.unicast_uri, now)
             elif kind in CONTROL:
                 self.following.heard(now)
-                self.take(message)
+                self.take(message, is_broadcast=True)
             else:  # also eviction notices and new lists of servers: these are never taken from the network
                 self._refuse("unknown kind")
         except PayloadError:
             self._refuse("malformed")
 
-    def take(self, message: Message) -> None:
+    def take(self, message: Message, *, is_broadcast: bool = False) -> None:
         """Take a message about routes, wherever it came from, if it is what it claims to be."""
         self.traffic.heard += 1
         try:
             self._security.check_control(message)
-            self._handle(message)
+            self._handle(message, is_broadcast=is_broadcast)
         except SecurityError as error:
             self._refuse(str(error.reason))
         except (PayloadError, LocalError):
             self._refuse("malformed")
 
-    def _handle(self, message: Message) -> None:
+    def _handle(self, message: Message, *, is_broadcast: bool) -> None:
         kind = message.identifier
         if kind == REGISTER_ROUTE:
-            self._learn(message, read(message, RegisterExternalMessageRoute))
+            content = read(message, RegisterExternalMessageRoute)
+            is_newcomer = is_broadcast and content.node_identity not in self.health
+            self._learn(message, content)
+            if is_newcomer and content.node_identity in self.health:
+                self._greet(message, content.node_identity, content.uri)
         elif kind == UNREGISTER_ROUTE:
             self._unlearn(message, read(message, UnregisterMessageRoute))
         elif kind == UNREGISTER_NODE:
@@ -378,8 +324,11 @@ class Membership:
         elif kind == REQUEST_CLUSTER_ROUTES:
             request = read(message, RequestClusterMessageRoutes)
             node, uri = request.requestor_node_identity, request.requestor_uri
-            if self._is_due((node, uri, message.domain)):
+            verdict = self._questions.ask((node, uri, message.domain), self._clock())
+            if verdict is Verdict.ANSWER:
                 self._answer(message, node, uri, self._advertised())
+            elif verdict is Verdict.TOO_OFTEN:
+                self._refuse("asked too often")
         elif kind == REQUEST_NODE_ROUTES:
             if read(message, RequestNodeMessageRoutes).target_node_identity == self.me.identity:
                 self.announce(self._advertised())
@@ -494,6 +443,7 @@ class Membership:
             self._unconfirmed.confirm(domain, routes_of(content, with_unknown=True), lives_here=False)
             return
         rank = self._vouching.rank(domain, UNREGISTER_ROUTE.identity)
+        withdrawn = set()
         for route in routes_of(content, with_unknown=True):
             if not self._vouching.may_add(node, rank):
                 if self._hearsay.knows(node, route):
@@ -503,6 +453,10 @@ class Membership:
             has_a_say = route.identifier is not None or self._vouching.may_change(node, rank)
             if has_a_say and self._vouching.vouches(domain, node) and self._belongs(route, domain):
                 self._forget_route(node, route)
+                if route.receiver == ANY_ACTOR:
+                    withdrawn.add(route.identifier)
+        if withdrawn:
+            self._hearsay.forget_messages(node, withdrawn)
 
     def _forget_route(self, node: bytes, route: Route) -> None:
         self._hearsay.forget(node, route)
@@ -517,16 +471,24 @@ class Membership:
             routes = self._advertised(identifier_of(search.message_contract))
         self._answer(message, search.requestor_node_identity, search.requestor_uri, routes)
 
-    def _is_due(self, asked: tuple[bytes, str, str]) -> bool:
-        """Tell whether to answer with everything: not at once again, for a question that is replayed asks all nodes."""
-        now, answered = self._clock(), self._answered
-        if now - answered.get(asked, -_ANSWER_SPACING) < _ANSWER_SPACING:
-            self._refuse("asked too often")
-            return False
-        if answered.pop(asked, None) is None and len(answered) >= self._settings.known_nodes:
-            del answered[next(iter(answered))]
-        answered[asked] = now
-        return True
+    def introduction(self, node: bytes) -> list[Message]:
+        """Return what a node must be told before anything else: where the hubs are that its answers go to.
+
+        The reference drops an answer to a node that it does not know, and asks who is there only seconds after it came.
+        """
+        hubs = [route for route in self._advertised() if route.identifier is None]
+        if not hubs:
+            return []
+        message = service_message(REGISTER_ROUTE, self._registration(hubs))
+        vouching = self._vouching
+        domains = [domain for domain in vouching.domains if node not in vouching or vouching.vouches(domain, node)]
+        self.traffic.told += len(domains)
+        return [self._security.protect_in(message, domain) for domain in domains]
+
+    def _greet(self, announcement: Message, node: bytes, uri: str) -> None:
+        """Tell a newcomer what lives here, without waiting until it asks: its first requests may name hubs of ours."""
+        if self._questions.greet((node, uri, announcement.domain), self._clock()):
+            self._answer(announcement, node, uri, self._advertised())
 
     def _answer(self, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
         """Answer the one who asked, and nobody else: a broadcast answer would reach all for the sake of one."""
@@ -543,7 +505,9 @@ class Membership:
         if content.routes:
             self.traffic.told += 1
             self._network.speaks(node, request.wire_format)
-            self._network.tell(node, uri, self._security.protect_in(service_message(REGISTER_ROUTE, content), domain))
+            answer = self._security.protect_in(service_message(REGISTER_ROUTE, content), domain)
+            has_hubs = any(route.identifier is None for route in routes)
+            self._network.tell(node, uri, answer, introduces=has_hubs)
 
     # -- who is alive --------------------------------------------------------------------------------------------------
 

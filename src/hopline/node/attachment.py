@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from weakref import WeakSet
 
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping, said_by
 from hopline.cluster.service import PING
@@ -49,6 +50,7 @@ class Attachment:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._formats: dict[bytes, WireFormat] = {}
+        self._introduced: WeakSet[Link] = WeakSet()  # links that begin with where this node's hubs are
         self._resolved: dict[str, str] = {}
         self._is_closing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +149,15 @@ class Attachment:
     # -- what the router asks for --------------------------------------------------------------------------------------
 
     def connect(self, node: bytes, uri: str) -> Link:
-        """Give the link to a node."""
+        """Return the link to a node. A new one begins with this node's introduction."""
+        link = self._link(node, uri)
+        if link not in self._introduced:
+            self._introduced.add(link)
+            for message in self.membership.introduction(node):
+                self._offer(link, node, message)
+        return link
+
+    def _link(self, node: bytes, uri: str) -> Link:
         if self._is_closing:
             raise PeerGoneError(node)
         try:
@@ -271,15 +281,30 @@ class Attachment:
     def _uplink_broke(self) -> None:
         self.membership.following.broke(self._clock())
 
-    def tell(self, node: bytes, uri: str, message: Message) -> None:
-        """Send a message straight to a node, if it is there and has room."""
+    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
+        """Send a message straight to a node, if it is there and has room; one that `introduces` may open the link."""
+        try:
+            if introduces:
+                link = self._link(node, uri)
+                self._introduced.add(link)
+            else:
+                link = self.connect(node, uri)
+        except PeerGoneError:
+            log.debug("cannot answer %s", uri)
+            if self._tap is not None:
+                self._tap.tells(message)
+                self._tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
+            return
+        self._offer(link, node, message)
+
+    def _offer(self, link: Link, node: bytes, message: Message) -> None:
+        """Offer a message about routes to a link; what finds no room there is said again when somebody asks."""
         tap = self._tap
         if tap is not None:
             tap.tells(message)
         try:
-            has_room = self.connect(node, uri).offer(message.clone(socket_identity=node))
+            has_room = link.offer(message.clone(socket_identity=node))
         except PeerGoneError:
-            log.debug("cannot answer %s", uri)
             has_room = True
             if tap is not None:
                 tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
