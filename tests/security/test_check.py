@@ -20,6 +20,7 @@ from hopline.security import (
     SecurityReason,
     new_key,
 )
+from hopline.security.services import COMMANDS
 from hopline.wire import WireFormat, decode, encode, has_valid_signature, signature_of
 from tests.security.domains import KEY, OTHER_KEY, Clock, order, orders, secure
 
@@ -152,6 +153,19 @@ def test_a_first_domain_that_is_unsigned_does_not_let_strangers_ask_what_a_node_
     assert asked.domain == "orders"
     security.check(asked)
     secure(OPEN).check(Message(question, domain="open"))  # where nothing is signed, nothing is secret
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_what_changes_a_node_is_for_members_of_the_first_signed_domain_only(command: bytes) -> None:
+    here = secure(OPEN, orders(), PAYMENTS)
+    here.check(secure(orders()).protect(Message(command)))
+    for domains in ((PAYMENTS,), (PAYMENTS, orders())):
+        asked = secure(*domains).protect(Message(command))
+        assert asked.domain == "payments"
+        assert refused(here, asked) is SecurityReason.WRONG_DOMAIN
+    assert refused(here, Message(command, domain="open")) is SecurityReason.WRONG_DOMAIN
+    mapped = Domain("payments", OTHER_KEY, ["PAYMENT", command])
+    secure(orders(), mapped).check(secure(PAYMENTS).protect(Message(command)))
 
 
 def test_an_unsigned_domain_does_not_open_service_messages_unless_they_are_mapped_to_it() -> None:

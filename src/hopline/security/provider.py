@@ -14,7 +14,7 @@ from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
 from hopline.security.replay import ReplayCache
 from hopline.security.scope import Scope
-from hopline.security.services import LOCAL_ONLY, QUESTIONS, SERVICES, is_service
+from hopline.security.services import LOCAL_ONLY, QUESTIONS, SERVICES, is_for_any_domain, is_service
 
 
 class Security(Protocol):
@@ -185,7 +185,8 @@ class DomainSecurity:
         """Raise `SecurityError` unless the label is the identity's domain and the signature is right.
 
         The protocol's own messages may be in any domain that is allowed here, because each node puts them into a domain
-        of its own choice; but then they are signed, so that an unsigned domain does not open them to everyone.
+        of its own choice; but then they are signed, so that an unsigned domain does not open them to everyone. What
+        changes a node's state is taken in its own domain only.
         """
         plan, identity = self._plan, message.identity
         if identity in LOCAL_ONLY:
@@ -240,7 +241,7 @@ def _labelled(plan: _Plan, message: Message) -> Scope:
 def _refuse_wrong_label(plan: _Plan, scope: Scope, message: Message) -> None:
     """Refuse a label that is not the identity's domain, but for the protocol's own messages if they are signed."""
     identity = message.identity
-    if plan.home_of(identity, message.domain) is scope or (is_service(identity) and scope.signs(identity)):
+    if plan.home_of(identity, message.domain) is scope or (is_for_any_domain(identity) and scope.signs(identity)):
         return
     raise SecurityError(SecurityReason.WRONG_DOMAIN, message.domain, identity)
 
