@@ -15,6 +15,7 @@ from hopline.cluster.following import Following
 from hopline.cluster.health import Health
 from hopline.cluster.hearsay import Hearsay
 from hopline.cluster.member import Member, Network, Routes, Traffic
+from hopline.cluster.namesakes import Namesakes
 from hopline.cluster.questions import Questions, Verdict
 from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.searches import Searches
@@ -99,6 +100,7 @@ class Membership:
         self._announce_at = now
         self._requested_at = now
         self._routes_at = float("inf")
+        self._namesakes = Namesakes(me)
         self._has_joined = False
         self._has_lost = False  # a peer fell silent since this node joined
         self._ticked_at = now
@@ -320,10 +322,14 @@ class Membership:
         elif kind == UNREGISTER_ROUTE:
             self._unlearn(message, read(message, UnregisterMessageRoute))
         elif kind == UNREGISTER_NODE:
-            self._say_goodbye_to(read(message, UnregisterNode).receiver_node_identity, message.domain)
+            goodbye = read(message, UnregisterNode)
+            if not self._is_namesake(goodbye.receiver_node_identity, goodbye.uri):
+                self._say_goodbye_to(goodbye.receiver_node_identity, message.domain)
         elif kind == REQUEST_CLUSTER_ROUTES:
             request = read(message, RequestClusterMessageRoutes)
             node, uri = request.requestor_node_identity, request.requestor_uri
+            if self._is_namesake(node, uri):
+                return
             verdict = self._questions.ask((node, uri, message.domain), self._clock())
             if verdict is Verdict.ANSWER:
                 self._answer(message, node, uri, self._advertised())
@@ -344,6 +350,8 @@ class Membership:
 
     def _learn(self, message: Message, content: RegisterExternalMessageRoute) -> None:
         node, uri, domain = content.node_identity, content.uri, message.domain
+        if self._is_namesake(node, uri):
+            return
         if node == self.me.identity:
             self._unconfirmed.confirm(domain, routes_of(content), lives_here=True)
             return
@@ -399,6 +407,14 @@ class Membership:
         if silent is None:
             return False
         self.lost(silent)
+        return True
+
+    def _is_namesake(self, node: bytes, uri: str) -> bool:
+        """Return whether another node speaks under this node's identity; if so, speak up."""
+        if not self._namesakes.is_one(node, uri):
+            return False
+        if self._namesakes.complain(uri, self._clock()):
+            self.announce(self._advertised())
         return True
 
     def _belongs(self, route: Route, domain: str) -> bool:
