@@ -27,7 +27,7 @@ ME = Member(identity=b"me", uri="tcp://127.0.0.1:5101", health_uri="tcp://127.0.
 class World:
     """Everything around one member, and its clock."""
 
-    def __init__(self, security: Security | None = None) -> None:
+    def __init__(self, security: Security | None = None, settings: ClusterSettings | None = None) -> None:
         self.now = 1_000.0
         self.security = security or NoSecurity()
         self.subscribed: set[str] = set()
@@ -39,7 +39,14 @@ class World:
         self.followed: list[RendezvousAddress] = []
         self.route = Route(new_hub_identity())
         self.member = Membership(
-            ME, SERVERS, ClusterSettings(), self.security, self, self, clock=lambda: self.now, random=Random(1)
+            ME,
+            SERVERS,
+            settings or ClusterSettings(),
+            self.security,
+            self,
+            self,
+            clock=lambda: self.now,
+            random=Random(1),
         )
 
     def pass_time(self, seconds: float) -> None:
@@ -103,9 +110,6 @@ class World:
 
     def routes_to(self, node: bytes) -> list[Route]:
         return self.learned
-
-    def uri_of(self, node: bytes) -> str | None:
-        return self.where.get(node)
 
 
 def joined_world() -> World:

@@ -71,11 +71,6 @@ class Health:
         peer.heard_at = self._listened
         return True
 
-    def uri_of(self, node: bytes) -> str | None:
-        """Give the address at which a peer is listened to, if it is watched."""
-        peer = self._peers.get(node)
-        return None if peer is None else peer.uri
-
     def forget(self, node: bytes) -> None:
         """Watch a peer no longer."""
         peer = self._peers.pop(node, None)

@@ -54,10 +54,6 @@ class Routes(Protocol):
         """Give what is known to live on another node."""
         ...
 
-    def uri_of(self, node: bytes) -> str | None:
-        """Give the address of another node, if it is known."""
-        ...
-
 
 class Network(Rendezvous, HealthFeed, Protocol):
     """What a member says, and to whom."""

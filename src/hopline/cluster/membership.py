@@ -513,7 +513,8 @@ class Membership:
         if not (node and self._network.is_address(uri)):
             self._refuse("malformed")
             return
-        if self._routes.uri_of(node) not in (None, uri):  # to answer there would take the link from its owner
+        known = self._vouching.location_of(node)
+        if known is not None and known.uri != uri:  # to answer there would take the link from its owner
             self._refuse("wrong address")
             return
         domain = request.domain

@@ -27,6 +27,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     discovery_searches: int = 1_000  # routes that are looked for at once
     known_nodes: int = 10_000  # nodes that are remembered, for each domain
     known_routes: int = 10_000  # routes to each of them that are remembered
+    answer_links: int = 64  # links that only answer questions, for each domain; the oldest makes room for another
     tick: float = 0.05  # between looks at what is due
 
     def __post_init__(self) -> None:
@@ -44,5 +45,12 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COUNTS = frozenset(
-    {"missing_heartbeats", "routes_start_multiplier", "discovery_searches", "known_nodes", "known_routes"}
+    {
+        "missing_heartbeats",
+        "routes_start_multiplier",
+        "discovery_searches",
+        "known_nodes",
+        "known_routes",
+        "answer_links",
+    }
 )

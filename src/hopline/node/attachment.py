@@ -11,13 +11,14 @@ from weakref import WeakSet
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping, said_by
 from hopline.cluster.service import PING
 from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat, get_logger
+from hopline.node.answer_links import AnswerLinks
 from hopline.node.embedded import EmbeddedRendezvous
 from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.router import Router
 from hopline.node.tap import OnReceived, Tap
-from hopline.node.transport import ZmqTransport
+from hopline.node.transport import PeerLink, ZmqTransport
 from hopline.node.uplink import Uplink
 from hopline.routing import TICKS_PER_SECOND, Outcome
 from hopline.security import SecurityError
@@ -51,6 +52,7 @@ class Attachment:
         self._loop = asyncio.get_running_loop()
         self._formats: dict[bytes, WireFormat] = {}
         self._introduced: WeakSet[Link] = WeakSet()  # links that begin with where this node's hubs are
+        self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_link)
         self._resolved: dict[str, str] = {}
         self._is_closing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -141,6 +143,7 @@ class Attachment:
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self._network.cluster.tick, self._tick)
         self.membership.tick()
+        self._answer_links.close_idle(self._clock())
 
     def _send_heartbeat(self) -> None:
         self._heartbeat_timer = self._loop.call_later(self._network.cluster.heartbeat_interval, self._send_heartbeat)
@@ -150,6 +153,11 @@ class Attachment:
 
     def connect(self, node: bytes, uri: str) -> Link:
         """Return the link to a node. A new one begins with this node's introduction."""
+        link = self._introduce(node, uri)
+        self._answer_links.carries(node)
+        return link
+
+    def _introduce(self, node: bytes, uri: str) -> PeerLink:
         link = self._link(node, uri)
         if link not in self._introduced:
             self._introduced.add(link)
@@ -157,7 +165,7 @@ class Attachment:
                 self._offer(link, node, message)
         return link
 
-    def _link(self, node: bytes, uri: str) -> Link:
+    def _link(self, node: bytes, uri: str) -> PeerLink:
         if self._is_closing:
             raise PeerGoneError(node)
         try:
@@ -190,6 +198,7 @@ class Attachment:
             return ()
 
     def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
+        self._answer_links.closed(node)
         self.membership.lost(node)
         self._take_back(node, left)
 
@@ -288,13 +297,14 @@ class Attachment:
                 link = self._link(node, uri)
                 self._introduced.add(link)
             else:
-                link = self.connect(node, uri)
+                link = self._introduce(node, uri)
         except PeerGoneError:
             log.debug("cannot answer %s", uri)
             if self._tap is not None:
                 self._tap.tells(message)
                 self._tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
             return
+        self._answer_links.answered(node, message.domain, link, self._clock())
         self._offer(link, node, message)
 
     def _offer(self, link: Link, node: bytes, message: Message) -> None:
@@ -314,6 +324,10 @@ class Attachment:
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that is gone; what never left may find another way."""
         self._formats.pop(node, None)
+        self._answer_links.closed(node)
+        self._close_link(node)
+
+    def _close_link(self, node: bytes) -> None:
         self._take_back(node, self._backend.disconnect(node))
 
     def is_address(self, uri: str) -> bool:

@@ -116,8 +116,3 @@ class Directory:
     def routes_to(self, node: bytes) -> list[Route]:
         """Give what is known to live on another node."""
         return self.tables.external.routes_to(node)
-
-    def uri_of(self, node: bytes) -> str | None:
-        """Give the address of another node, if it is known."""
-        external = self.tables.external
-        return external.uri_of(node) if node in external else None

@@ -112,7 +112,7 @@ class Peers(Protocol):
         """The links to all peers."""
         ...
 
-    def link(self, node: bytes, uri: str) -> Link:
+    def link(self, node: bytes, uri: str) -> PeerLink:
         """Give the link to a peer, or raise `PeerGoneError`."""
         ...
 

@@ -1,0 +1,115 @@
+"""Floods of announcements: real nodes keep their places, and each announcement costs what it says."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from hopline import LocalError
+from hopline.cluster import ClusterSettings
+from hopline.cluster.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
+from hopline.cluster.service_pb2 import HeartBeat
+from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
+from hopline.routing import Route
+from hopline.security import Domain, DomainSecurity, new_key
+
+from .test_membership import World
+
+SLOTS = 20
+FEW = ClusterSettings(known_nodes=SLOTS)
+
+
+def two_domains() -> World:
+    orders = Domain("orders", new_key(), ["ORDER"])
+    return World(DomainSecurity([Domain("news", unsigned=True), orders], clock=lambda: 0.0), FEW)
+
+
+def announce(world: World, node: bytes, *, domain: str = "", interval: float = 1.0) -> None:
+    content = registration("tcp://10.0.0.5:1", node, "tcp://10.0.0.5:2", interval, [Route(new_hub_identity())])
+    world.say_in(domain, REGISTER_ROUTE, content)
+
+
+def beat(world: World, node: bytes) -> None:
+    world.member.hear_heartbeat(service_message(HEARTBEAT, HeartBeat(socket_identity=node)))
+
+
+def test_nodes_without_signs_of_life_lock_no_real_one_out() -> None:
+    world = World(settings=FEW)
+    announce(world, b"early")
+    beat(world, b"early")
+    for number in range(10 * SLOTS):
+        announce(world, b"fake %d" % number, interval=300.0)
+    announce(world, b"late")
+    assert b"early" in world.member.health
+    assert b"late" in world.member.health
+    assert len(world.member.health) == SLOTS
+    assert not world.member.traffic.refused
+
+
+def test_nodes_that_live_are_replaced_by_nobody() -> None:
+    world = World(settings=FEW)
+    for number in range(SLOTS):
+        announce(world, b"node %d" % number)
+        beat(world, b"node %d" % number)
+    announce(world, b"one too many")
+    assert b"one too many" not in world.member.health
+    assert world.member.traffic.refused == {"too many nodes": 1}
+
+
+def test_a_flood_in_one_domain_takes_no_slots_of_another() -> None:
+    world = two_domains()
+    for number in range(SLOTS):
+        announce(world, b"fake %d" % number, domain="news")
+        beat(world, b"fake %d" % number)  # these seem alive
+    for number in range(SLOTS):
+        announce(world, b"real %d" % number, domain="orders")
+    assert len(world.member.health) == 2 * SLOTS
+    assert not world.member.traffic.refused
+
+
+def test_a_node_that_could_not_be_missed_is_refused() -> None:
+    world = World()
+    announce(world, b"yearly", interval=365 * 86_400.0)
+    announce(world, b"rare", interval=300.0)
+    assert b"yearly" not in world.member.health
+    assert b"rare" in world.member.health
+    assert world.member.traffic.refused == {"heartbeat interval too long": 1}
+
+
+def test_a_node_is_not_set_up_so_that_others_refuse_it() -> None:
+    with pytest.raises(LocalError, match="heartbeat_interval"):
+        ClusterSettings(heartbeat_interval=301.0)
+    assert ClusterSettings(heartbeat_interval=301.0, longest_heartbeat_interval=600.0).heartbeat_interval == 301.0
+
+
+def calls_to_take(world: World, message: Message) -> int:
+    """Return how many functions are called to take a message, those of C included."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        world.member.take(message)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_an_announcement_costs_what_it_says_however_much_its_node_has() -> None:
+    world = World()
+    actor = new_actor_identity()
+    routes = [Route(actor, MessageIdentifier(b"%d" % number)) for number in range(9_990)]
+
+    def announcement(of: list[Route]) -> Message:
+        return service_message(REGISTER_ROUTE, registration("tcp://10.0.0.5:1", b"n", "tcp://10.0.0.5:2", 1.0, of))
+
+    world.member.take(announcement(routes[:1]))
+    with_one = calls_to_take(world, announcement(routes[:1]))
+    world.member.take(announcement(routes))
+    with_many = calls_to_take(world, announcement(routes[:1]))
+    assert with_many <= with_one + 10
