@@ -9,7 +9,7 @@ SEEDS ?= 10000
 COVERED := tests/wire tests/message
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo examples test coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-formation fuzz simulate clean
+.PHONY: help setup demo examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-formation fuzz simulate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ else
 	@$(BIN)/coverage report --include='src/hopline/wire/*' --fail-under=100
 	@$(BIN)/pytest $(COVERED:%=--ignore=%)
 endif
+
+test-pythons: $(READY) ## Run the fast tests on each of Python 3.11, 3.12 and 3.13 that is installed, pyenv's included
+	@$(BIN)/python -m tools.test_pythons $(ARGS)
 
 coverage: $(READY) ## Show what no test runs, of the whole package; takes its time
 	@$(BIN)/coverage erase
@@ -97,4 +100,4 @@ simulate: $(READY) ## Live through SEEDS (default 10,000) simulated networks wit
 	@$(BIN)/python -m hopline.simulation --seeds $(SEEDS)
 
 clean: ## Remove the environment and every cache
-	@rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf $(VENV) $(VENV)-3.* .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

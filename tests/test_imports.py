@@ -56,7 +56,8 @@ ALLOWED = {
     | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},
     "hopline.transport": PURE
-    | {"asyncio", "atexit", "errno", "ipaddress", "logging", "msgspec", "os", "socket", "threading", "zmq"}
+    | {"asyncio", "atexit", "contextlib", "errno", "ipaddress", "logging", "msgspec", "os", "socket"}
+    | {"threading", "zmq"}
     | {"hopline.message", "hopline.wire"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
 }

@@ -73,4 +73,7 @@ def end_within(seconds: float, code: int) -> None:
 
     ending = threading.Timer(seconds, end)
     ending.daemon = True  # who ends by himself is not kept
-    ending.start()
+    try:
+        ending.start()
+    except RuntimeError:  # the interpreter shuts down already: nothing is left that could end in order
+        end()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import zmq
 
@@ -24,7 +24,6 @@ _POLLIN = int(zmq.POLLIN)
 _IPV6 = "tcp://["
 _MAX_SOCKETS = 20_000
 _PUBLISHED = (zmq.PUB, zmq.SUB)  # where signs of life are what is published
-_LAST_WORDS = 1.0  # seconds in which what was sent before the process ends may still leave
 
 # The methods of the C part itself: those of `zmq.Socket` on top of it look at every frame for what we never send. What
 # is received without a copy knows whether more follows, which costs half of asking the socket for it.
@@ -42,10 +41,13 @@ def _context_of(process: int) -> zmq.Context[zmq.Socket[bytes]]:  # noqa: ARG001
 
 
 def _let_last_words_leave(context: zmq.Context[zmq.Socket[bytes]]) -> None:
-    """Give libzmq a moment to send what it has; the process ends then, whatever is still open."""
-    ending = threading.Thread(target=context.destroy, args=(0,), daemon=True)
-    ending.start()
-    ending.join(_LAST_WORDS)
+    """Let libzmq send what closed sockets still hold, each for as long as it was closed with.
+
+    What is still open is closed with nothing left to wait for. This runs while the interpreter shuts down, when Python
+    3.12 and later start no more threads: the sockets' own linger times bound the wait.
+    """
+    with suppress(KeyboardInterrupt):  # whoever is in a hurry does not wait for that
+        context.destroy(0)
 
 
 def shared_context() -> zmq.Context[zmq.Socket[bytes]]:
