@@ -31,13 +31,13 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing"},
     "hopline.capture": PURE
     | {"contextlib", "fcntl", "json", "logging", "mmap", "msgspec", "os", "pathlib", "pyarrow", "queue", "threading"}
-    | {"time"}
+    | {"time", "zlib"}
     | {"hopline.message", "hopline.wire"},
     "hopline.client": PURE
     | {"asyncio", "math", "msgspec", "threading", "types"}
     | {"hopline.message", "hopline.routing"},
     "hopline.cluster": PURE
-    | {"google", "logging", "msgspec", "random"}
+    | {"google", "logging", "math", "msgspec", "random"}
     | {"hopline.message", "hopline.routing", "hopline.security", "hopline.wire"},
     "hopline.config": PURE
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}

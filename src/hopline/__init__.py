@@ -1,5 +1,6 @@
 """Hopline: brokerless actor messaging, and a Spark pipeline over its captured traffic."""
 
+import hopline._starting  # noqa: F401 - before all else, for an interrupt while the rest is imported
 from hopline.actors import Actor, CorrelationFilter, HandlerDefinition, handler
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings

@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import CODES, DAY, Batch, Extra, Packer
 from hopline.capture.recovery import recover
 from hopline.capture.retention import expendable
+from hopline.capture.room import Room
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.writer import Writer
 
@@ -98,6 +100,29 @@ def test_a_segment_is_named_after_its_node_its_start_and_its_first_number(writer
     assert row["frames"] == [b"", b"body", b"meta"]
     assert (row["seq"], row["node"], row["node_uri"], row["peer"]) == (7, "node", "tcp://127.0.0.1:1", "peer")
     assert row["ts"].timestamp() == pytest.approx(NOON + 1e-6)
+
+
+def test_nobody_else_may_read_what_is_captured(writers: Writers) -> None:
+    before = os.umask(0)
+    try:
+        writer = writers(flush_time=0.001)
+        writer.take(batch(1, record()))
+        until(lambda: list(writers.directory.glob("*/.*")))
+        open_files = [stat.S_IMODE(path.stat().st_mode) for path in writers.directory.glob("*/.*")]
+        assert writer.end()
+        name = name_of("node", NOON, 5)
+        rows, journal = name.rows(writers.directory), name.journal(writers.directory)
+        crashed = OpenSegment(writers.directory, name, OPENING, 1, Room(1_000))  # every batch is a group of rows
+        crashed.take(batch(5, record()), 0)
+        crashed.save()
+        open_files += [stat.S_IMODE(path.stat().st_mode) for path in (rows, journal)]
+        crashed.abandon()
+        assert [one.records for one in recover(writers.directory)] == [1]
+    finally:
+        os.umask(before)
+    closed = [stat.S_IMODE(path.stat().st_mode) for path in segments_in(writers.directory)]
+    assert len(closed) == 2
+    assert set(open_files) == set(closed) == {0o600}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import hopline
 from hopline import Message, WireFormat, encode
 from hopline.cli import app
 from hopline.cli.sources import SourceError, find_messages
-from hopline.wire import layouts
+from hopline.wire import DEFAULT_LIMITS, layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
 HELLO = Message.create(b"HELLO", b"world").push_router_address("tcp://10.0.0.1:9000", b"node-a").add_hop()
@@ -259,6 +260,45 @@ def test_unusable_input_gets_one_clear_error(tmp_path: Path) -> None:
         assert result.exit_code == 2, name
         assert complaint in result.stderr, name
         assert len(result.stderr.splitlines()) == 1, name
+
+
+def packed(content: bytes) -> dict[str, str]:
+    return {
+        "zlib_b64": base64.b64encode(zlib.compress(content)).decode(),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def test_no_more_is_unpacked_than_a_message_may_have(tmp_path: Path) -> None:
+    """Few bytes that become many: of a frame, of all frames of a message, and of a capture."""
+    frame = packed(bytes(DEFAULT_LIMITS.frame_size + 1))
+    largest = packed(bytes(DEFAULT_LIMITS.frame_size))
+    (tmp_path / "frame.json").write_text(json.dumps({"frames": [frame]}), encoding="utf-8")
+    (tmp_path / "message.json").write_text(json.dumps({"frames": [largest] * 3}), encoding="utf-8")
+    for name, problem in (("frame", "bytes of a frame"), ("message", "bytes of a message")):
+        result = run(str(tmp_path / f"{name}.json"))
+        assert (result.exit_code, result.stdout) == (2, ""), name
+        assert problem in result.stderr
+
+
+def test_a_capture_is_unpacked_a_little_at_a_time(tmp_path: Path) -> None:
+    """A thousand rows of one large frame are a small file; one after the other they need little memory too."""
+    frames = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000, pa.int32()), pa.array([bytes(16 * 1024 * 1024)]))
+    lists = pa.ListArray.from_arrays(pa.array(range(1_001), pa.int32()), frames)
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"frames": lists}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 100_000
+    done = shell(f"ulimit -v {6 * 1024 * 1024}; hopline decode {path} --summary --limit 3")
+    assert done.returncode == 1, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_a_capture_that_says_that_it_is_huge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopline.cli.sources._LARGEST_GROUP", 1_000)
+    pq.write_table(pa.table({"frames": [[bytes(2_000)]]}), tmp_path / "huge.parquet")
+    result = run(str(tmp_path / "huge.parquet"))
+    assert result.exit_code == 2
+    assert "bytes, more than 1,000" in result.stderr
 
 
 def test_a_label_that_matches_nothing_is_said() -> None:

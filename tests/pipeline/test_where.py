@@ -83,8 +83,22 @@ def test_a_condition_means_what_it_means_in_sql(text: str, counts: list[int]) ->
         ("count = 1; drop table", "cannot read '; drop table'"),
         ("date = 'yesterday'", "'yesterday' is no date32"),
         ("__import__('os')", "expected a column, found '__import__'"),
+        ("(" * 5_000 + "count = 1" + ")" * 5_000, "more than 100 brackets or nots are nested"),
+        ("not " * 5_000 + "count = 1", "more than 100 brackets or nots are nested"),
+        (" or ".join(["count = 1"] * 20_000), "more than 1,000 comparisons"),
     ],
 )
 def test_what_is_no_condition_is_said_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(ConditionError, match=problem):
         condition(text, SCHEMA)
+
+
+def test_the_error_of_a_long_condition_is_short() -> None:
+    with pytest.raises(ConditionError) as caught:
+        condition("(" * 5_000 + "count = 1", SCHEMA)
+    assert len(str(caught.value)) < 400
+
+
+def test_what_is_nested_and_long_but_not_too_much_is_read() -> None:
+    text = "(" * 99 + " or ".join(["count = 2"] * 1_000) + ")" * 99
+    assert ds.dataset(TABLE).to_table(filter=condition(text, SCHEMA)).column("count").to_pylist() == [2]

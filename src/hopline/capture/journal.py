@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from hopline.capture.blocks import Block, Opening, block_bytes, blocks_in, opening_bytes
+from hopline.capture.naming import PRIVATE
 
 _MOST_PIECES = os.sysconf("SC_IOV_MAX")  # in one call
 
@@ -37,7 +38,7 @@ class Journal:
     def _create(self) -> None:
         """Create and lock it; somebody may look at it in between, lock it, and even take it for left over."""
         while True:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
             fcntl.flock(self._file, fcntl.LOCK_EX)
             if not self.is_lost:
                 return

@@ -10,6 +10,8 @@ import msgspec
 
 DAY = "date="
 SEGMENT, JOURNAL, ROWS, UNFINISHED, DAMAGED = ".parquet", ".open", ".rows", ".tmp", ".damaged"
+PRIVATE = 0o600
+"""The mode of every file of a capture: it has the bodies of messages, which are nobody else's business."""
 _START = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(?P<node>.+)-(?P<start>\d{8}T\d{6}\.\d{6}Z)-(?P<seq>\d+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")

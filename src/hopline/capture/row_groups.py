@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from hopline.capture.blocks import Block, block_bytes, mark_of
 from hopline.capture.columns import MEMORY, WORDS, WRITTEN
+from hopline.capture.naming import PRIVATE
 
 # Frames hardly ever repeat as a whole, so a dictionary of them is work for nothing. The rest is the same few words, and
 # numbers that grow.
@@ -43,7 +44,7 @@ class RowGroups:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.end = 0  # of the groups
-        self._file = pa.OSFile(str(path), "wb")
+        self._file = _private_file(path)
         self._reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # now: somebody may take the name away
         self._metadata: pq.FileMetaData | None = None
         self._checksums: list[int] = []  # of the groups, as far as they were asked for
@@ -130,3 +131,13 @@ def _checksum(file: int, begin: int, end: int) -> int:
     for at in range(begin, end, _PIECE):
         checksum = crc32(os.pread(file, min(_PIECE, end - at), at), checksum)
     return checksum
+
+
+def _private_file(path: Path) -> pa.OSFile:
+    """Open a file that only its owner may read, from its first byte on: pyarrow would leave that to the umask."""
+    created = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE)
+    try:
+        os.fchmod(created, PRIVATE)  # also of one that was there
+        return pa.OSFile(str(path), "wb")
+    finally:
+        os.close(created)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 import hopline
 from hopline.cli.capture import capture_app
+from hopline.cli.console import FAILED
 from hopline.cli.decode import decode_command
 from hopline.cli.demo import demo_command
 from hopline.cli.generate import generate_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
+from hopline.cli.output import give_up_output, prepare_output
 from hopline.cli.pipeline import pipeline_app
 from hopline.cli.rendezvous import rendezvous_command
 from hopline.cli.replay import replay_command
@@ -67,4 +70,10 @@ app.command("tables", rich_help_panel=_TABLES)(tables_command)
 
 def main() -> None:
     """Run the command line."""
-    app()
+    prepare_output()
+    try:
+        app()
+    except OSError as error:  # of the help or the version: commands report what fails in them
+        give_up_output()
+        typer.echo(f"hopline: cannot write: {error.strerror or error}", err=True)
+        sys.exit(FAILED)

@@ -16,7 +16,9 @@ import msgspec
 import typer
 from rich.console import Console
 
+from hopline._starting import INTERRUPTED, interrupt_as_usual
 from hopline.actors import CorrelationFilter
+from hopline.cli.output import flush_output, give_up_output
 from hopline.config import ConfigurationError
 from hopline.message import (
     AnswerTimeoutError,
@@ -28,7 +30,7 @@ from hopline.message import (
     printable_traceback,
 )
 
-FAILED, BAD_USAGE, TIMED_OUT, INTERRUPTED = 1, 2, 3, 130
+FAILED, BAD_USAGE, TIMED_OUT = 1, 2, 3
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
 PIPE_WIDTH = 240
 # What brings the libraries that a command needs; for the others it is what Spark needs.
@@ -48,9 +50,14 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # for `one_line_errors`; rich would end the process here, as if it had failed
+
+
 def make_console() -> Console:
     """Make a console that takes what comes from the network for what it is: text, never markup."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE_WIDTH
     return console
@@ -58,47 +65,35 @@ def make_console() -> Console:
 
 def say(text: str) -> None:
     """Write lines at once, for whoever waits for them; nothing in them that a terminal obeys."""
-    write(f"{printable_lines(text, limit=None)}\n")
+    sys.stdout.write(f"{printable_lines(text, limit=None)}\n")
     sys.stdout.flush()
 
 
 def say_json(document: Any) -> None:
     """Write a document as one line of JSON, at once."""
-    write(f"{json_line(document)}\n")
+    sys.stdout.write(f"{json_line(document)}\n")
     sys.stdout.flush()
 
 
 def json_line(document: Any) -> str:
     """Return a document as one line of JSON: safe for a terminal, and the same value whatever the output's encoding."""
-    return printable_json(msgspec.json.encode(document).decode(), ascii_only=not _is_unicode(_encoding()))
-
-
-def write(text: str) -> None:
-    """Write to standard output, whose encoding may lack some letters: those are escaped."""
-    encoding = _encoding()
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def _encoding() -> str:
-    return sys.stdout.encoding or "utf-8"
-
-
-def _is_unicode(encoding: str) -> bool:
-    return encoding.lower().startswith("utf")
+    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    return printable_json(msgspec.json.encode(document).decode(), ascii_only=not is_unicode)
 
 
 @contextmanager
 def one_line_errors(command: str, *, debug: bool) -> Iterator[None]:
     """Turn what goes wrong into one line and an exit code; with `debug` the stack is shown too."""
     try:
+        interrupt_as_usual()
         yield
+        sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read us has seen enough. What is still buffered must not fail at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()  # whoever reads it has seen enough
     except (HoplineError, OSError) as error:
         if debug:
             raise
-        sys.stdout.flush()
+        flush_output()
         typer.echo(f"hopline {command}: {printable(str(error))}", err=True)
         raise typer.Exit(exit_code(error)) from None
     except ModuleNotFoundError as missing:

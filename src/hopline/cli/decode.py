@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from itertools import islice
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from hopline.cli.console import write
+from hopline.cli.console import UsageError, one_line_errors
 from hopline.cli.dump import dump, summary
 from hopline.cli.machine import as_json
-from hopline.cli.sources import STANDARD_INPUT, SourceError, find_messages, read_hex
-from hopline.message import printable
+from hopline.cli.sources import STANDARD_INPUT, Found, SourceError, find_messages, read_hex
 from hopline.wire import Annotation, annotate, layouts
+from hopline.wire.layout import Layout
 
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
 PIPE_WIDTH = 240
 
-MALFORMED, BAD_INPUT = 1, 2
+MALFORMED = 1
 
 
 class FirstTtl(StrEnum):
@@ -82,44 +83,38 @@ def decode_command(
         typer.echo("Reading hex lines from the terminal; Ctrl-D ends them, --help says more.", err=True)
     name = "--hex" if hex_message is not None else source or STANDARD_INPUT
     found = find_messages(name) if hex_message is None else read_hex([hex_message], name)
+    if only is not None:
+        found = (message for message in found if only in message.label)
     first = layouts.FIRST_TICKS if first_ttl is FirstTtl.TICKS else layouts.FIRST
     draw = as_json if json_lines else _painter(summary if one_line else None)
-    shown = malformed = 0
-    try:
-        for message in found:
-            if only is not None and only not in message.label:
-                continue
-            annotation = annotate(message.frames, first=first)
-            if shown and not (json_lines or one_line):
-                write("\n")
-            write(draw(message.label, annotation) + "\n")
-            shown += 1
-            malformed += annotation.fault is not None
-            if shown == limit:
-                break
+    with one_line_errors("decode", debug=False):
+        shown, malformed = _show(islice(found, limit), draw, first, between="" if json_lines or one_line else "\n")
         if not shown:
             wanted = "no messages in it" if only is None else f"no message whose label contains {only!r}"
             raise SourceError(f"{'standard input' if name == STANDARD_INPUT else name}: {wanted}")
-        sys.stdout.flush()
-    except SourceError as error:
-        _complain(str(error))
-        raise typer.Exit(BAD_INPUT) from None
-    except BrokenPipeError:
-        # Whoever read us has seen enough. What is still buffered must not fail at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        _complain(f"cannot write: {error.strerror or error}")
-        raise typer.Exit(BAD_INPUT) from None
-    if malformed:
-        raise typer.Exit(MALFORMED)
+        if malformed:
+            raise typer.Exit(MALFORMED)
 
 
 decode_command.__doc__ = f"{decode_command.__doc__}\n{EPILOG}"
 
 
-def _complain(text: str) -> None:
-    sys.stdout.flush()
-    typer.echo(f"hopline decode: {printable(text)}", err=True)
+def _show(
+    messages: Iterable[Found], draw: Callable[[str, Annotation], str], first: Layout, *, between: str
+) -> tuple[int, int]:
+    """Write messages as they are read; return how many there were, and how many of them malformed."""
+    shown = malformed = 0
+    for message in messages:
+        annotation = annotate(message.frames, first=first)
+        try:
+            sys.stdout.write(f"{between if shown else ''}{draw(message.label, annotation)}\n")
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise UsageError(f"cannot write: {error.strerror or error}") from None
+        shown += 1
+        malformed += annotation.fault is not None
+    return shown, malformed
 
 
 def _painter(one_line: Callable[[str, Annotation], Text] | None) -> Callable[[str, Annotation], str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
 from hopline.cli.console import one_line_errors
+from hopline.cli.output import flush_output
 from hopline.message import printable
 
 BAD_FILES = 3
@@ -25,7 +25,7 @@ def pipeline_errors(command: str, *, debug: bool) -> Iterator[None]:
         except BadCapturesError as error:
             if debug:
                 raise
-            sys.stdout.flush()
+            flush_output()
             for line in f"hopline {command}: {error}".splitlines():
                 typer.echo(printable(line), err=True)
             raise typer.Exit(BAD_FILES) from None

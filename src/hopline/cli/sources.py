@@ -16,6 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from hopline.cli.console import UsageError
+from hopline.wire import DEFAULT_LIMITS
+
 STANDARD_INPUT = "-"
 CAPTURE_SUFFIX = ".parquet"
 BETWEEN_FRAMES = "|"
@@ -23,11 +26,14 @@ BETWEEN_MESSAGES = "---"
 EMPTY_FRAME = "-"
 BYTE_ORDER_MARK = "\ufeff"
 
-_BATCH_ROWS = 1_024
+_LIMITS = DEFAULT_LIMITS  # what no message exceeds is also the most that is unpacked for one
+# Few rows at a time: each may have a frame as large as a frame can be, which a dictionary keeps in a few bytes.
+_BATCH_ROWS = 8
+_LARGEST_GROUP = 1024**3  # bytes of the frames in one group of rows, unpacked
 _BETWEEN_DIGITS = re.compile(r"[\s:_]|(?<![0-9A-Fa-f])0[xX]")
 
 
-class SourceError(Exception):
+class SourceError(UsageError):
     """The input cannot be used; the text says what is wrong and where."""
 
 
@@ -154,8 +160,7 @@ def _walk(node: Any, label: str, name: str) -> Iterator[Found]:
         for key, value in node.items():
             if key.startswith("frames") and isinstance(value, list):
                 suffix = key.removeprefix("frames")
-                places = ((frame, f"{name}: {label}: frame {at}") for at, frame in enumerate(value))
-                yield Found(label + suffix, [vector_bytes(frame, place) for frame, place in places])
+                yield Found(label + suffix, _vector_frames(value, f"{name}: {label}"))
             elif isinstance(value, list | dict):
                 yield from _walk(value, label if key in ("cases", "variants") else f"{label}/{key}", name)
 
@@ -168,6 +173,18 @@ def _title(item: Any, number: int) -> str:
     return str(number)
 
 
+def _vector_frames(frames: list[Any], place: str) -> list[bytes]:
+    """Read the frames of one message, which may be compressed to far less than they are."""
+    found, size = [], 0
+    for at, frame in enumerate(frames):
+        content = vector_bytes(frame, f"{place}: frame {at}")
+        size += len(content)
+        if size > _LIMITS.message_size:
+            raise SourceError(f"{place}: its frames have more than the {_LIMITS.message_size:,} bytes of a message")
+        found.append(content)
+    return found
+
+
 def vector_bytes(raw: Any, place: str) -> bytes:
     """Read bytes as vectors files write them: hex, or compressed when long; a null reference is nothing."""
     if raw is None:
@@ -175,12 +192,23 @@ def vector_bytes(raw: Any, place: str) -> bytes:
     try:
         if isinstance(raw, str):
             return bytes.fromhex(raw)
-        content = zlib.decompress(base64.b64decode(raw["zlib_b64"]))
+        content = _unpacked(base64.b64decode(raw["zlib_b64"]), place)
         intact = hashlib.sha256(content).hexdigest() == raw["sha256"]
     except (ValueError, TypeError, KeyError, zlib.error):
         raise SourceError(f"{place}: neither hex nor compressed bytes") from None
     if not intact:
         raise SourceError(f"{place}: the bytes do not have the hash that stands beside them")
+    return content
+
+
+def _unpacked(compressed: bytes, place: str) -> bytes:
+    """Decompress a frame; of one that is larger than a frame can be, only the beginning is ever in memory."""
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(compressed, _LIMITS.frame_size + 1)
+    if len(content) > _LIMITS.frame_size:
+        raise SourceError(f"{place}: unpacked it has more than the {_LIMITS.frame_size:,} bytes of a frame")
+    if not unpacking.eof:
+        raise zlib.error("incomplete")
     return content
 
 
@@ -218,6 +246,7 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
             kind = schema.field("frames").type
             if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not _is_binary(kind.value_type):
                 raise SourceError(f"{path}: the column 'frames' must be a list of binary, and is {kind}")
+            _refuse_large_groups(segment.metadata, path)
             wanted = [column for column in ("seq", "event", "frames") if column in schema.names]
             for batch in segment.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
                 for record in batch.to_pylist():
@@ -227,6 +256,20 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
                     yield Found(f"{name}:{row} {said}".rstrip(), frames)
     except pa.ArrowException as error:
         raise SourceError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+
+
+def _refuse_large_groups(metadata: Any, path: Path) -> None:
+    """Refuse a file that would take up all memory: it is compressed, and says how large it becomes."""
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        columns = (row_group.column(at) for at in range(row_group.num_columns))
+        size = max(
+            (one.total_uncompressed_size for one in columns if one.path_in_schema.startswith("frames.")), default=0
+        )
+        if size > _LARGEST_GROUP:
+            raise SourceError(
+                f"{path}: the frames of a group of rows have {size:,} bytes, more than {_LARGEST_GROUP:,}"
+            )
 
 
 def _is_binary(kind: Any) -> bool:

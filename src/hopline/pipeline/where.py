@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hopline.message import printable
 from hopline.pipeline.failures import PipelineError
 
 _TOKEN = re.compile(
@@ -36,6 +37,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+# pyarrow walks an expression recursively, and ends the process where the stack does.
+_DEEPEST = 100  # brackets and nots inside each other
+_MOST = 1_000  # comparisons
+_SHOWN = 200  # characters of a condition in an error
 _WORDS = {"and", "or", "not", "in", "is", "null", "between", "like", "true", "false"}
 
 
@@ -47,7 +52,7 @@ class ConditionError(PipelineError):
         self.condition, self.problem = condition, problem
 
     def __str__(self) -> str:
-        return f"--where {self.condition!r}: {self.problem}"
+        return f"--where '{printable(self.condition, _SHOWN)}': {self.problem}"
 
 
 def condition(text: str, schema: pa.Schema) -> pc.Expression:
@@ -61,6 +66,8 @@ class _Reader:
         self._schema = schema
         self._tokens = self._split()
         self._at = 0
+        self._depth = 0
+        self._comparisons = 0
 
     def read(self) -> pc.Expression:
         expression = self._any_of()
@@ -73,7 +80,8 @@ class _Reader:
     def _split(self) -> list[tuple[str, str]]:
         tokens: list[tuple[str, str]] = []
         position = 0
-        while self._text[position:].strip():
+        end = len(self._text.rstrip())
+        while position < end:
             match = _TOKEN.match(self._text, position)
             if match is None or match.lastgroup is None:
                 raise self._wrong(f"cannot read {self._text[position:].strip()[:20]!r}")
@@ -121,15 +129,24 @@ class _Reader:
         return expression
 
     def _perhaps_not(self) -> pc.Expression:
-        if self._take("not"):
-            return ~self._perhaps_not()
-        if self._take("("):
-            expression = self._any_of()
-            self._must(")")
-            return expression
-        return self._one()
+        if self._depth > _DEEPEST:
+            raise self._wrong(f"more than {_DEEPEST} brackets or nots are nested")
+        self._depth += 1
+        try:
+            if self._take("not"):
+                return ~self._perhaps_not()
+            if self._take("("):
+                expression = self._any_of()
+                self._must(")")
+                return expression
+            return self._one()
+        finally:
+            self._depth -= 1
 
     def _one(self) -> pc.Expression:
+        self._comparisons += 1
+        if self._comparisons > _MOST:
+            raise self._wrong(f"more than {_MOST:,} comparisons; for many values there is: column in (…, …)")
         kind, value = self._next("a column")
         name = value.strip('"`') if kind == "quoted" else value.lower()
         if kind not in ("name", "quoted") or name not in self._schema.names:
