@@ -1,4 +1,9 @@
-"""The sending side of a socket that has one peer, or any number that all get the same."""
+"""The sending side of a socket that has one peer, or any number that all get the same.
+
+libzmq takes note of peers that came and went, and of what they subscribe to, only while its socket is used. A socket
+that publishes every few seconds would keep all that meanwhile: a flood of connections fills the memory. So the socket
+is looked at whenever its descriptor says that there is something to note.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections import deque
 
 import zmq
 
-from hopline.transport.sockets import Frames, send
+from hopline.transport.sockets import Frames, has_more, send
 
 RETRY = 0.005  # seconds; libzmq tells through the descriptor, which needs a reader, or to who asks again
 
@@ -21,6 +26,8 @@ class Outlet:
         self._loop = asyncio.get_running_loop()
         self._kept: deque[Frames] = deque()
         self._retry: asyncio.TimerHandle | None = None
+        self._descriptor = int(socket.get(zmq.FD))
+        self._loop.add_reader(self._descriptor, self._take_note)
         self.overflows = 0
 
     @property
@@ -44,6 +51,10 @@ class Outlet:
         self._retry_later()
         return True
 
+    def _take_note(self) -> None:
+        """Let libzmq do what is due, which asking for the events of a socket is enough for."""
+        has_more(self._socket)
+
     def _retry_later(self) -> None:
         if self._retry is None:
             self._retry = self._loop.call_later(RETRY, self._send_kept)
@@ -62,4 +73,5 @@ class Outlet:
         """Close the socket; libzmq goes on sending what it has, for so many seconds."""
         if self._retry is not None:
             self._retry.cancel()
+        self._loop.remove_reader(self._descriptor)
         self._socket.close(round(linger * 1000))
