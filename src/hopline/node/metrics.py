@@ -7,11 +7,13 @@ on the event loop that the node or server runs on.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterable, Mapping
+from socketserver import ThreadingMixIn
 from threading import Thread
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -23,6 +25,7 @@ from hopline.node.report import NetworkReport, NodeReport
 from hopline.node.tap import CaptureReport
 
 _ANSWER_TIME = 5.0  # seconds that a busy event loop may take
+_IDLE_TIME = 10.0  # seconds that a connection may be silent
 
 
 class NodeCollector(Collector):
@@ -163,10 +166,31 @@ class _OnLoop(Collector):
         return asyncio.run_coroutine_threadsafe(ask(), self._loop).result(_ANSWER_TIME)
 
 
-class MetricsServer:
-    """An HTTP endpoint for one collector: ``async with MetricsServer(NodeCollector(node), "127.0.0.1", 9100)``."""
+class _Handler(WSGIRequestHandler):
+    """Answers one request. Whoever connects and asks for nothing is sent away: each connection has a thread."""
 
-    def __init__(self, collector: Collector, host: str, port: int) -> None:
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except TimeoutError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
+        """Log nothing: a scrape every few seconds is not news."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class MetricsServer:
+    """An HTTP endpoint for one collector: ``async with MetricsServer(NodeCollector(node), "127.0.0.1", 9100)``.
+
+    A connection on which nothing comes or goes for `idle_time` seconds is closed.
+    """
+
+    def __init__(self, collector: Collector, host: str, port: int, *, idle_time: float = _IDLE_TIME) -> None:
+        self._handler = type("Handler", (_Handler,), {"timeout": idle_time})
         self._collector = collector
         self._host = host
         self._port = port
@@ -183,9 +207,13 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(_OnLoop(self._collector, asyncio.get_running_loop()))
         try:
-            self._server, self._thread = start_http_server(self._port, self._host, registry)
+            self._server = make_server(
+                self._host, self._port, make_wsgi_app(registry), _server_for(self._host, self._port), self._handler
+            )
         except (OSError, OverflowError) as error:
             raise MetricsError(self._host, self._port, str(error)) from None
+        self._thread = Thread(target=self._server.serve_forever, name="hopline metrics", daemon=True)
+        self._thread.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -195,6 +223,11 @@ class MetricsServer:
             server.server_close()
             thread.join()
         self._server = self._thread = None
+
+
+def _server_for(host: str, port: int) -> type[_Server]:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    return type("Server", (_Server,), {"address_family": family})
 
 
 class MetricsError(HoplineError):
