@@ -287,7 +287,9 @@ def test_an_encrypted_network_lets_its_members_in_and_nobody_else(tmp_path: Path
     (tmp_path / "plain.toml").write_text(plain)
     with Command(tmp_path, "node", "--app", "greeter:Greeter", "--embedded") as node:
         node.line("is ready")
-        assert node.line("security").endswith("; encrypted")
+        assert node.line("security").endswith(
+            "; encrypted; lets in everybody who knows the network's public key (admitted is empty)"
+        )
         sent = ("send", "Greet", '{"name": "a"}', "--callback", "Greeting")
         assert run(tmp_path, *sent).returncode == 0
         refused = run(tmp_path, *sent, "--config", "plain.toml", env={"HOPLINE_NODE__JOIN_TIME": "0.5"})

@@ -13,6 +13,7 @@ import typer
 from hopline.actors import Actor, handler_map
 from hopline.capture.events import Level
 from hopline.cli.application import actors_of, find_application
+from hopline.cli.banner import security_of
 from hopline.cli.console import LogLevel, UsageError, one_line_errors, say, set_up_logs
 from hopline.cli.names import kind_text, name_of
 from hopline.cli.options import (
@@ -206,16 +207,6 @@ def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | No
 def _capture_of(node: Node) -> str:
     capture = node.report().capture
     return "none" if capture is None else f"{capture.level}, in {capture.directory}"
-
-
-def security_of(network: Network) -> str:
-    """Say what is signed and what is encrypted."""
-    security = network.security
-    signed = "nothing is signed"
-    if isinstance(security, DomainSecurity):
-        domains = [f"{one.name} ({one.profile})" for one in security.definitions if one.unsigned is not True]
-        signed = f"signed: {', '.join(domains)}" if domains else signed
-    return f"{signed}; {'encrypted' if network.curve is not None else 'nothing is encrypted'}"
 
 
 def _farewell(stats: Stats, report: StopReport) -> str:

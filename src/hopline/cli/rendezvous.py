@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hopline.cli.banner import encryption_of
 from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
 from hopline.cli.options import (
     ConfigOption,
@@ -103,7 +104,7 @@ def _greeting(
         "listens on": address.unicast_uri,
         "for partners": address.partner_broadcast_uri,
         "synod": ", ".join(settings.synod) if len(settings.synod) > 1 else "none: this server leads alone",
-        "security": "encrypted" if settings.curve is not None else "nothing is encrypted",
+        "security": encryption_of(settings.curve),
         "configuration": str(configuration.file or "none"),
         "metrics": metrics,
     }
