@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from hopline.demo.stage import DemoError
-from hopline.demo.story import prepare
+from hopline.demo.story import Evening, _Story, prepare
 from tests.network.processes import until
 
 DEMO = [sys.executable, "-m", "hopline", "demo"]
@@ -76,6 +82,31 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
     assert not left
     assert not home.exists()
     assert "Traceback" not in out.read_text()
+
+
+def test_ctrl_c_right_after_the_incidents_began_ends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = ThreadPoolExecutor.submit
+
+    def interrupted(pool: ThreadPoolExecutor, *arguments: Any) -> None:
+        submit(pool, *arguments)
+        raise KeyboardInterrupt
+
+    story = _Story(Evening(tmp_path), Console(file=io.StringIO()))
+    on_stage: Any = SimpleNamespace(python=lambda *_, **__: None)
+    ended: list[type[BaseException]] = []
+
+    def trade() -> None:
+        try:
+            story._trade(on_stage)
+        except KeyboardInterrupt as interrupt:
+            ended.append(type(interrupt))
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    trading = threading.Thread(target=trade, daemon=True)
+    trading.start()
+    trading.join(20.0)
+    story._is_over.set()  # whatever went wrong, nothing waits for ever
+    assert ended == [KeyboardInterrupt]
 
 
 def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

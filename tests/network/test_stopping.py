@@ -11,9 +11,22 @@ import pytest
 from hopline import Network, Node, NotRunningError, Outcome, RendezvousServer, RendezvousSettings
 from tests.node.running import on_loop, until
 
-from .frames import V5
-from .ours import QUICK, Ehhlo, Hello, Reversing, attachment, handlers, our_node, rendezvous, tables
+from .frames import V5, live, registration
+from .ours import (
+    QUICK,
+    Ehhlo,
+    Hello,
+    Reversing,
+    attachment,
+    handlers,
+    knows,
+    membership,
+    our_node,
+    rendezvous,
+    tables,
+)
 from .processes import free_ports
+from .scripted import KinoNode
 
 
 @on_loop
@@ -28,6 +41,42 @@ async def test_what_was_on_its_way_to_a_node_that_is_told_to_stop_is_handled() -
         answers = [client.hub.try_send(Hello(b"abcd"), callback=Ehhlo, timeout=2.0) for _ in range(20)]
         assert [await answer for answer in answers] == [b"abdc"] * 20
         assert (await stopping).is_clean
+
+
+@on_loop
+async def test_a_node_that_stops_waits_for_a_slow_peer_that_has_not_heard_of_it_yet() -> None:
+    worker_actor = Reversing()
+    async with rendezvous() as server:
+        worker = Node(worker_actor, network=Network(rendezvous=(server.address,), cluster=QUICK))
+        await worker.start()
+        async with KinoNode(V5, server.address.broadcast_uri, server.address.unicast_uri) as peer:
+            await peer.join()
+            await until(lambda: knows(worker, peer.identity))
+            await peer.tell(worker.identity, worker.uri, peer.request())
+            await until(lambda: worker_actor.seen)
+            stopping = asyncio.create_task(worker.stop())
+            await peer.hear(b"KINO.UNREGMSGROUTE")
+            await peer.hear(b"KINO.REQCLUSTROUTES")
+            for _ in range(20):  # it was busy, and reads what it has heard only now
+                await peer.tell(worker.identity, worker.uri, peer.request())
+            body = registration(peer.uri, peer.identity, [(peer.hub, [])], peer.health_uri, peer.interval)
+            answer = live(V5, "server", "send", "KINO.REGEXTROUTE").but(body=body)
+            await peer.tell(worker.identity, worker.uri, answer)
+            assert (await stopping).is_clean
+            assert len(worker_actor.seen) == 21
+
+
+@on_loop
+async def test_a_node_that_stops_waits_for_no_peer_that_sent_nothing() -> None:
+    async with rendezvous() as server:
+        worker = Node(Reversing(), network=Network(rendezvous=(server.address,), cluster=QUICK))
+        await worker.start()
+        async with KinoNode(V5, server.address.broadcast_uri, server.address.unicast_uri) as peer:
+            await peer.join()
+            await until(lambda: knows(worker, peer.identity))
+            asked = membership(worker).roll_call
+            assert (await worker.stop()).is_clean
+            assert asked.is_complete
 
 
 @on_loop

@@ -18,6 +18,7 @@ from hopline.cluster.member import Member, Network, Routes, Traffic
 from hopline.cluster.namesakes import Namesakes
 from hopline.cluster.questions import Questions, Verdict
 from hopline.cluster.rendezvous import RendezvousAddress
+from hopline.cluster.roll_call import RollCall
 from hopline.cluster.searches import Searches
 from hopline.cluster.service import (
     CONTROL,
@@ -112,6 +113,7 @@ class Membership:
             settings.discovery_period, settings.discovery_searches
         )
         self._hearsay = Hearsay()
+        self.roll_call = RollCall()
         self._clock = clock
         self.health = Health(network, settings.missing_heartbeats)
         self.following = Following(
@@ -239,6 +241,10 @@ class Membership:
         for node, route in self._hearsay.next_turn():
             log.info("%s of %s is said no more", route, printable_name(node))
             self._routes.forget(node, route.receiver, route.identifier)
+        self.ask_everybody()
+
+    def ask_everybody(self) -> None:
+        """Ask all nodes what lives there."""
         for domain in self._vouching.domains:
             content = RequestClusterMessageRoutes(requestor_uri=self.me.uri, requestor_node_identity=self.me.identity)
             self._publish(REQUEST_CLUSTER_ROUTES, content, domain)
@@ -317,6 +323,7 @@ class Membership:
             content = read(message, RegisterExternalMessageRoute)
             is_newcomer = is_broadcast and content.node_identity not in self.health
             self._learn(message, content)
+            self.roll_call.answered(content.node_identity)
             if is_newcomer and content.node_identity in self.health:
                 self._greet(message, content.node_identity, content.uri)
         elif kind == UNREGISTER_ROUTE:
@@ -544,6 +551,7 @@ class Membership:
     def lost(self, node: bytes) -> None:
         """Forget a node: it said goodbye, was silent for too long, or cannot be reached."""
         self.health.forget(node)
+        self.roll_call.answered(node)
         self._hearsay.forget(node)
         self._vouching.forget(node)
         if self._routes.forget_node(node) is not None:

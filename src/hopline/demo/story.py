@@ -151,9 +151,9 @@ refuse_replays = true
         )
         told: dict[str, int] = {}
         with self._progress() as progress, ThreadPoolExecutor(1) as behind_the_scenes:
-            bar = progress.add_task("orders", total=orders, told="")
-            incidents = behind_the_scenes.submit(self._let_things_happen, on_stage)
-            try:
+            try:  # Ctrl-C may come at any time, and the executor waits for what it was given
+                bar = progress.add_task("orders", total=orders, told="")
+                incidents = behind_the_scenes.submit(self._let_things_happen, on_stage)
                 for line in front.lines():
                     told = json.loads(line).get("told", told)
                     self._placed = told.get("placed", 0)

@@ -29,7 +29,9 @@ log = get_logger("hopline.network")
 
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _NOT_ROUTED = _CONTROL | {PING.identity}
-_UNDER_WAY = 0.1  # seconds that what was sent before its sender heard that nobody is here may take to come
+_UNDER_WAY = 0.1  # seconds for the first message of a node that has sent none before and has not heard that we stop
+_ROLL_CALL_TIME = 3.0  # seconds within which those who sent work must have heard that we stop
+_ASK_AGAIN = 0.6  # seconds between questions; who was told everything half a second ago is not told again
 _LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
 _NEVER_LEFT = "it never left for its node"
@@ -63,6 +65,7 @@ class Attachment:
         self._on_received: OnReceived | None = None
         self._refused: Counter[str] = Counter()  # messages of other nodes, by reason
         self._goodbyes = 0
+        self._callers: set[bytes] = set()  # nodes that sent work for actors here
         self._router: Router
         self.membership: Membership
         self._is_attached = False
@@ -236,10 +239,16 @@ class Attachment:
         routing = message.routing
         if routing and self._formats.get(routing[-1].identity) is not message.wire_format:
             self.speaks(routing[-1].identity, message.wire_format)
+        if routing and not message.receiver_identity and routing[-1].identity not in self._callers:
+            self._note_caller(routing[-1].identity)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
         self._router.receive(message if message.hops > 0 else message.clone(hops=1), now)
         if self._tap is not None:
             self._tap.arrival = None
+
+    def _note_caller(self, node: bytes) -> None:
+        if node in self.membership.health:  # else anybody could fill this
+            self._callers.add(node)
 
     def _take_control(self, message: Message, frames: Frames) -> None:
         tap, refused = self._tap, self.membership.traffic.refused
@@ -324,6 +333,7 @@ class Attachment:
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that is gone; what never left may find another way."""
         self._formats.pop(node, None)
+        self._callers.discard(node)
         self._answer_links.closed(node)
         self._close_link(node)
 
@@ -370,7 +380,21 @@ class Attachment:
             return
         while self.is_joined and not self.membership.is_withdrawn:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(_LOOK)
+        await self._heard_by_callers()
         await asyncio.sleep(_UNDER_WAY)
+
+    async def _heard_by_callers(self) -> None:
+        """Wait until whatever was sent here before its sender heard of the withdrawal has come. See `RollCall`."""
+        membership, loop = self.membership, self._loop
+        roll_call = membership.roll_call
+        roll_call.begin(node for node in self._callers if node in membership.health)
+        deadline = loop.time() + _ROLL_CALL_TIME
+        ask_at = 0.0
+        while self.is_joined and not roll_call.is_complete and (now := loop.time()) < deadline:
+            if now >= ask_at:
+                membership.ask_everybody()
+                ask_at = now + _ASK_AGAIN
+            await asyncio.sleep(_LOOK)
 
     async def flushed(self) -> None:
         """Wait until no message waits for its peer."""
