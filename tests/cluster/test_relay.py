@@ -217,12 +217,14 @@ def test_nobody_takes_a_network_over_through_the_unicast_port(
 
 def test_a_message_that_is_one_thing_here_and_another_there_is_refused() -> None:
     hijack = service.service_message(service.NOT_LEADER, RendezvousNotLeader(new_leader=LEADER.content()))
-    to_v6_nodes = encode(LEAVING.clone(bodies=(encode(hijack, WireFormat.V6)[-1],)), WireFormat.FIRST)
-    assert decode(to_v6_nodes).identifier == service.UNREGISTER_NODE
-    assert decode(to_v6_nodes[-2:]).identifier == service.NOT_LEADER
     server = Server(LEADING)
-    assert server.unicast([ROUTER_ID, *to_v6_nodes]) == []
+    assert server.unicast([ROUTER_ID, *encode(LEAVING, WireFormat.FIRST)]) == []
     assert server.refused() == {Refusal.AMBIGUOUS: 1}
+    # We would not write this one: nodes of the first format find another message in it. They do not get to see it.
+    leaving = encode(LEAVING.clone(bodies=(b"",)), WireFormat.V6)
+    two_in_one = [*encode(hijack, WireFormat.FIRST)[:-1], leaving[-1]]
+    assert decode([*two_in_one[:-1], b"body"]).identifier == service.NOT_LEADER
+    assert server.unicast([ROUTER_ID, *two_in_one]) == [Publication(leaving, to_partners=True)]
     several = encode(LEAVING.clone(bodies=tuple(encode(hijack, WireFormat.V5)[2:-1])), WireFormat.V6)
     assert decode(several).identifier == service.UNREGISTER_NODE
     assert decode([*several[:-1], b"\x05\x00"]).identifier == service.NOT_LEADER
