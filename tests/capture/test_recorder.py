@@ -82,7 +82,7 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 30)
     for _ in range(BATCH_BYTES // OVERHEAD + 5):
-        recorder.sent(b"peer", FRAMES)
+        recorder.sent(b"peer", FRAMES, 0.0)
     assert not sink.batches
     turns.turn()
     assert [batch.places for batch in sink.batches] == [BATCH_BYTES // OVERHEAD + 5]
@@ -93,7 +93,7 @@ def test_records_are_handed_over_in_the_loop_s_next_turn_once_there_are_many() -
 def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> None:
     sink, shown = SlowSink(), [5.0]
     recorder = Recorder(sink, Packer(WireFormat.V6), Turns().soon, lambda: shown[-1], capacity=1 << 30)
-    recorder.sent(b"peer", FRAMES)
+    recorder.sent(b"peer", FRAMES, 1.0)
     recorder.received(FRAMES, MESSAGE, 2.0)
     shown.append(6.0)
     recorder.add("handled", MESSAGE)
@@ -102,7 +102,7 @@ def test_a_record_has_the_time_of_day_whatever_the_clock_of_the_node_shows() -> 
     before = time.time()
     recorder.hand_over()
     after = time.time()
-    for row, noted in zip(written(sink.batches), (5.0, 2.0, 6.0, 1.5), strict=True):
+    for row, noted in zip(written(sink.batches), (1.0, 2.0, 6.0, 1.5), strict=True):
         assert before - 1e-5 < row["ts"].timestamp() + 8.0 - noted < after + 1e-5
 
 
@@ -115,7 +115,7 @@ def test_an_interruption_between_two_clocks_is_not_taken_for_what_is_between_the
 def send_bodies(recorder: Recorder, count: int, size: int) -> None:
     body = bytes(size)
     for _ in range(count):
-        recorder.sent(b"peer", [b"socket", b"", body])
+        recorder.sent(b"peer", [b"socket", b"", body], 0.0)
 
 
 def test_large_bodies_are_not_kept_for_company() -> None:
@@ -155,7 +155,7 @@ def test_a_small_buffer_is_handed_over_before_it_is_full() -> None:
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=BATCH_BYTES // 2)
     for _ in range(BATCH_BYTES // OVERHEAD):
-        recorder.sent(b"peer", FRAMES)
+        recorder.sent(b"peer", FRAMES, 0.0)
         turns.turn()
         sink.catch_up()
     assert recorder.dropped == 0
@@ -168,7 +168,7 @@ def test_what_finds_no_room_is_dropped_and_the_next_record_says_so() -> None:
         recorder.add("delivered", MESSAGE)
         recorder.hand_over()
     for _ in range(2):
-        recorder.sent(b"peer", FRAMES)
+        recorder.sent(b"peer", FRAMES, 0.0)
     place = recorder.reserve()
     recorder.fill(place, "submitted", 1, MESSAGE, None)
     sink.catch_up()
@@ -190,7 +190,7 @@ def test_every_record_has_its_own_frames_however_many_were_packed_before() -> No
     recorder.add("expired", MESSAGE)
     place = recorder.reserve()
     for _ in range(PACK_RECORDS):  # which are not packed before what is yet to come
-        recorder.sent(b"peer", FRAMES)
+        recorder.sent(b"peer", FRAMES, 0.0)
     recorder.fill(place, "submitted", 1, MESSAGE, None)
     written = encode(MESSAGE, WireFormat.V6)[1:]
     expected += [[b"?"], written, written, *[FRAMES[1:]] * (PACK_RECORDS)]
@@ -205,7 +205,7 @@ def test_frames_that_are_all_packed_are_the_same_too() -> None:
     recorder = recording(sink, turns, capacity=1 << 30)
     count = 2 * PACK_RECORDS + 3
     for number in range(count):
-        recorder.sent(b"peer", [b"socket", b"", b"%d" % number])
+        recorder.sent(b"peer", [b"socket", b"", b"%d" % number], 0.0)
     recorder.hand_over()
     assert frames_of(sink.batches[0]) == [[b"", b"%d" % number] for number in range(count)]
 
@@ -216,9 +216,9 @@ def test_a_record_that_cannot_be_packed_is_counted_and_the_next_ones_are_not(
     sink, turns = SlowSink(), Turns()
     recorder = recording(sink, turns, capacity=1 << 30)
     strange: Any = [b"socket", 5]
-    recorder.sent(b"peer", strange)
+    recorder.sent(b"peer", strange, 0.0)
     recorder.hand_over()
-    recorder.sent(b"peer", FRAMES)
+    recorder.sent(b"peer", FRAMES, 0.0)
     recorder.hand_over()
     assert recorder.dropped == 1
     assert rows_of(sink.batches) == [(2, 1, "sent")]
@@ -271,7 +271,7 @@ def test_numbers_have_no_gap_that_is_not_accounted_for(actions: list[str], room:
     promised: dict[int, str] = {}  # the numbers that were given out, and what for
     for action in actions:
         if action == "sent":
-            recorder.sent(b"peer", FRAMES)
+            recorder.sent(b"peer", FRAMES, 0.0)
         elif action == "received":
             recorder.received(FRAMES, MESSAGE, 0.0)
         elif action == "add":
@@ -323,7 +323,7 @@ def test_blocks_that_follow_each_other_give_the_rows_that_each_of_them_gives() -
     for number, peer in enumerate((b"a", b"a", b"a", b"b", b"b")):
         shown[0] += 1_000.0  # so each has an epoch of its own
         for count in range(1, 3 + number):
-            recorder.sent(peer, [b"socket", b"", *[b"%d" % number] * count])
+            recorder.sent(peer, [b"socket", b"", *[b"%d" % number] * count], 0.0)
         if number == 1:
             recorder.add("failed", MESSAGE, reason="nobody knows why")
         recorder.hand_over()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -48,6 +49,12 @@ def coincidences(seed: int, size: int = 400) -> list[Row]:
             )
         )
     return rows
+
+
+def with_slow_ways(rows: list[Row], to: str = "c") -> list[Row]:
+    """Let everything arrive at one node so late that its clock can be compared with the others, which do not agree."""
+    late = timedelta(seconds=600)
+    return [row | {"ts": row["ts"] + late} if (row["event"], row["node"]) == ("received", to) else row for row in rows]
 
 
 def scattered(spark: SparkSession, rows: list[Row], partitions: int) -> DataFrame:

@@ -59,7 +59,7 @@ def _live(random: Random, t: Traffic, now: list[int], what: Sent, node: str, hom
         for _ in range(random.choice([1, 1, 1, 2])):
             t.receive(what, target, node, _later(random, now))
     if is_answer:
-        t.home(what, target, _later(random, now))
+        t.home(what, target, _later(random, now), is_taken=random.random() < 0.7)
         now[0] += 2
         return
     if random.random() < 0.1:

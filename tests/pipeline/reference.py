@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from hopline.capture.records import ENDINGS
@@ -125,7 +125,8 @@ def callback(group: list[Row], home: str, ends: dict[str, int]) -> Row | None:
     is_from_home = request["node"] == asked_node
     ttl = request["ttl_us"]
     latency = us(answer) - us(request) if answer and is_from_home else None
-    if latency is not None and 0 < ttl < latency:
+    is_taken = any(row["event"] == "resolved" for row in answers)
+    if latency is not None and 0 < ttl < latency and not is_taken:
         outcome = "late"
     elif answer:
         outcome = "exception" if answer["identity"] == EXCEPTION else "answered"
@@ -314,9 +315,29 @@ def outcome_of(records: list[Row], outcomes: set[str], *, is_lost: bool, is_orph
     return "unanswered" if "unanswered" in outcomes else "complete"
 
 
+Ends = dict[tuple[Any, ...], tuple[list[Row], list[Row]]]
+
+
+def _offsets(ends: Ends) -> dict[tuple[date, str, str], timedelta]:
+    """Estimate what the clock at the end of a way is ahead of that at its beginning, by day."""
+    shortest: dict[tuple[date, str, str], int] = {}
+    for (from_node, to_node, _), sides in ends.items():
+        leaving, arriving = (sorted(side, key=lambda row: (row["ts"], row["seq"])) for side in sides)
+        for left, came in zip(leaving, arriving, strict=False):
+            way = left["ts"].date(), from_node, to_node
+            shortest[way] = min(us(came) - us(left), shortest.get(way, us(came) - us(left)))
+    offsets = {}
+    for (on, one, other), there in shortest.items():
+        back = shortest.get((on, other, one))
+        if back is not None and one < other and (there + back + 1) // 2 >= 0:
+            offset = timedelta(microseconds=(there - back + 1) // 2)
+            offsets[on, one, other], offsets[on, other, one] = offset, -offset
+    return offsets
+
+
 def transits(rows: list[Row]) -> list[Row]:
     """Match the records the plain way."""
-    ends: dict[tuple[Any, ...], tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
+    ends: Ends = defaultdict(lambda: ([], []))
     last: dict[str, Any] = {}
     for row in rows:
         if row["node"] is not None:
@@ -325,6 +346,7 @@ def transits(rows: list[Row]) -> list[Row]:
             pair = (row["node"], row["peer"]) if row["event"] == "sent" else (row["peer"], row["node"])
             ends[(*pair, row["fingerprint"])][row["event"] == "received"].append(row)
     result = []
+    offsets = _offsets(ends)
     for (from_node, to_node, _), sides in ends.items():
         leaving, arriving = (sorted(side, key=lambda row: (row["ts"], row["seq"])) for side in sides)
         for n in range(max(len(leaving), len(arriving))):
@@ -334,7 +356,8 @@ def transits(rows: list[Row]) -> list[Row]:
             assert first is not None
             lost: bool | None = False
             if came is None:
-                lost = True if to_node in last and last[to_node] >= first["ts"] else None
+                offset = offsets.get((first["ts"].date(), from_node, to_node), timedelta())
+                lost = True if to_node in last and last[to_node] >= first["ts"] + offset else None
             us = round((came["ts"] - left["ts"]).total_seconds() * 1_000_000) if left and came else None
             result.append(
                 {

@@ -141,6 +141,16 @@ def answered_late(t: Traffic) -> None:
 
 
 @scenario
+def taken_although_its_time_was_over(t: Traffic) -> None:
+    order = t.go(t.ask("a", "ORDER", 0, ["PRICE"], ttl_us=100), "a", "b", 10, 30)
+    job = t.deliver(order, "b", "pricer", 50)
+    price = t.go(t.result(job, "PRICE", 120), "b", "a", 130, 150)
+    t.handled(job, 125)
+    t.record(Event.DELIVERED, "a", price, 151, local_receiver="hub-a")
+    t.record(Event.RESOLVED, "a", price, 152, local_receiver="hub-a")
+
+
+@scenario
 def an_exception_that_is_late(t: Traffic) -> None:
     order = t.go(t.ask("a", "ORDER", 0, ["PRICE"], ttl_us=100), "a", "b", 10, 30)
     job = t.deliver(order, "b", "pricer", 50)

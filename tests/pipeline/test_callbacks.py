@@ -28,6 +28,7 @@ EXPECTED = {
     "fan_out": ("a", 0, "a", "DONE", 100, "answered"),
     "answered_by_an_exception": ("a", 0, "b", EXCEPTION, 90, "exception"),
     "answered_late": ("a", 0, "b", "PRICE", 150, "late"),
+    "taken_although_its_time_was_over": ("a", 0, "b", "PRICE", 150, "answered"),
     "an_exception_that_is_late": ("a", 0, "b", EXCEPTION, 150, "late"),
     "expired_in_a_mailbox": ("z", 0, None, None, None, "expired"),
     "expired_in_silence": ("a", 0, None, None, None, "expired"),

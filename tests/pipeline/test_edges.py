@@ -7,10 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hopline.pipeline.schemas import EDGES
-from hopline.pipeline.tables.edges import edges
+from hopline.pipeline.tables import edges as edges_of
+from hopline.pipeline.tables.skew import skew
 from hopline.pipeline.tables.talks import OPEN, talking
 from hopline.pipeline.traces import TracesInFiles
 from hopline.pipeline.windows import last_seen
@@ -19,6 +20,12 @@ from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, 
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 from tests.pipeline.test_hops import received, sent
 from tests.pipeline.test_traces import chest_of
+
+
+def edges(messages: DataFrame, **options: Any) -> DataFrame:
+    """Sum them up, with the skew that the same messages tell."""
+    return edges_of.edges(messages, skew(messages), **options)
+
 
 LOGICAL = ("source_node", "source", "target_node", "target", "count", "errors", "transit_p50_us")
 
@@ -212,7 +219,7 @@ def test_talks_that_were_found_before_give_the_same_edges(spark: SparkSession, t
         said: Row = {"flow_id": f"flow-{number}", "message_id": number}
         rows += [submitted(10 * number + 1, cause=10, **said), delivered(10 * number + 2, "pricer", **said)]
     messages = table(spark, rows)
-    kernel = talking(60, last_seen(messages).toArrow())
+    kernel = talking(60, skew(messages).toArrow(), last_seen(messages).toArrow())
     TracesInFiles(spark, chest_of(rows, tmp_path / "chest")).write(kernel, tmp_path / "talks")
     talks = spark.read.parquet(str(tmp_path / "talks"))
     assert not talks.where(OPEN).isEmpty()

@@ -27,6 +27,7 @@ EXPECTED = {
     "fan_out": ("complete", "a", 0, 100, (5, 14, 0, 1, 500, 3)),
     "answered_by_an_exception": ("failed", "a", 0, 90, (2, 10, 2, 2, 200, 2)),
     "answered_late": ("expired", "a", 0, 150, (2, 9, 2, 2, 200, 2)),
+    "taken_although_its_time_was_over": ("complete", "a", 0, 150, (2, 10, 2, 2, 200, 2)),
     "an_exception_that_is_late": ("expired", "a", 0, 150, (2, 7, 2, 2, 200, 2)),
     "expired_in_a_mailbox": ("expired", "z", 0, 140, (1, 4, 1, 2, 100, 1)),
     "expired_in_silence": ("expired", "a", 0, 30, (1, 3, 1, 2, 100, 1)),

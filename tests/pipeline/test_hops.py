@@ -10,7 +10,7 @@ from hopline.pipeline.schemas import HOPS
 from hopline.pipeline.tables.hops import hops
 from hopline.pipeline.tables.skew import skew
 from tests.pipeline import reference
-from tests.pipeline.coincidences import PARTITIONS, coincidences, in_order, same, scattered
+from tests.pipeline.coincidences import PARTITIONS, coincidences, in_order, same, scattered, with_slow_ways
 from tests.pipeline.rows import Row, day, message, moment, rows_of, table
 
 WHAT = ("from_node", "to_node", "sent_seq", "received_seq", "transit_us", "lost", "duplicate")
@@ -74,6 +74,32 @@ def test_what_never_arrives_is_lost_if_the_receiver_was_still_watched(spark: Spa
     ]
 
 
+def test_what_was_lost_is_judged_by_the_receivers_clock_as_it_is_estimated(spark: SparkSession) -> None:
+    """The receiver's clock is 2 s behind: its last record is from after the sending, and seems to be from before."""
+    second = 1_000_000
+    there = sent(10 * second, message_id=1), received(8 * second + 100, message_id=1)
+    back = (
+        message("sent", "b", at=8 * second + 200, peer="a", message_id=2),
+        message("received", "a", at=10 * second + 300, peer="b", message_id=2),
+    )
+    lost = sent(11 * second, message_id=3), sent(13 * second, message_id=4)
+    last = message("handled", "b", at=10 * second)  # at 12 by the sender's clock
+    messages = table(spark, [*there, *back, *lost, last])
+    outcomes = {row["message_id"]: row["lost"] for row in rows_of(transits(messages))}
+    assert outcomes == {1: False, 2: False, 3: True, 4: None}
+
+
+def test_clocks_that_did_not_keep_step_are_compared_as_they_are(spark: SparkSession) -> None:
+    there = sent(1_000, message_id=1), received(500, message_id=1)
+    back = (
+        message("sent", "b", at=2_000, peer="a", message_id=2),
+        message("received", "a", at=1_900, peer="b", message_id=2),
+    )
+    messages = table(spark, [*there, *back, sent(2_000, message_id=3), sent(2_001, message_id=4)])
+    found = {row["message_id"]: (row["lost"], row["skew_us"]) for row in rows_of(transits(messages))}
+    assert found == {1: (False, None), 2: (False, None), 3: (True, None), 4: (None, None)}
+
+
 def test_an_arrival_that_nobody_sent_is_neither_lost_nor_a_duplicate(spark: SparkSession) -> None:
     assert found(spark, received(4), received(5)) == [
         ("a", "b", None, 4, None, False, False),
@@ -118,7 +144,7 @@ def test_only_the_arrival_that_the_receiver_then_rejected_counts_as_rejected(spa
 def test_transits_are_those_that_plain_matching_finds_however_the_records_lie(
     spark: SparkSession, partitions: int
 ) -> None:
-    rows = coincidences(seed=1)
+    rows = with_slow_ways(coincidences(seed=1))
     expected = reference.transits(rows)
     assert {row["lost"] for row in expected} == {True, False, None}
     same(transits(scattered(spark, rows, partitions)), expected)

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from hopline.pipeline.schemas import SKEW
 from hopline.pipeline.tables.skew import SHORTEST, estimated, skew
 from tests.pipeline import reference
-from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered
+from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered, with_slow_ways
 from tests.pipeline.rows import day, message, table
 
 TRANSITS = from_arrow_schema(SHORTEST)
@@ -32,7 +32,8 @@ def expected_skew(transits: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row |= {"min_transit_ab_us": min(there, default=None), "min_transit_ba_us": min(back, default=None)}
         row |= {"transits_ab": len(there), "transits_ba": len(back)}
         if there and back:
-            row |= {"offset_us": (min(there) - min(back) + 1) // 2, "bound_us": (min(there) + min(back) + 1) // 2}
+            row["bound_us"] = (min(there) + min(back) + 1) // 2
+            row["offset_us"] = (min(there) - min(back) + 1) // 2 if row["bound_us"] >= 0 else None
         result.append(row)
     return result
 
@@ -79,17 +80,24 @@ def test_each_day_has_its_own_estimate(spark: SparkSession) -> None:
     same(frame, [{"date": day(0), "offset_us": 0}, {"date": day(tomorrow), "offset_us": 10}])
 
 
-@pytest.mark.parametrize(("there", "back"), [(4, 3), (3, 4), (-4, 3), (4, -3)])
+@pytest.mark.parametrize(("there", "back"), [(4, 3), (3, 4), (-3, 4), (4, -3)])
 def test_half_a_microsecond_is_rounded_so_that_the_truth_stays_within_the_bound(there: int, back: int) -> None:
     """The reference is the same sum as the column's; what it must keep is said here."""
     [row] = expected_skew([transit("a", "b", there), transit("b", "a", back)])
     for truth in (-back, there):  # with a true transit of zero one way or the other
-        assert abs(truth - row["offset_us"]) <= row["bound_us"] or there + back < 0
+        assert abs(truth - row["offset_us"]) <= row["bound_us"]
+
+
+def test_clocks_that_did_not_keep_step_have_no_offset_and_the_bound_says_why(spark: SparkSession) -> None:
+    ways = [transit("a", "b", -31_800), transit("b", "a", -7_800)]
+    frame = estimated(table(spark, ways, TRANSITS))
+    same(frame, [{"offset_us": None, "bound_us": -19_800, "min_transit_ab_us": -31_800, "min_transit_ba_us": -7_800}])
 
 
 @PARTITIONS
 def test_skew_is_what_plain_arithmetic_finds_however_the_records_lie(spark: SparkSession, partitions: int) -> None:
-    rows = coincidences(seed=2)
+    rows = with_slow_ways(coincidences(seed=2, size=1_000))
     expected = expected_skew(reference.transits(rows))
     assert {row["offset_us"] is None for row in expected} == {False, True}
+    assert any((row["bound_us"] or 0) < 0 for row in expected)
     same(skew(scattered(spark, rows, partitions)), expected)

@@ -27,7 +27,8 @@ from tests.pipeline.rows import Row, message, rows_of, table
 NO_SKEW = arrow_schema(SKEW).empty_table()
 NOBODY_WATCHED = pa.table({"node": pa.array([], pa.string()), "last_ts": pa.array([], pa.int64())})
 ASKING, MATCHING = asking(NOBODY_WATCHED), matching(NO_SKEW, NOBODY_WATCHED)
-KERNELS = {"asking": ASKING, "matching": MATCHING, "running": running(60), "talking": talking(60, NOBODY_WATCHED)}
+TALKING = talking(60, NO_SKEW, NOBODY_WATCHED)
+KERNELS = {"asking": ASKING, "matching": MATCHING, "running": running(60), "talking": TALKING}
 
 
 def chest_of(rows: list[Row], folder: Path, drawers: int = 3) -> Chest:

@@ -129,10 +129,11 @@ class Traffic:
         self.record(Event.SUBMITTED, job.node, made, at, local_receiver=job.actor, cause=cause)
         return made
 
-    def home(self, what: Sent, node: str, at: int) -> None:
-        """Give it to the hub that waits."""
+    def home(self, what: Sent, node: str, at: int, *, is_taken: bool = True) -> None:
+        """Give it to the hub that waits, or waited."""
         self.record(Event.DELIVERED, node, what, at, local_receiver=f"hub-{node}")
-        self.record(Event.RESOLVED, node, what, at + 1, local_receiver=f"hub-{node}")
+        if is_taken:
+            self.record(Event.RESOLVED, node, what, at + 1, local_receiver=f"hub-{node}")
 
     def end(self, event: str, what: Sent, node: str, at: int, reason: str = "") -> None:
         """Let it end otherwise."""

@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+import zmq
 
 from hopline import Curve, LocalError, Message, PeerGoneError, SocketSettings, WireFormat, decode, encode
 from hopline.node.links import Links
-from hopline.transport import ROUTER, Backend, Inlet, PeerLink, bind, doorkeeper, new_keys, open_socket, parse
+from hopline.transport import ROUTER, Backend, Inlet, PeerLink, backend, bind, doorkeeper, new_keys, open_socket, parse
+from hopline.transport.sockets import Frames, send
 from tests.node.running import on_loop, soon, turns, until
 
 HASTY = SocketSettings(refusal_time=0.2, handshake_time=0.5)
@@ -109,6 +111,28 @@ async def test_messages_arrive_in_order_and_the_first_ones_wait_for_the_handshak
         assert [message.body for message in peer.got] == [b"%d" % number for number in range(500)]
         assert one.backend.waiting == 0
         assert one.backend.link(NODE, peer.uri) is link
+    peer.close()
+
+
+@on_loop
+async def test_a_message_was_sent_before_libzmq_took_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+
+    def slow_send(socket: zmq.Socket[bytes], frames: Frames) -> None:
+        send(socket, frames)
+        now[0] += 0.022  # another process has the processor meanwhile, and the message has arrived
+
+    monkeypatch.setattr(backend, "send", slow_send)
+    peer = Peer()
+    peer.read()
+    async with sender() as one:
+        sent: list[tuple[bytes, float]] = []
+        one.backend.clock = lambda: now[0]
+        one.backend.on_sent = lambda node, _, when: sent.append((node, when))
+        link = one.backend.link(NODE, peer.uri)
+        assert link.offer(hello())
+        await until(lambda: peer.got)
+        assert sent == [(NODE, 100.0)]
     peer.close()
 
 

@@ -98,10 +98,10 @@ class Recorder:
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 
-    def sent(self, peer: bytes, frames: Frames) -> None:
-        """Record frames that left for a node, as they left."""
+    def sent(self, peer: bytes, frames: Frames, when: float) -> None:
+        """Record frames that left for a node, as they left; `when` they were about to, by the recorder's clock."""
         records = self._log
-        records += (_SENT, self._clock(), peer, len(frames))
+        records += (_SENT, when, peer, len(frames))
         self._frames += frames
         if len(records) >= self._limit:
             self._look()
@@ -126,14 +126,15 @@ class Recorder:
         cause: int | None = None,
         duration: float | None = None,
         reason: str | None = None,
+        when: float | None = None,
     ) -> int:
-        """Keep a record if there is room, and give its number."""
+        """Keep a record if there is room, and return its number. It happened now, unless it is said `when`."""
         seq = self.next_seq
         if self._has_room or not self._is_dropped():
             place = self._place
             self._extras[place] = receiver, cause, duration, reason and _writable(reason)
             frames = self._frames_at(place, content)
-            self._log += (CODES[event], self._clock(), peer, len(frames))
+            self._log += (CODES[event], self._clock() if when is None else when, peer, len(frames))
             self._frames += frames
             self._look_if_due()
         return seq

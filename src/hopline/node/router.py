@@ -343,6 +343,7 @@ class Router:
             socket_identity=node,
             ttl_ticks=ttl_ticks,
         )
+        sent_at = 0.0 if self._link_tap is None else self.clock()  # before: the link may hand it over at once
         try:
             link = self._link_to.get(node) or self._links.connect(node)
             if not link.offer(leaving):
@@ -357,7 +358,7 @@ class Router:
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
         if self._link_tap is not None:
-            self._link_tap.sent_message(leaving, node)
+            self._link_tap.sent_message(leaving, node, sent_at)
         self.ledger.sent(delivery, leaving, node)
         return True
 

@@ -183,9 +183,9 @@ class Tap:
         """Record frames that cannot be read, or do not say where they come from."""
         self._recorder.add(Event.RECEIVED, frames, peer=peer)
 
-    def sent_message(self, message: Message, peer: bytes) -> None:
-        """Record a message that left by a way that is not of this node's own making."""
-        self._recorder.add(Event.SENT, message, peer=peer)
+    def sent_message(self, message: Message, peer: bytes, when: float) -> None:
+        """Record a message that left by a way that is not of this node's own making; `when` it was about to leave."""
+        self._recorder.add(Event.SENT, message, peer=peer, when=when)
 
     def received_message(self, message: Message) -> None:
         """Record a message that came by such a way."""

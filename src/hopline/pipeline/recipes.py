@@ -65,8 +65,11 @@ RECIPES = {
         lambda made: walking(made.skew, made.ends, totals_of_large_flows(made.traces)),
     ),
     "handlers": Recipe(("messages",), lambda made: handlers(made["messages"], made.window_s, made.traces)),
-    "talks": Recipe(("messages",), lambda made: talking(made.window_s, made.ends)),
-    "edges": Recipe(("messages", "talks"), lambda made: edges(made["messages"], made.window_s, made["talks"])),
+    "talks": Recipe(("messages", "skew"), lambda made: talking(made.window_s, made.skew, made.ends)),
+    "edges": Recipe(
+        ("messages", "skew", "talks"),
+        lambda made: edges(made["messages"], made["skew"], made.window_s, made["talks"]),
+    ),
     "security": Recipe(
         ("messages", "verdicts"),
         lambda made: security(made["messages"], made.window_s, made["verdicts"]),

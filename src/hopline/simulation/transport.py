@@ -405,7 +405,7 @@ class SimulatedLink:
             written = decode(frames) if waited else message
             network.on_sent(self._peers.host, written)
         if self._peers.on_sent is not None:
-            self._peers.on_sent(self.node, frames)
+            self._peers.on_sent(self.node, frames, self._peers.clock())
         received = [_AUTO_ID, *frames[1:]]
         self._under_way += 1
         network.carry(self._connection, lambda: self._arrive(listener, received, written), self._ended)

@@ -28,7 +28,7 @@ log = get_logger("hopline.transport")
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
 
 Write = Callable[[Message, bytes, float], Frames]  # a message for a peer, which waited for so many seconds
-OnSent = Callable[[bytes, Frames], None]  # a peer, and the frames that left for it
+OnSent = Callable[[bytes, Frames, float], None]  # a peer, the frames that left for it, and when they were about to
 GaveUp = Callable[[bytes, list[tuple[Message, float]]], None]  # a peer, and what never left, with its waiting times
 
 
@@ -115,6 +115,9 @@ class PeerLink:
         return not frames or self._send(frames)  # none: its lifetime is over, which the writer has told
 
     def _send(self, frames: Frames) -> bool:
+        on_sent = self._backend.on_sent
+        # Read before libzmq takes the message: the peer may have it, and say when, before that call returns.
+        sent_at = 0.0 if on_sent is None else self._backend.clock()
         try:
             send(self._socket, frames)
         except zmq.Again:  # it is there, and has no room
@@ -128,8 +131,8 @@ class PeerLink:
                 self.was_refused()
             return False
         self._silent_since = self._refused_since = None
-        if self._backend.on_sent is not None:
-            self._backend.on_sent(self.node, frames)
+        if on_sent is not None:
+            on_sent(self.node, frames, sent_at)
         return True
 
     @property

@@ -11,7 +11,17 @@ import pyarrow.compute as pc
 from hopline.message import EXCEPTION
 from hopline.pipeline.tables.clocks import Watched
 from hopline.pipeline.traces.arrays import NONE, codes, groups_of, longs, names, order_of, picked, starts_of
-from hopline.pipeline.traces.columns import ANSWER, EXPIRED, IS_RECEIPT, KIND, RECEIPT_ENOUGH, RECEIVED, Flags, Longs
+from hopline.pipeline.traces.columns import (
+    ANSWER,
+    EXPIRED,
+    IS_RECEIPT,
+    KIND,
+    RECEIPT_ENOUGH,
+    RECEIVED,
+    RESOLVED,
+    Flags,
+    Longs,
+)
 from hopline.pipeline.traces.replays import JUDGED_BY, is_offence
 
 _NODES = ("node", "peer", "callback_receiver_node")
@@ -43,6 +53,7 @@ class _Said:
         self._rank, self._trail = longs(rows, "rank"), longs(rows, "trail")
         self._kind = tuple(codes(rows, name)[0] for name in KIND)
         self.is_answer: Flags = self.flags & ANSWER != 0
+        self.is_taken: Flags = self.is_answer & (self.event == RESOLVED)
         self.is_receipt: Flags = self.flags & IS_RECEIPT != 0
         self.is_expired: Flags = self.event == EXPIRED
 
@@ -71,6 +82,7 @@ def firsts(rows: pa.Table) -> pa.Table:
     kept = (
         said.requests(),
         said.answers(np.ones(len(rows), np.bool_), said.node, said.is_receipt.astype(np.int64)),
+        said.answers(said.is_taken, said.node, said.is_receipt.astype(np.int64)),
         _first_of(said.is_expired, (said.ask,), ()),
     )
     return rows.take(pa.array(np.unique(np.concatenate(kept)))).combine_chunks()
@@ -112,8 +124,10 @@ def asked(rows: pa.Table, watched: Watched) -> Asked:
     found = said.answers(comes)
     answer[group[found]] = found
     is_expired = np.bincount(group[said.is_expired], minlength=count) > 0
+    is_taken = np.bincount(group[comes & said.is_taken], minlength=count) > 0
     known = np.flatnonzero(request != NONE)
-    request, answer, waits_at, is_expired = request[known], answer[known], waits_at[known], is_expired[known]
+    request, answer, waits_at = request[known], answer[known], waits_at[known]
+    is_expired, is_taken = is_expired[known], is_taken[known]
     ts, ttl, has_answer = longs(rows, "ts", NONE), longs(rows, "ttl_us")[request], answer != NONE
     # Without a time, nothing is late.
     is_from_home = (node[request] == waits_at) & (ts[request] != NONE)
@@ -123,7 +137,8 @@ def asked(rows: pa.Table, watched: Watched) -> Asked:
     is_exception = pc.fill_null(pc.equal(picked(rows, "identity", answer), _EXCEPTION), False)
     outcome = np.select(
         [
-            has_limit & has_answer & (ts[answer] != NONE) & (latency > ttl),
+            # What a promise took was not late, whatever the clock said.
+            has_limit & has_answer & (ts[answer] != NONE) & (latency > ttl) & ~is_taken,
             is_exception.to_numpy(zero_copy_only=False),
             has_answer,
             is_expired | (has_limit & (watched_us > ttl)),

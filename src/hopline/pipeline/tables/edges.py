@@ -23,13 +23,13 @@ _COUNTS = ("count", "bytes", "errors", "lost")
 _PERCENTS = (50, 95, 99)
 
 
-def edges(messages: DataFrame, window_s: int = WINDOW_S, talks: DataFrame | None = None) -> DataFrame:
+def edges(messages: DataFrame, skew: DataFrame, window_s: int = WINDOW_S, talks: DataFrame | None = None) -> DataFrame:
     """Sum up the messages between nodes, and between handlers.
 
     `talks` are what `talking` makes of the same messages, where that was done before.
     """
     if talks is None:
-        talks = TracesOfMessages(messages).made_by(talking(window_s, last_seen(messages).toArrow()))
+        talks = TracesOfMessages(messages).made_by(talking(window_s, skew.toArrow(), last_seen(messages).toArrow()))
         has_open = True  # for all that is known
     else:
         has_open = not talks.where(OPEN).isEmpty()

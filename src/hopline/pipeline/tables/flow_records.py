@@ -15,6 +15,7 @@ from hopline.pipeline.traces.columns import (
     OFFENCE,
     RECEIPT_ENOUGH,
     REJECTED,
+    RESOLVED,
     Longs,
 )
 from hopline.pipeline.traces.replays import is_offence
@@ -29,10 +30,11 @@ COLUMNS = (
 
 
 def capped(rows: pa.Table) -> pa.Table:
-    """Keep the first records of each flow, and of the others what tells its nodes, its first answers and its last one.
+    """Keep the first records of each flow, and of the others what tells its nodes, its answers and its last one.
 
-    To do so again, with more records beside, makes no difference to doing it once with all of them. The rows are sorted
-    by flow then, and by the order inside it.
+    Of the answers to each request these are the first, and the first that a promise took. To do so again, with more
+    records beside, makes no difference to doing it once with all of them. The rows are sorted by flow then, and by the
+    order inside it.
     """
     rows = _in_order(rows)
     flow, starts = _flows_of(rows)
@@ -42,11 +44,13 @@ def capped(rows: pa.Table) -> pa.Table:
     flags, ts, asks = longs(rows, "flags"), longs(rows, "ts"), longs(rows, "ask")
     others = np.flatnonzero(~keep & (flags & OFFENCE == 0))
     answers = others[flags[others] & ANSWER != 0]
+    taken = answers[longs(rows, "event")[answers] == RESOLVED]
     (node,) = codes(rows, "node")
     for chosen, group, order in (
         (others, node, np.zeros(len(others), np.int64)),
         (others, np.zeros(len(rows), np.int64), -ts[others]),
         (answers, asks, ts[answers]),
+        (taken, asks, ts[taken]),
     ):
         sort = order_of(flow[chosen], group[chosen], order)
         first = chosen[sort][starts_of(flow[chosen][sort], group[chosen][sort])]

@@ -105,7 +105,7 @@ def _flows(known: _Known, rows: pa.Table) -> pa.Table:
     counted = totals(records, longs(rows, "hops"), longs(rows, "bytes"))
     total = dict(zip(TOTALS.names, known.large.instead(in_large, counted), strict=True))
     found = paths(rows, records, known.clocks)
-    ended = _ended(rows, recorded, flow, known.watched)
+    ended = _ended(rows, recorded, flow, known)
     outcome = np.select(
         [
             in_large != NONE,
@@ -159,10 +159,10 @@ class _Ended:
     is_lost: Flags
 
 
-def _ended(rows: pa.Table, recorded: pa.Table, flow: Longs, watched: Watched) -> _Ended:
+def _ended(rows: pa.Table, recorded: pa.Table, flow: Longs, known: _Known) -> _Ended:
     """Tell how the flows ended. What was lost is told by all that was recorded, as forged messages arrive as well."""
     waiting = rows.filter(pa.array((longs(rows, "ask") != 0) & matters(rows)))
-    found = asked(waiting, watched)
+    found = asked(waiting, known.watched)
     asking = np.searchsorted(flow, longs(found.rows, "flow")[found.request])
 
     def has(*outcomes: int) -> Flags:
@@ -176,7 +176,7 @@ def _ended(rows: pa.Table, recorded: pa.Table, flow: Longs, watched: Watched) ->
     is_lost = np.zeros(len(flow), np.bool_)
     if len(crossing):
         ways = matched(crossing)
-        lost = ways.leaves[ways.never_arrived(watched)[1]]
+        lost = ways.leaves[ways.never_arrived(known.watched, ways.skew(known.clocks))[1]]
         is_lost[np.searchsorted(flow, longs(crossing, "flow")[lost])] = True
     return _Ended(
         is_asked,

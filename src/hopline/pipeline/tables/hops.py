@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -14,7 +13,7 @@ from hopline.pipeline.schemas import HOPS
 from hopline.pipeline.tables.clocks import Clocks, Watched
 from hopline.pipeline.tables.matching import MATCHED_BY, crosses_or_is_rejected, matched, rejected
 from hopline.pipeline.traces import Kernel, TracesOfMessages
-from hopline.pipeline.traces.arrays import DAY_US, NONE, days_of, picked
+from hopline.pipeline.traces.arrays import NONE, days_of, picked
 from hopline.pipeline.windows import last_seen
 
 # What the same bytes say at both ends.
@@ -51,9 +50,8 @@ def _hops(clocks: Clocks, watched: Watched, rows: pa.Table) -> pa.Table:
     ways = matched(rows)
     either, nodes = ways.either, pa.array(ways.names, pa.string()).dictionary_encode()
     sent_ts, received_ts = picked(rows, "ts", ways.leaves), picked(rows, "ts", ways.arrives)
-    missing, is_lost = ways.never_arrived(watched)
-    day = np.where(ways.sent_us != NONE, ways.sent_us, ways.received_us) // DAY_US
-    skew = clocks.compare(ways.names, day, ways.source, ways.target)
+    skew = ways.skew(clocks)
+    missing, is_lost = ways.never_arrived(watched, skew)
     return pa.table(
         {
             "date": days_of(pc.coalesce(sent_ts, received_ts)),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hopline.pipeline.tables.clocks import Watched
-from hopline.pipeline.traces.arrays import NONE, codes, groups_of, is_set, longs, names, order_of, starts_of
+from hopline.pipeline.tables.clocks import Clocks, Estimates, Watched
+from hopline.pipeline.traces.arrays import DAY_US, NONE, codes, groups_of, is_set, longs, names, order_of, starts_of
 from hopline.pipeline.traces.columns import RECEIVED, REJECTED, SENT, Flags, Longs
 
 MATCHED_BY = ("message_id", "fingerprint", "ts", "seq", "node", "event", "peer")
@@ -33,10 +33,19 @@ class Transits:
         """Give a row that tells of it."""
         return np.where(self.leaves != NONE, self.leaves, self.arrives)
 
-    def never_arrived(self, watched: Watched) -> tuple[Flags, Flags]:
-        """Tell what was not seen to arrive, and of what it is known, as the other end was still watched."""
+    def skew(self, clocks: Clocks) -> Estimates:
+        """Return by how much the clock at the other end is ahead, on the day of each transit."""
+        day = np.where(self.sent_us != NONE, self.sent_us, self.received_us) // DAY_US
+        return clocks.compare(self.names, day, self.source, self.target)
+
+    def never_arrived(self, watched: Watched, skew: Estimates) -> tuple[Flags, Flags]:
+        """Return what was not seen to arrive, and what of it surely was lost: the other end was watched after it left.
+
+        The two clocks are compared by their estimated offset, and as they are where there is no estimate.
+        """
         missing = (self.leaves != NONE) & (self.arrives == NONE)
-        is_known = (self.sent_us != NONE) & (watched.until(self.names)[self.target] >= self.sent_us)
+        left_us = self.sent_us + np.where(skew.is_known, skew.offset_us, 0)  # by the other end's clock
+        is_known = (self.sent_us != NONE) & (watched.until(self.names)[self.target] >= left_us)
         return missing, missing & is_known
 
     @property

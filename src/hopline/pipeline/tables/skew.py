@@ -1,4 +1,10 @@
-"""By how much the clocks of two nodes differ, from the shortest transits in both directions."""
+"""By how much the clocks of two nodes differ, from the shortest transits in both directions.
+
+A message from a to b takes, by the two clocks, its true time plus the offset; one from b to a its true time less the
+offset. Half the difference of the two is the offset, but for what one way takes longer than the other, which is at most
+half their sum. True times are not negative, so neither is that sum, unless the offset was not the same at both times:
+the clocks did not keep step. Then there is no offset to be estimated, and a negative bound says why.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +52,8 @@ def estimated(shortest: DataFrame) -> DataFrame:
             sf.sum(sf.when(forwards, 0).otherwise(transits)).alias("transits_ba"),
         )
         # Halves are rounded up: half a microsecond that the estimate gains, the bound gains as well.
-        .withColumn("offset_us", sf.shiftright(there - back + 1, 1))
         .withColumn("bound_us", sf.shiftright(there + back + 1, 1))
+        .withColumn("offset_us", sf.when(sf.col("bound_us") >= 0, sf.shiftright(there - back + 1, 1)))
         .to(SKEW)
     )
 

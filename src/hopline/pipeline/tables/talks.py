@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.pipeline.tables.clocks import Watched
+from hopline.pipeline.tables.clocks import Clocks, Watched
 from hopline.pipeline.tables.deliveries import DELIVERED_BY, deliveries, is_about_delivering
 from hopline.pipeline.tables.matching import MATCHED_BY, crosses_or_is_rejected, matched, rejected
 from hopline.pipeline.traces import Kernel
@@ -39,12 +39,15 @@ OPEN = "is_open"
 PARCELS_OF_TALKS = PARCELS.append(pa.field(OPEN, pa.bool_()))  # these have causes that have to be looked up
 
 
-def talking(window_s: int, ends: pa.Table) -> Kernel:
-    """Give the kernel that finds them, in parcels by what they are summed up by."""
+def talking(window_s: int, skew: pa.Table, ends: pa.Table) -> Kernel:
+    """Return the kernel that finds them, in parcels by what they are summed up by.
+
+    `ends` are the times of the nodes' last messages, and `skew` is what is known of their clocks.
+    """
     return Kernel(
         columns=tuple(dict.fromkeys((*MATCHED_BY, *DELIVERED_BY))),
         schema=PARCELS_OF_TALKS,
-        work=partial(_talks, window_s, Watched(ends)),
+        work=partial(_talks, window_s, Clocks(skew), Watched(ends)),
         keep=_keep,
     )
 
@@ -54,9 +57,10 @@ def _keep(rows: pa.Table) -> Flags:
     return kept
 
 
-def _talks(window_s: int, watched: Watched, rows: pa.Table) -> pa.Table:
+def _talks(window_s: int, clocks: Clocks, watched: Watched, rows: pa.Table) -> pa.Table:
     parcels = [PARCELS_OF_TALKS.empty_table()]
-    for is_needed, talks_of in ((crosses_or_is_rejected, partial(_physical, watched)), (is_about_delivering, _logical)):
+    physical = partial(_physical, clocks, watched)
+    for is_needed, talks_of in ((crosses_or_is_rejected, physical), (is_about_delivering, _logical)):
         needed = rows.filter(pa.array(is_needed(rows))).combine_chunks()
         if not len(needed):
             continue
@@ -71,7 +75,7 @@ def _talks(window_s: int, watched: Watched, rows: pa.Table) -> pa.Table:
     return pa.concat_tables(parcels)
 
 
-def _physical(watched: Watched, rows: pa.Table) -> pa.Table:
+def _physical(clocks: Clocks, watched: Watched, rows: pa.Table) -> pa.Table:
     ways = matched(rows)
     either, nodes = ways.either, pa.array(ways.names[1:], pa.string())  # who sends, and who receives, has a name
     source, target = (
@@ -90,7 +94,7 @@ def _physical(watched: Watched, rows: pa.Table) -> pa.Table:
             "count": np.ones(count, np.int64),
             "bytes": picked(rows, "bytes", either),
             "errors": ((ways.arrives != NONE) & rejected(rows)[ways.arrives]).astype(np.int64),
-            "lost": ways.never_arrived(watched)[1].astype(np.int64),
+            "lost": ways.never_arrived(watched, ways.skew(clocks))[1].astype(np.int64),
             "transit_us": pa.array(ways.received_us - ways.sent_us, mask=~ways.is_timed),
             "cause": pa.nulls(count, pa.int64()),
         }
