@@ -104,9 +104,12 @@ print(offences.to_string(index=False))
 
 skew = ask("""
     select node_a, node_b, offset_us / 1000.0 as ms, bound_us / 1000.0 as give_or_take from skew
-    where abs(offset_us) > bound_us order by abs(offset_us) desc
+    where bound_us >= 0 and abs(offset_us) > bound_us order by abs(offset_us) desc
 """)
 print(f"{len(skew)} pairs of clocks surely differ")
+# A negative bound says that two clocks did not keep step, so that no offset fits all transits between them.
+out_of_step = ask("select date, node_a, node_b, min_transit_ab_us, min_transit_ba_us from skew where bound_us < 0")
+print(f"{len(out_of_step)} pairs of clocks did not keep step")
 
 figure, axes = plt.subplots(figsize=(9, 4), constrained_layout=True)
 worst = skew.head(12)

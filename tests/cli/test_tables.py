@@ -145,6 +145,7 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "Slowest handlers, by their worst window",
         "Incidents",
         "Clocks that surely differ",
+        "Clocks that did not keep step",
         "Books that do not hold, records that were not captured",
     ]
     assert found["Rejects by code"].rows == (("no_format", "2"),)
@@ -160,12 +161,21 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "run of ORDER at b, 6.75 s",
     )
     assert found["Clocks that surely differ"].rows == (("2026-01-31", "b", "a", "-5 ms", "100 µs"),)
+    assert "--order-by" in found["Clocks that surely differ"].command
+    assert "desc" not in found["Clocks that surely differ"].command  # the clock that is off most is behind
+    assert found["Clocks that did not keep step"].rows == (("2026-01-31", "c", "d", "-31.8 ms", "-7.8 ms"),)
     assert found["Books that do not hold, records that were not captured"].rows == (
         ("b", "2026-01-31 12h", "-1", "0", "2"),
     )
     for finding in found.values():
         told = tables(*shlex.split(finding.command)[2:])
         assert not told.splitlines()[-1].startswith("0 of")
+
+
+def test_a_negative_bound_is_never_a_claim_about_clocks(tmp_path: Path) -> None:
+    """Tables of earlier versions have an offset beside such a bound."""
+    write_table(tmp_path, "skew", [{"node_a": "a", "node_b": "b", "offset_us": -12_000, "bound_us": -19_800}])
+    assert [finding.title for finding in findings(tmp_path)] == ["Clocks that did not keep step"]
 
 
 def test_the_worst_flows_are_not_those_of_odd_clocks(tmp_path: Path) -> None:

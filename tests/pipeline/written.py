@@ -88,6 +88,13 @@ def write_tables(out: Path) -> Path:
             {"node_a": "a", "node_b": "b", "offset_us": -5_000, "bound_us": 100},
             {"node_a": "a", "node_b": "c", "offset_us": 50, "bound_us": 100},
             {"node_a": "b", "node_b": "c", "offset_us": None, "bound_us": None},
+            {
+                "node_a": "c",
+                "node_b": "d",
+                "bound_us": -19_800,
+                "min_transit_ab_us": -31_800,
+                "min_transit_ba_us": -7_800,
+            },
         ],
     )
     write_table(

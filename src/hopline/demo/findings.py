@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow.dataset as ds
-
-Row = dict[str, Any]
+from hopline.demo.reasons import Row, reasons_of, rows_of
 
 _BAR = 40  # characters for the longest bar
 _SHOWN = 5
@@ -35,19 +32,9 @@ def findings(tables: Path) -> Iterator[Finding]:
     yield _books(tables)
 
 
-def rows_of(tables: Path, name: str, columns: Iterable[str]) -> list[Row]:
-    """Read some columns of a table."""
-    table = ds.dataset(tables / name, format="parquet", partitioning="hive", exclude_invalid_files=False)
-    rows: list[Row] = table.to_table(columns=list(columns)).to_pylist()
-    return rows
-
-
 def _digging(tables: Path, name: str, where: str = "", order: str = "") -> str:
-    return (
-        f"hopline tables {tables} {name}"
-        + (f' --where "{where}"' if where else "")
-        + (f" --order-by {order}" * bool(order))
-    )
+    options = (("--where", where), ("--order-by", order))
+    return f"hopline tables {tables} {name}" + "".join(f' {option} "{value}"' for option, value in options if value)
 
 
 def _ms(us: int | None) -> str:
@@ -56,19 +43,19 @@ def _ms(us: int | None) -> str:
 
 def _where_flows_ended(tables: Path) -> Finding:
     flows = rows_of(tables, "flows", ("flow_id", "outcome", "identity"))
-    orders = [flow for flow in flows if flow["identity"] == "ORDER.PLACED"]
-    counts = Counter(flow["outcome"] for flow in orders)
-    lines = [f"{outcome:<12}{_bar(count, counts.total())} {count:>6}" for outcome, count in counts.most_common()]
-    why = Counter(
-        (row["event"], row["reason"].split(" for order")[0].split(" card-")[0])
-        for row in rows_of(tables, "messages", ("event", "reason", "flow_id"))
-        if row["reason"] and row["flow_id"]
-    )
-    lines += ["", *(f"{count:>6} x {event}: {reason}" for (event, reason), count in why.most_common(_SHOWN))]
+    orders = {flow["flow_id"]: flow["outcome"] for flow in flows if flow["identity"] == "ORDER.PLACED"}
+    counts = Counter(orders.values())
+    reasons = reasons_of(tables, {flow: outcome for flow, outcome in orders.items() if outcome != "complete"})
+    lines: list[str] = []
+    for outcome, count in counts.most_common():
+        lines.append(f"{outcome:<12}{_bar(count, counts.total())} {count:>6}")
+        why = Counter(reason for flow, reason in reasons.items() if orders[flow] == outcome)
+        most_frequent = sorted(why.items(), key=lambda one: (-one[1], one[0]))[:_SHOWN]
+        lines += [f"{number:>8} x {reason}" for reason, number in most_frequent]
     return Finding(
         f"Which of the {len(orders)} orders never came home, and why?",
         tuple(lines),
-        _digging(tables, "flows", "outcome != 'complete'"),
+        _digging(tables, "flows", "outcome != 'complete'", "duration_us desc"),
     )
 
 
@@ -115,7 +102,7 @@ def _where_time_goes(tables: Path) -> Finding:
         wait, run = (max(row[name] or 0 for row in rows) for name in ("wait_p95_us", "run_p95_us"))
         handled, failed = (sum(row[name] for row in rows) for name in ("count", "errors"))
         lines.append(f"{node + ' ' + identity:<28}{handled:>8}{failed:>8}{_ms(wait):>14}{_ms(run):>14}")
-    return Finding("Where does the time go?", tuple(lines), _digging(tables, "handlers", order="wait_p95_us"))
+    return Finding("Where does the time go?", tuple(lines), _digging(tables, "handlers", order="wait_p95_us desc"))
 
 
 def _hops(tables: Path) -> Finding:

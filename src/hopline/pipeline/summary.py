@@ -133,7 +133,8 @@ def _callbacks(seen: _Seen) -> Finding:
 
 def _outcomes(seen: _Seen) -> Finding:
     rows = tuple((outcome, _number(count)) for (outcome,), count in seen.counts("outcome"))
-    return Finding("Flows by outcome", ("outcome", "flows"), rows, seen.command("outcome = 'failed'"))
+    command = seen.command("outcome = 'failed'", "duration_us desc")
+    return Finding("Flows by outcome", ("outcome", "flows"), rows, command)
 
 
 def _worst_flows(seen: _Seen) -> Finding:
@@ -212,7 +213,8 @@ def _incidents(seen: _Seen) -> Finding:
 
 def _skew(seen: _Seen) -> Finding:
     rows = seen.rows(["date", "node_a", "node_b", "offset_us", "bound_us"])
-    surely = [row for row in rows if row["offset_us"] is not None and abs(row["offset_us"]) > row["bound_us"]]
+    estimates = [row for row in rows if row["offset_us"] is not None and row["bound_us"] >= 0]
+    surely = [row for row in estimates if abs(row["offset_us"]) > row["bound_us"]]
     surely.sort(key=lambda row: (-abs(row["offset_us"]), row["node_a"], row["node_b"], row["date"]))
     return Finding(
         "Clocks that surely differ",
@@ -227,7 +229,30 @@ def _skew(seen: _Seen) -> Finding:
             )
             for row in surely
         ),
-        seen.command(order_by="offset_us desc"),
+        seen.command(order_by="offset_us" if surely and surely[0]["offset_us"] < 0 else "offset_us desc"),
+        is_trouble=True,
+    )
+
+
+def _out_of_step(seen: _Seen) -> Finding:
+    """Return the clocks of which no offset can be told: messages took less than no time there and back."""
+    columns = ["date", "node_a", "node_b", "bound_us", "min_transit_ab_us", "min_transit_ba_us"]
+    rows = seen.rows(columns, pc.field("bound_us") < pc.scalar(0))
+    rows.sort(key=lambda row: (row["bound_us"], row["node_a"], row["node_b"], row["date"]))
+    return Finding(
+        "Clocks that did not keep step",
+        ("day", "of", "and", "shortest way there", "shortest way back"),
+        tuple(
+            (
+                str(row["date"]),
+                _short(row["node_a"]),
+                _short(row["node_b"]),
+                duration(row["min_transit_ab_us"]),
+                duration(row["min_transit_ba_us"]),
+            )
+            for row in rows
+        ),
+        seen.command("bound_us < 0", "bound_us"),
         is_trouble=True,
     )
 
@@ -267,7 +292,7 @@ _LOOKS: dict[str, tuple[Callable[[_Seen], Finding], ...]] = {
     "flows": (_outcomes, _worst_flows),
     "handlers": (_handlers,),
     "incidents": (_incidents,),
-    "skew": (_skew,),
+    "skew": (_skew, _out_of_step),
     "audit": (_audit,),
 }
 
