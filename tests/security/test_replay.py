@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hopline import Message
 from hopline.security import DomainSecurity, SecurityError, SecurityReason, sealed
-from hopline.security.replay import GROUP_SPAN, ReplayCache
+from hopline.security.replay import GROUP_SPAN, ReplayCache, _Spans
 from tests.security.domains import OTHER_KEY, Clock, order, orders, secure
 
 NOW = 1_700_000_000.0
@@ -176,6 +176,82 @@ def test_what_was_forgotten_stays_refused_when_the_clock_goes_back() -> None:
     assert cache.refusal(WATCHFUL, int(clock.now * 1000), b"new") is None
     clock.now -= 100
     assert cache.refusal(WATCHFUL, *old) is SecurityReason.STALE
+
+
+def test_a_clock_that_was_an_hour_ahead_is_told_and_shuts_nobody_out_when_it_is_set_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock(NOW)
+    cache = ReplayCache(clock)
+
+    def take(name: bytes) -> tuple[int, bytes]:
+        entry = (int(clock.now * 1000), name)
+        assert cache.refusal(WATCHFUL, *entry) is None
+        return entry
+
+    before = take(b"before")
+    clock.now += 3_600
+    ahead = []
+    for at in range(100):
+        clock.now += 1
+        ahead.append(take(b"ahead%d" % at))
+    clock.now -= 3_600
+    take(b"at once")
+    for at in range(200):
+        clock.now += 1
+        take(b"right%d" % at)
+    assert "the clock was set back by 3600 s" in caplog.text
+    assert "refused as stale when these come again" in caplog.text
+    assert cache.refusal(WATCHFUL, *before) is SecurityReason.STALE
+    assert {cache.refusal(WATCHFUL, *entry) for entry in ahead} == {SecurityReason.STALE}
+    for entry in ahead:  # when their time comes for the second time
+        clock.now = entry[0] / 1000
+        assert cache.refusal(WATCHFUL, *entry) is SecurityReason.STALE
+    clock.now += 1
+    take(b"afterwards")
+
+
+def test_a_full_memory_of_times_to_come_leaves_room_when_the_clock_is_set_right() -> None:
+    clock, domain = Clock(NOW + 3_600), orders(refuse_replays=True, replay_capacity=10)
+    cache = ReplayCache(clock)
+    for at in range(10):
+        assert cache.refusal(domain, int(clock.now * 1000), b"ahead%d" % at) is None
+    clock.now = NOW
+    now = int(NOW * 1000)
+    for at in range(5):
+        assert cache.refusal(domain, now, b"right%d" % at) is None
+        assert cache.refusal(domain, now, b"right%d" % at) is SecurityReason.REPLAYED
+
+
+@given(st.lists(st.integers(0, 300), max_size=300))
+def test_spans_have_every_number_that_was_added_and_are_few(numbers: list[int]) -> None:
+    spans = _Spans()
+    for number in numbers:
+        spans.add(number)
+    assert all(number in spans for number in numbers)
+    assert len(spans._firsts) <= 64
+    assert spans.last == max(numbers, default=-1)
+    if len(set(numbers)) <= 64:
+        assert {number for number in range(301) if number in spans} == set(numbers)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-6_000, 40_000), st.integers(-50_000, 50_000), st.integers(0, 30)), max_size=100),
+    st.integers(1, 20),
+)
+def test_nothing_is_ever_accepted_twice_however_the_clock_jumps(
+    steps: list[tuple[int, int, int]], capacity: int
+) -> None:
+    clock, domain = Clock(NOW), orders(refuse_replays=True, replay_capacity=capacity)
+    cache, accepted, numbers = ReplayCache(clock), [], count()
+    for age, passing, replayed in steps:
+        clock.now += passing / 1000
+        entry = (int(clock.now * 1000) - age, b"%d" % next(numbers))
+        if cache.refusal(domain, *entry) is None:
+            accepted.append(entry)
+        if accepted:
+            assert cache.refusal(domain, *accepted[replayed % len(accepted)]) is not None
+        assert len(cache) <= capacity
 
 
 @given(
