@@ -26,8 +26,9 @@ def two_domains() -> World:
     return World(DomainSecurity([Domain("news", unsigned=True), orders], clock=lambda: 0.0), FEW)
 
 
-def announce(world: World, node: bytes, *, domain: str = "", interval: float = 1.0) -> None:
-    content = registration("tcp://10.0.0.5:1", node, "tcp://10.0.0.5:2", interval, [Route(new_hub_identity())])
+def announce(world: World, node: bytes, *, domain: str = "", interval: float = 1.0, health_port: int = 2) -> None:
+    health_uri = f"tcp://10.0.0.5:{health_port}"
+    content = registration("tcp://10.0.0.5:1", node, health_uri, interval, [Route(new_hub_identity())])
     world.say_in(domain, REGISTER_ROUTE, content)
 
 
@@ -46,6 +47,18 @@ def test_nodes_without_signs_of_life_lock_no_real_one_out() -> None:
     assert b"late" in world.member.health
     assert len(world.member.health) == SLOTS
     assert not world.member.traffic.refused
+
+
+def test_only_so_many_addresses_are_listened_to_where_nobody_may_be() -> None:
+    world = World(settings=ClusterSettings(unheard_nodes=5))
+    for number in range(100):
+        announce(world, b"fake %d" % number, health_port=number + 1)
+    assert len(world.subscribed) == 5
+    for number in range(20):
+        announce(world, b"real %d" % number, health_port=1_000 + number)
+        beat(world, b"real %d" % number)
+    assert {f"tcp://10.0.0.5:{1_000 + number}" for number in range(20)} <= world.subscribed
+    assert len(world.subscribed) <= 25
 
 
 def test_nodes_that_live_are_replaced_by_nobody() -> None:

@@ -97,7 +97,7 @@ class Membership:
         self._unconfirmed = Announcements()
         self._is_retiring = False  # its actors take no new work; its hubs still wait for answers
         self._questions = Questions(settings.known_nodes)
-        self._vouching = Vouching(security, settings.known_nodes)
+        self._vouching = Vouching(security, settings.known_nodes, settings.unheard_nodes)
         self._announce_at = now
         self._requested_at = now
         self._routes_at = float("inf")

@@ -26,6 +26,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     discovery_period: float = 2.0  # in which the same route is not looked for again
     discovery_searches: int = 1_000  # routes that are looked for at once
     known_nodes: int = 10_000  # nodes that are remembered, for each domain
+    unheard_nodes: int = 500  # nodes among them that have not given a sign of life yet; the oldest makes room
     known_routes: int = 10_000  # routes to each of them that are remembered
     answer_links: int = 64  # links that only answer questions, for each domain; the oldest makes room for another
     tick: float = 0.05  # between looks at what is due
@@ -50,6 +51,7 @@ _COUNTS = frozenset(
         "routes_start_multiplier",
         "discovery_searches",
         "known_nodes",
+        "unheard_nodes",
         "known_routes",
         "answer_links",
     }

@@ -15,7 +15,8 @@ domain:
 * A weaker signed domain may still add and remove the routes that belong to it, which is what its members are for.
 
 Every domain has its own slots for the nodes that are bound to it: a flood in one domain leaves the others alone. Where
-all slots are taken, a newcomer replaces the node that has waited longest without any sign of life.
+all slots are taken, a newcomer replaces the node that has waited longest without any sign of life. Of nodes without one
+only a few are kept at a time: each costs a connection to the address that it announced, where perhaps nobody is.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ class _Vouched(msgspec.Struct):
 class Vouching:
     """Remembers for every node where it is, and which domains say so."""
 
-    def __init__(self, security: Security, slots: int) -> None:
+    def __init__(self, security: Security, slots: int, unheard_slots: int) -> None:
         self._security = security
         self._slots = slots
+        self._unheard_slots = unheard_slots
         self._nodes: dict[bytes, _Vouched] = {}
         self._bound: dict[str, set[bytes]] = {}
         self._unheard: dict[str, dict[bytes, None]] = {}  # bound nodes without a sign of life, in order of arrival
@@ -123,7 +125,9 @@ class Vouching:
 
     def has_slot(self, domain: str) -> bool:
         """Return whether one more node may be bound to a domain."""
-        return len(self._bound.get(self._defined(domain), ())) < self._slots
+        domain = self._defined(domain)
+        is_full = len(self._bound.get(domain, ())) >= self._slots
+        return not is_full and len(self._unheard.get(domain, ())) < self._unheard_slots
 
     def longest_unheard(self, domain: str) -> bytes | None:
         """Return the node of a domain that has waited longest without a sign of life, if there is one."""
