@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from hopline.cluster.announcements import Announcements, of_any_actor
 from hopline.cluster.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_ROUTE, read
 from hopline.cluster.service_pb2 import (
@@ -11,7 +15,7 @@ from hopline.cluster.service_pb2 import (
 )
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
-from tests.cluster.test_membership import World
+from tests.cluster.test_membership import SERVERS, World
 
 ORDER = MessageIdentifier(b"ORDER")
 DOMAIN = "shop"
@@ -44,6 +48,34 @@ def test_a_message_that_is_handled_again_is_not_withdrawn_any_more() -> None:
     announcements.withdraw(DOMAIN, first, is_handled=False)
     announcements.announce(DOMAIN, second)
     assert announcements.grouped() == {(DOMAIN, True): [second]}
+
+
+def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+
+    def errors() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+    def pass_seconds(count: int) -> None:
+        for _ in range(count):
+            world.leader_speaks()
+            world.pass_time(1.0)
+
+    world.member.announce([world.route])
+    pass_seconds(9)
+    assert not errors()
+    pass_seconds(60)
+    (error,) = errors()
+    for part in (SERVERS[0].broadcast_uri, SERVERS[0].unicast_uri, "wire_format"):
+        assert part in error
+    world.member.hear(world.announcements()[-1])  # at last it comes back
+    pass_seconds(60)
+    assert len(errors()) == 1
+    world.member.announce([Route(new_hub_identity())])
+    pass_seconds(60)
+    assert len(errors()) == 2
 
 
 class Staffed(World):

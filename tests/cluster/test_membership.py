@@ -8,6 +8,7 @@ from random import Random
 from google.protobuf.message import Message as Content
 
 from hopline.cluster import ClusterSettings, Member, Membership, RendezvousAddress
+from hopline.cluster.formats import Evidence
 from hopline.cluster.service import (
     HEARTBEAT,
     REGISTER_ROUTE,
@@ -83,7 +84,7 @@ class World:
     def is_address(self, uri: str) -> bool:
         return True
 
-    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None: ...
+    def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None: ...
 
     def subscribe(self, uri: str) -> None:
         self.subscribed.add(uri)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hopline import LocalError, Message
 from hopline.cluster import service
+from hopline.cluster.formats import COPY, SERVICE_FORMATS, is_copy
 from hopline.cluster.lease import Lease, LeaseSettings, in_ticks
 from hopline.cluster.lease_keeper import LeaseKeeper
 from hopline.cluster.partner import Listen, Partner
@@ -139,19 +140,74 @@ def test_frames_that_we_would_not_write_are_relayed_all_the_same(wire_format: Wi
 
 
 def test_early_dialects_are_relayed_as_they_are() -> None:
-    server = Server(LEADING)
     for layout in (layouts.V4A, layouts.V4B, layouts.V4C, layouts.V4D, layouts.V4E, layouts.V5_INT32):
+        server = Server(LEADING)
         frames = encode(LEAVING, layout)
         assert server.unicast([ROUTER_ID, *frames]) == [Publication(frames, to_partners=True)]
     assert server.unicast(encode(LEAVING.clone(version=b"1.1"), layouts.V4A)) == []
     assert server.refused() == {Refusal.UNKNOWN_KIND: 1}
 
 
-def test_a_ping_is_answered_in_the_configured_format() -> None:
-    for wire_format in FORMATS:
-        (pong,) = Server(LEADING, wire_format=wire_format).unicast(as_received(any_of(service.PING)))
-        assert isinstance(pong, Publication)
-        assert pong == Publication(encode(service.service_message(service.PONG, None), wire_format), to_partners=True)
+def test_a_ping_is_answered_in_the_configured_format_and_in_that_of_the_ping() -> None:
+    pong = service.service_message(service.PONG, None)
+    for configured in FORMATS:
+        for asked_in in FORMATS:
+            server = Server(LEADING, wire_format=configured)
+            *others, original = server.unicast(as_received(any_of(service.PING), asked_in))
+            assert original == Publication(encode(pong, configured), to_partners=True)
+            expected = [] if asked_in is configured else [Publication(copied(pong, asked_in), to_partners=True)]
+            assert others == expected
+
+
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+def copied(message: Message, wire_format: WireFormat) -> list[bytes]:
+    return [COPY, *encode(message, wire_format)[1:]]
+
+
+def test_what_nodes_say_goes_to_all_in_every_format_that_one_of_them_speaks() -> None:
+    server = Server(LEADING)
+    for number, wire_format in enumerate(SERVICE_FORMATS):
+        original, *others = server.unicast(as_received(LEAVING, wire_format))
+        assert original == Publication(encode(LEAVING, wire_format), to_partners=True)
+        expected = [Publication(copied(LEAVING, one), to_partners=True) for one in SERVICE_FORMATS[:number]]
+        assert others == expected
+    assert server.relay.statistics.relayed == len(SERVICE_FORMATS)
+
+
+@pytest.mark.parametrize("wire_format", SERVICE_FORMATS)
+def test_a_server_speaks_the_format_of_its_nodes_and_its_own_where_nobody_speaks(wire_format: WireFormat) -> None:
+    server = Server(LEADING, format_memory=60.0)
+
+    def heartbeat_formats() -> list[WireFormat | None]:
+        server.now += 5 * SECOND
+        steps = [step for step in server.tick() if isinstance(step, Publication)]
+        return [decode(list(step.frames)).wire_format for step in steps]
+
+    assert heartbeat_formats() == [WireFormat.V5]
+    server.unicast(as_received(any_of(service.PING), WireFormat.V4))  # from somebody who tries one after the other
+    assert heartbeat_formats() == [WireFormat.V5]
+    server.unicast(as_received(LEAVING, wire_format))
+    assert heartbeat_formats() == [wire_format]
+    server.unicast(as_received(LEAVING))
+    assert heartbeat_formats() == [*([] if wire_format is WireFormat.V5 else [wire_format]), WireFormat.V5]
+    server.now += 60 * SECOND
+    assert heartbeat_formats() == [WireFormat.V5]
+
+
+def test_a_follower_tells_who_leads_in_the_format_of_whoever_asked() -> None:
+    server = Server(FOLLOWING)
+    steps = server.unicast(as_received(any_of(service.PING), WireFormat.V6))
+    told = [decode(list(step.frames)) for step in steps if isinstance(step, Publication)]
+    assert [message.wire_format for message in told] == [WireFormat.V6, WireFormat.V5]
+    assert {message.identifier for message in told} == {service.NOT_LEADER}
+
+
+def test_copies_of_a_partner_are_left_to_those_who_need_them() -> None:
+    server = Server(LEADING)
+    assert server.relay.on_partner(copied(LEAVING, WireFormat.V6), partner("A"), LEADING, server.now) == []
+    assert server.relay.statistics.received == 0
 
 
 def test_a_leaders_heartbeat_is_the_references_byte_for_byte() -> None:
@@ -457,7 +513,8 @@ def test_nothing_vanishes(random: Random) -> None:
         else:
             steps = relay.on_unicast(random.choice((frames, frames[1:], frames[:-1])), standing, now)
         found = kinds(steps)
-        published += sum(kind in ROUTE_KINDS for kind in found)
+        originals = [step for step in steps if isinstance(step, Publication) and not is_copy(step.frames)]
+        published += sum(kind in ROUTE_KINDS for kind in kinds([*originals]))
         if not standing.leads:
             assert set(found) <= {service.NOT_LEADER}
         assert service.NOT_LEADER not in found or standing == FOLLOWING

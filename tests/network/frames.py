@@ -17,10 +17,10 @@ from typing import Any
 
 LIVE = Path(__file__).parent.parent / "data" / "vectors" / "live.json"
 NO_FLOW = b"00000000-0000-0000-0000-000000000000"
-V4, V5, V6 = "v4", "v5", "v6"
+V4, V5_INT32, V5, V6 = "v4", "v5_int32", "v5", "v6"
 BOTH = (V5, V6)  # those that the reference of today writes
 
-_VERSION_FRAMES = {V4: bytes.fromhex("04000000"), V5: bytes.fromhex("0500")}
+_VERSION_FRAMES = {V4: bytes.fromhex("04000000"), V5_INT32: bytes.fromhex("05000000"), V5: bytes.fromhex("0500")}
 _WORDS = struct.Struct("<4H")
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
@@ -264,7 +264,9 @@ def every_live_message() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def live_frames(wire: str, node: str, direction: str, identity: str) -> list[bytes]:
-    """Give the first message of a kind that a node sent or received."""
+    """Give the first message of a kind that a node sent or received. One of 2018 differs from V5 in the number only."""
+    if wire == V5_INT32:
+        return [*live_frames(V5, node, direction, identity)[:-1], _VERSION_FRAMES[V5_INT32]]
     for capture in _captures():
         if (capture["wire"], capture["node"]) == (wire, node):
             for message in capture["messages"]:

@@ -30,9 +30,9 @@ from hopline.node.attachment import Attachment
 from hopline.routing import Tables
 from tests.node.running import started
 
-from .frames import V4, V5, V6
+from .frames import V4, V5, V5_INT32, V6
 
-FORMATS = {V4: WireFormat.V4, V5: WireFormat.V5, V6: WireFormat.V6}
+FORMATS = {V4: WireFormat.V4, V5_INT32: WireFormat.V5_INT32, V5: WireFormat.V5, V6: WireFormat.V6}
 INTERVAL = 900  # ms between our signs of life
 ANYWHERE = "tcp://127.0.0.1:0"
 QUICK = ClusterSettings(

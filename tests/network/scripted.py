@@ -12,7 +12,6 @@ from typing import Self
 import zmq
 
 from .frames import (
-    V5,
     V6,
     Fields,
     address_of,
@@ -188,10 +187,10 @@ class KinoNode(Scripted):
         await self.say(live(self.wire, "server", "send", "KINO.UNREGNODE").but(identity=identity, body=body))
 
     async def hear(self, identity: bytes) -> list[bytes]:
-        """Wait for the next broadcast of a kind."""
+        """Wait for the next broadcast of a kind; what is in another format is dropped, as the reference does."""
         while True:
             frames = await receive(self.broadcast)
-            if read(wire_of(frames), frames).identity == identity:
+            if wire_of(frames) == self.wire and read(self.wire, frames).identity == identity:
                 return frames
 
     async def hear_any(self) -> list[bytes]:
@@ -220,14 +219,16 @@ class KinoNode(Scripted):
         """Wait for what another node sends, besides its registrations: every link begins with one."""
         while True:
             frames = await receive(self.frontend)
-            if read(wire_of(frames), frames).identity != b"KINO.REGEXTROUTE":
+            assert wire_of(frames) == self.wire, "a node of the reference reads one format"
+            if read(self.wire, frames).identity != b"KINO.REGEXTROUTE":
                 return frames
 
     async def registered(self) -> list[bytes]:
         """Wait for the next registration that another node sends straight to this one."""
         while True:
             frames = await receive(self.frontend)
-            if read(wire_of(frames), frames).identity == b"KINO.REGEXTROUTE":
+            assert wire_of(frames) == self.wire, "a node of the reference reads one format"
+            if read(self.wire, frames).identity == b"KINO.REGEXTROUTE":
                 return frames
 
     async def tell(self, node: bytes, uri: str, message: Fields) -> None:
@@ -252,7 +253,7 @@ class KinoNode(Scripted):
     def reply(self, frames: Sequence[bytes], identity: bytes, body: bytes) -> Fields:
         """Answer a request as the reference does; its V5 reader turns both lists round."""
         request = read(self.wire, frames)
-        turn = slice(None, None, -1 if self.wire == V5 else 1)
+        turn = slice(None, None, 1 if self.wire == V6 else -1)
         return live(self.wire, "server", "send", "EHHLO").but(
             identity=identity,
             body=body,
@@ -293,6 +294,7 @@ class KinoRendezvous(Scripted):
         self.unicast_uri, self.broadcast_uri = where(self.unicast), where(self.broadcast)
         self.relays = True
         self.arrived: list[list[bytes]] = []
+        self.unreadable: list[list[bytes]] = []  # in another format than its own, and dropped
 
     async def __aenter__(self) -> Self:
         self.every(0.001, self._serve)
@@ -314,6 +316,9 @@ class KinoRendezvous(Scripted):
                 frames = self.unicast.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            if wire_of(frames) != self.wire:
+                self.unreadable.append(frames)
+                continue
             self.arrived.append(frames)
             if self.part == self.FOLLOWS:
                 await self._name_the_leader()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hopline import ClusterSettings, Message, NodeSettings, Outcome, WireFormat
+from hopline.cluster.formats import Evidence
 from tests.node.running import on_loop, until
 
 from .frames import V5
@@ -21,7 +22,7 @@ async def test_what_can_no_longer_be_written_comes_back_and_lets_the_others_pass
         two_bodies = Message.flow_start(b"HELLO", b"one").clone(bodies=(b"one", b"two"))
         await client.hub.send_one_way(two_bodies)  # waits for the handshake
         assert client.stats().outcomes[Outcome.SENT] == 1
-        attachment(client).speaks(worker.identity, WireFormat.FIRST)  # whose messages have one body
+        attachment(client).speaks(worker.identity, WireFormat.FIRST, Evidence.SENT)  # whose messages have one body
         assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo, timeout=3.0) == b"abdc"
         assert client.stats().returned == 1
         assert client.stats().is_balanced
@@ -33,7 +34,7 @@ async def test_the_formats_of_those_who_wrote_last_are_known() -> None:
     async with rendezvous() as server, our_node(V5, server.address, cluster=known) as client:
         for number in range(5):
             attachment(client).speaks(b"%d" % number, WireFormat.V6)
-        assert list(attachment(client)._formats) == [b"2", b"3", b"4"]
+        assert list(attachment(client)._formats.by_node) == [b"2", b"3", b"4"]
         attachment(client).speaks(b"2", WireFormat.V4)
         attachment(client).speaks(b"5", WireFormat.V4)
-        assert list(attachment(client)._formats) == [b"4", b"2", b"5"]
+        assert list(attachment(client)._formats.by_node) == [b"4", b"2", b"5"]

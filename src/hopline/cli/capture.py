@@ -15,7 +15,14 @@ from hopline.cli.capture_files import list_command, recover_command, show_comman
 from hopline.cli.client import capture_of, everybody, joined_node
 from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say_json
 from hopline.cli.names import name_of, node_named
-from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    JsonOption,
+    RendezvousOption,
+    WireFormatOption,
+    client_configuration,
+)
 from hopline.config import Configuration
 from hopline.message import printable
 from hopline.node.introspection import NodeCapture
@@ -45,6 +52,7 @@ def start_command(
     every: AllOption = False,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -57,7 +65,7 @@ def start_command(
         hopline capture start --all
     """
     with one_line_errors("capture start", debug=debug):
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_switch(configuration, _wanted(nodes, every), level, as_json=as_json))
 
 
@@ -67,12 +75,13 @@ def stop_command(
     every: AllOption = False,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Let running nodes record no longer. Their open segments are closed, and ready to be read."""
     with one_line_errors("capture stop", debug=debug):
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_switch(configuration, _wanted(nodes, every), Level.OFF, as_json=as_json))
 
 
@@ -81,12 +90,13 @@ def status_command(
     nodes: NodesArgument = None,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show how the captures of running nodes are: level, place, records written and dropped."""
     with one_line_errors("capture status", debug=debug):
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_switch(configuration, nodes or [], None, as_json=as_json))
 
 

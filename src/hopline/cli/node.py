@@ -24,6 +24,7 @@ from hopline.cli.options import (
     MetricsOption,
     OpenOption,
     RendezvousOption,
+    WireFormatOption,
     configuration_of,
 )
 from hopline.cli.stopping import LAST_MOMENT, Signals, end_within
@@ -81,6 +82,7 @@ def node_command(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="For development: be the rendezvous too, if nobody else is.")
     ] = False,
+    wire_format: WireFormatOption = None,
     open_without_keys: OpenOption = False,
     metrics: MetricsOption = None,
     capture: Annotated[
@@ -103,6 +105,7 @@ def node_command(
                 "node.address": ("--address", address),
                 "node.advertise": ("--advertise", advertise),
                 "node.embedded": ("--embedded", embedded),
+                "node.wire_format": ("--wire-format", wire_format),
                 "node.open_without_keys": ("--open-without-keys", open_without_keys),
                 "metrics.address": ("--metrics", metrics),
                 "capture.directory": ("--capture", capture),

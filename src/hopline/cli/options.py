@@ -11,6 +11,7 @@ import typer
 
 from hopline.cli.console import LogLevel
 from hopline.config import Configuration, given, read_configuration
+from hopline.message import WireFormat
 
 ConfigOption = Annotated[
     Path | None,
@@ -36,6 +37,13 @@ OpenOption = Annotated[
         "--open-without-keys", help="Listen where other machines can connect, without keys: everybody there is trusted."
     ),
 ]
+WireFormatOption = Annotated[
+    WireFormat | None,
+    typer.Option(
+        "--wire-format",
+        help="Format to begin with; each peer is spoken to in its own as soon as it was heard. Default: v5.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON for machines.")]
 
 
@@ -43,3 +51,13 @@ def configuration_of(config: Path | None, options: Mapping[str, tuple[str, Any]]
     """Read the configuration with the options that were given: by key, the name of the option and its value."""
     said = {key: given(option, value) for key, (option, value) in options.items() if value not in (None, False, [])}
     return read_configuration(config, os.environ, said)
+
+
+def client_configuration(
+    config: Path | None, rendezvous: list[str] | None, wire_format: WireFormat | None
+) -> Configuration:
+    """Read the configuration of a command that joins a network for a moment."""
+    return configuration_of(
+        config,
+        {"node.rendezvous": ("--rendezvous", rendezvous), "node.wire_format": ("--wire-format", wire_format)},
+    )

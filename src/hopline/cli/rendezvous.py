@@ -17,6 +17,7 @@ from hopline.cli.options import (
     LogLevelOption,
     MetricsOption,
     OpenOption,
+    WireFormatOption,
     configuration_of,
 )
 from hopline.cli.stopping import Signals
@@ -53,6 +54,7 @@ def rendezvous_command(
         typer.Option("--synod", help="Where the servers talk to each other; once for each, this one included."),
     ] = None,
     synod_address: Annotated[str | None, typer.Option("--synod-address", help="Which of these this server is.")] = None,
+    wire_format: WireFormatOption = None,
     open_without_keys: OpenOption = False,
     metrics: MetricsOption = None,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -69,6 +71,7 @@ def rendezvous_command(
                 "rendezvous.advertise": ("--advertise", advertise),
                 "rendezvous.synod": ("--synod", synod),
                 "rendezvous.synod_address": ("--synod-address", synod_address),
+                "rendezvous.relay.wire_format": ("--wire-format", wire_format),
                 "rendezvous.open_without_keys": ("--open-without-keys", open_without_keys),
                 "metrics.address": ("--metrics", metrics),
             },

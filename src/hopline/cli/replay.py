@@ -16,7 +16,14 @@ from hopline.cli.capture_files import existing
 from hopline.cli.client import everybody, joined_node
 from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say, say_json
 from hopline.cli.names import kind_text
-from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    JsonOption,
+    RendezvousOption,
+    WireFormatOption,
+    client_configuration,
+)
 from hopline.cli.replaying import Outcomes, drive
 from hopline.config import Configuration
 from hopline.message import Message
@@ -65,6 +72,7 @@ def replay_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, and send nothing.")] = False,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -77,7 +85,7 @@ def replay_command(
             return
         if not selection.requests:
             raise UsageError("there is no request in these captures that could be sent again; --dry-run tells more")
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         outcomes = Outcomes()
         try:
             start = None if as_json else f"replaying {_pace(selection.requests, factor)}; Ctrl-C ends it"

@@ -14,7 +14,14 @@ from hopline.cli.client import ask, everybody, joined_node
 from hopline.cli.console import one_line_errors
 from hopline.cli.live import show
 from hopline.cli.names import kind_text, name_of, node_named
-from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    JsonOption,
+    RendezvousOption,
+    WireFormatOption,
+    client_configuration,
+)
 from hopline.cli.stats import IntervalOption, WatchOption
 from hopline.client import MessageHub
 from hopline.cluster.service import (
@@ -54,12 +61,13 @@ def routes_command(
     interval: IntervalOption = 2.0,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show which nodes and actors handle which messages, and the hubs that wait for answers."""
     with one_line_errors("routes", debug=debug):
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_routes(configuration, node, as_json=as_json, watch=watch, interval=interval))
 
 

@@ -15,7 +15,14 @@ from hopline.cli.bodies import Writing, as_document, body_of, body_text
 from hopline.cli.client import everybody, joined_node
 from hopline.cli.console import UsageError, one_line_errors, say, say_json
 from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
-from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    JsonOption,
+    RendezvousOption,
+    WireFormatOption,
+    client_configuration,
+)
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier
 from hopline.node import Node
@@ -67,6 +74,7 @@ def send_command(
     partition: Annotated[str | None, typer.Option("--partition", help="Partition of the kind.")] = None,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -85,7 +93,7 @@ def send_command(
             if to_node or receipt:
                 raise UsageError("a broadcast goes to all, and has no receipt: leave out --to-node and --receipt")
             order = msgspec.structs.replace(order, message=order.message.clone(distribution=Distribution.BROADCAST))
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_send(order, configuration))
 
 

@@ -14,7 +14,14 @@ from hopline.cli.client import everybody, joined_node, stats_of
 from hopline.cli.console import one_line_errors
 from hopline.cli.live import show
 from hopline.cli.names import kind_text, name_of, node_named
-from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    JsonOption,
+    RendezvousOption,
+    WireFormatOption,
+    client_configuration,
+)
 from hopline.config import Configuration
 from hopline.message import printable
 from hopline.node import Node
@@ -42,12 +49,13 @@ def stats_command(
     interval: IntervalOption = 2.0,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show the books of every node: what came in, what became of it, what waits, what was refused."""
     with one_line_errors("stats", debug=debug):
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_stats(configuration, node, as_json=as_json, watch=watch, interval=interval))
 
 

@@ -15,7 +15,14 @@ from hopline.cli.bodies import Writing, as_document, body_of, body_text
 from hopline.cli.client import ask, everybody, joined_node, probe
 from hopline.cli.console import UsageError, make_console, one_line_errors, say, say_json
 from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
-from hopline.cli.options import ConfigOption, DebugOption, JsonOption, RendezvousOption, configuration_of
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    JsonOption,
+    RendezvousOption,
+    WireFormatOption,
+    client_configuration,
+)
 from hopline.cli.send import message_of, writing_of
 from hopline.client import MessageHub
 from hopline.cluster.service import MESSAGE_ROUTES, REQUEST_MESSAGE_ROUTES, contract_of, read, service_message
@@ -59,13 +66,14 @@ def trace_command(
     partition: Annotated[str | None, typer.Option("--partition", help="Partition of the kind.")] = None,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
+    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show which nodes and actors would get a message, and the road there and back."""
     with one_line_errors("trace", debug=debug):
         identifier = kind_of(kind, version, partition)
-        configuration = configuration_of(config, {"node.rendezvous": ("--rendezvous", rendezvous)})
+        configuration = client_configuration(config, rendezvous, wire_format)
         if not real:
             if body is not None or file is not None or callback:
                 raise UsageError("a body and --callback need --real, which sends the message")

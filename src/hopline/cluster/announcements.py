@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hopline.message import MessageIdentifier
+from hopline.cluster.rendezvous import RendezvousAddress
+from hopline.message import MessageIdentifier, get_logger
 from hopline.routing import Route
+
+log = get_logger("hopline.cluster")
 
 ANY_ACTOR = b""  # the receiver of a withdrawal that is about all actors of the node
 
@@ -30,6 +33,8 @@ class Announcements:
 
     def __init__(self) -> None:
         self._lives_here: dict[tuple[str, Route], bool] = {}
+        self._waiting_since: float | None = None  # for anything to come back
+        self._is_reported = False
 
     def __len__(self) -> int:
         return len(self._lives_here)
@@ -52,6 +57,26 @@ class Announcements:
         for route in routes:
             if self._lives_here.get((domain, route)) is lives_here:
                 del self._lives_here[domain, route]
+                self._waiting_since = None
+                self._is_reported = False
+
+    def report_if_unheard(self, now: float, patience: float, server: RendezvousAddress) -> None:
+        """Log an error when nothing came back for too long, once each time that this begins.
+
+        Call it whenever something was said, while the server is heard.
+        """
+        if self._waiting_since is None:
+            self._waiting_since = now
+        elif now - self._waiting_since >= patience and not self._is_reported:
+            self._is_reported = True
+            log.error(
+                "nothing that this node announced came back from the rendezvous server %s within %g s: other nodes do "
+                "not find it. Check that %s is where the server takes messages and can be reached from here, that node "
+                "and server have the same keys for encryption, and that the server reads the node's wire_format.",
+                server.broadcast_uri,
+                patience,
+                server.unicast_uri,
+            )
 
     @property
     def is_withdrawn(self) -> bool:

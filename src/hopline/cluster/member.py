@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from hopline.cluster.following import Rendezvous
+from hopline.cluster.formats import Evidence
 from hopline.cluster.health import HealthFeed
 from hopline.message import Message, MessageIdentifier, WireFormat
 from hopline.routing import NodeRemoval, Route
@@ -78,6 +79,6 @@ class Network(Rendezvous, HealthFeed, Protocol):
         """Give an address with its name looked up."""
         ...
 
-    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None:
+    def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None:
         """Note in which format a node writes, to answer it in kind."""
         ...

@@ -12,6 +12,7 @@ from google.protobuf.message import Message as Content
 
 from hopline.cluster.announcements import ANY_ACTOR, Announcements, of_any_actor
 from hopline.cluster.following import Following
+from hopline.cluster.formats import Evidence
 from hopline.cluster.health import Health
 from hopline.cluster.hearsay import Hearsay
 from hopline.cluster.member import Member, Network, Routes, Traffic
@@ -547,6 +548,7 @@ class Membership:
             self._refuse("heartbeat of a stranger")
         else:
             self._vouching.heard(content.socket_identity)
+            self._network.speaks(content.socket_identity, message.wire_format, Evidence.HEARTBEAT)
 
     def lost(self, node: bytes) -> None:
         """Forget a node: it said goodbye, was silent for too long, or cannot be reached."""
@@ -582,6 +584,7 @@ class Membership:
             self._joined()
         if self._unconfirmed and now >= self._announce_at:
             self._announce_again(now)
+            self._unconfirmed.report_if_unheard(now, self._settings.announce_patience, self.following.server)
         if now >= self._routes_at:
             self._request_routes(now)
         for sought in self._searches.due(now):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
+from hopline.cluster.formats import SERVICE_FORMATS, FormatsInUse, copies, is_copy
 from hopline.cluster.lease import LONGEST, in_ticks
 from hopline.cluster.partner import Listen, Partner
 from hopline.cluster.rendezvous import NOBODY, Standing
@@ -43,8 +44,6 @@ ROUTE_KINDS = frozenset(
         DISCOVER_ROUTE,
     }
 )
-# Those that service messages ever travelled in.
-RELAYED_FORMATS = frozenset({WireFormat.V4, WireFormat.V5_INT32, WireFormat.V5, WireFormat.V6})
 ENVELOPE = 2  # frames that every message is sent with, in front
 V6_FRAMES = ENVELOPE + 2  # and the body, and the meta frame
 # What only a rendezvous server says: from anybody else it could take a network over.
@@ -70,7 +69,8 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a rendezvous server relays. Times are in seconds."""
 
     heartbeat_interval: float = 5.0  # between two heartbeats of the leader, or two words of a follower on who leads
-    wire_format: WireFormat = WireFormat.V5  # of what the server says itself: what its oldest nodes can read
+    wire_format: WireFormat = WireFormat.V5  # of what the server says itself, until nodes are heard in other formats
+    format_memory: float = 600.0  # how long a format is spoken after the last message of a node in it
     held_messages: int = 1_000  # that may wait while nobody is known to lead
     held_bytes: int = 16 * 1024 * 1024  # of all that wait
     holding_time: float = 10.0  # how long they may: a restarted synod needs about a lease, and a bit
@@ -83,12 +83,13 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
             ("held_bytes", 0, 2**40),
             ("holding_time", 0, LONGEST),
             ("not_leader_spacing", 0, LONGEST),
+            ("format_memory", 0, LONGEST),
         ):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and least <= value <= most):
                 raise LocalError(f"rendezvous.{name}", f"between {least:g} and {most:g}", value)
-        if self.wire_format not in RELAYED_FORMATS:
-            raise LocalError("rendezvous.wire_format", f"one of {', '.join(sorted(RELAYED_FORMATS))}", self.wire_format)
+        if self.wire_format not in SERVICE_FORMATS:
+            raise LocalError("rendezvous.wire_format", f"one of {', '.join(SERVICE_FORMATS)}", self.wire_format)
 
 
 class RelayStatistics(msgspec.Struct):
@@ -115,6 +116,7 @@ RelayStep: TypeAlias = Publication | Listen
 
 class _Held(msgspec.Struct, frozen=True):
     publication: Publication
+    message: Message
     size: int
     until: int
 
@@ -123,8 +125,10 @@ class Relay:
     """Decides for one rendezvous server. Where it stands (`rendezvous.standing`) is handed in with each event.
 
     A message that is relayed keeps its frames as they came, in whatever format; only what sockets put in front is left
-    behind. `now` is in ticks of 100 ns of any clock that does not go back. Call `tick` when `next_tick` has come, and
-    when the standing has changed: the nodes are told at once.
+    behind. Where nodes speak several formats, copies in the others follow: see `hopline.cluster.formats`.
+
+    `now` is in ticks of 100 ns of any clock that does not go back. Call `tick` when `next_tick` has come, and when the
+    standing has changed: the nodes are told at once.
     """
 
     def __init__(self, settings: RelaySettings, now: int) -> None:
@@ -139,9 +143,10 @@ class Relay:
         self._beat_at = now
         self._told_at = now - self._spacing
         self._to_tell: bool | None = None  # who leads is still to be said, and whether to partners too
+        self._formats = FormatsInUse(settings.wire_format, in_ticks(settings.format_memory))
+        self._asked_in: set[WireFormat] = set()  # by those who wait to hear who leads
         heartbeat = HeartBeat(heart_beat_interval=to_timespan(settings.heartbeat_interval))
-        self._heartbeat = self._write(service_message(HEARTBEAT, heartbeat))
-        self._pong = self._write(service_message(PONG, None))
+        self._heartbeat = service_message(HEARTBEAT, heartbeat)
 
     @property
     def held(self) -> int:
@@ -168,9 +173,10 @@ class Relay:
             return steps
         kind = message.identifier
         if kind in ROUTE_KINDS:
-            steps += self._relay(Publication(own_frames, to_partners=True), standing, now)
+            self._formats.heard(message.wire_format, now)
+            steps += self._relay(Publication(own_frames, to_partners=True), message, standing, now)
         elif kind == PING:
-            steps += self._answer_ping(standing, now)
+            steps += self._answer_ping(message.wire_format, standing, now)
         elif kind in LEADERS_KINDS:
             self._refuse(Refusal.LEADERS_ONLY)
         else:
@@ -180,6 +186,8 @@ class Relay:
     def on_partner(self, frames: Sequence[bytes], partner: Partner, standing: Standing, now: int) -> list[RelayStep]:
         """Decide on what a partner network published; it never goes back to partners."""
         steps = self._look_around(standing, now)
+        if is_copy(frames):
+            return steps
         message, own_frames = self._read(frames)
         if message is None:
             return steps
@@ -196,7 +204,7 @@ class Relay:
         elif not partner.allows(message.domain):
             self._refuse(Refusal.FOREIGN_DOMAIN)
         else:
-            steps += self._relay(Publication(own_frames, to_partners=False), standing, now)
+            steps += self._relay(Publication(own_frames, to_partners=False), message, standing, now)
         return steps
 
     def tick(self, standing: Standing, now: int) -> list[RelayStep]:
@@ -214,7 +222,7 @@ class Relay:
             self._beat_at = now + self._interval
             if standing.leads:
                 self.statistics.heartbeats += 1
-                steps.append(self._heartbeat)
+                steps += self._say(self._heartbeat, now)
             elif standing.leader is not None:
                 self._to_tell = True
         steps += self._let_go(standing, now)
@@ -236,18 +244,18 @@ class Relay:
             return None, []
         return message, own_frames
 
-    def _relay(self, publication: Publication, standing: Standing, now: int) -> list[RelayStep]:
+    def _relay(self, publication: Publication, message: Message, standing: Standing, now: int) -> list[RelayStep]:
         if standing.leads:
             self.statistics.relayed += 1
-            return [publication]
+            return [publication, *self._copies(message, message.wire_format, publication.to_partners, now)]
         if standing.leader is not None:
-            return self._say_who_leads(publication, standing, now)
+            return self._say_who_leads(standing, now, to_partners=publication.to_partners)
         size = sum(map(len, publication.frames))
         settings = self._settings
         if len(self._held) >= settings.held_messages or self._held_bytes + size > settings.held_bytes:
             self._refuse(Refusal.NO_ROOM)
         else:
-            self._held.append(_Held(publication, size, now + self._holding_time))
+            self._held.append(_Held(publication, message, size, now + self._holding_time))
             self._held_bytes += size
         return []
 
@@ -260,15 +268,18 @@ class Relay:
             if now >= held.until:
                 self._refuse(Refusal.TOO_LATE)
             else:
-                steps += self._relay(held.publication, standing, now)
+                steps += self._relay(held.publication, held.message, standing, now)
         return steps
 
-    def _answer_ping(self, standing: Standing, now: int) -> list[RelayStep]:
+    def _answer_ping(self, wire_format: WireFormat | None, standing: Standing, now: int) -> list[RelayStep]:
+        """Answer in the format of the question too: whoever asks may not know yet which formats are spoken here."""
+        asked_in = () if wire_format is None else (wire_format,)
         if standing.leads:
             self.statistics.pings += 1
-            return [self._pong]
+            return self._say(service_message(PONG, None), now, also_in=asked_in)
         if standing.leader is not None:
-            return self._say_who_leads(self._pong, standing, now)
+            self._asked_in.update(asked_in)
+            return self._say_who_leads(standing, now, to_partners=True)
         self._refuse(Refusal.NO_LEADER)
         return []
 
@@ -277,9 +288,9 @@ class Relay:
 
     # -- who leads --------------------------------------------------------------------------------------------------
 
-    def _say_who_leads(self, instead_of: Publication, standing: Standing, now: int) -> list[RelayStep]:
+    def _say_who_leads(self, standing: Standing, now: int, *, to_partners: bool) -> list[RelayStep]:
         self._refuse(Refusal.NOT_LEADER)
-        self._to_tell = bool(self._to_tell) or instead_of.to_partners
+        self._to_tell = bool(self._to_tell) or to_partners
         return self._tell(standing, now)
 
     def _tell(self, standing: Standing, now: int) -> list[RelayStep]:
@@ -290,11 +301,35 @@ class Relay:
         self._to_tell = None
         self._told_at = now
         self.statistics.not_leaders += 1
+        asked_in, self._asked_in = self._asked_in, set()
         message = service_message(NOT_LEADER, RendezvousNotLeader(new_leader=leader.content()))
-        return [Publication(encode(message, self._settings.wire_format), to_partners)]
+        return self._say(message, now, to_partners=to_partners, also_in=asked_in)
 
-    def _write(self, message: Message) -> Publication:
-        return Publication(encode(message, self._settings.wire_format), to_partners=True)
+    # -- formats ----------------------------------------------------------------------------------------------------
+
+    def _say(
+        self, message: Message, now: int, *, to_partners: bool = True, also_in: Iterable[WireFormat] = ()
+    ) -> list[RelayStep]:
+        """Say something of the server's own to all nodes, in the formats that they speak.
+
+        The copies come first: so a Hopline node knows that its format is read here before it acts on what was said.
+        """
+        preferred = self._formats.preferred(now)
+        original = Publication(encode(message, preferred), to_partners)
+        return [*self._copies(message, preferred, to_partners, now, also_in=also_in), original]
+
+    def _copies(
+        self,
+        message: Message,
+        written_in: WireFormat | None,
+        to_partners: bool,
+        now: int,
+        *,
+        also_in: Iterable[WireFormat] = (),
+    ) -> list[Publication]:
+        wanted = {*self._formats.in_use(now), *also_in} - {written_in}
+        formats = [one for one in SERVICE_FORMATS if one in wanted]
+        return [Publication(frames, to_partners) for frames in copies(message, formats)]
 
 
 def _frames_as_we_write_them(message: Message, frames: Sequence[bytes]) -> list[bytes] | None:
@@ -317,6 +352,6 @@ def _is_ambiguous(message: Message, frames: list[bytes]) -> bool:
     Nodes of the reference do not tell formats apart. The last frame of the first format is whatever its sender likes,
     even a header of V6; and above the header of V6 there is room for all the frames of V5.
     """
-    if message.wire_format not in RELAYED_FORMATS:
+    if message.wire_format not in SERVICE_FORMATS:
         return True
     return message.wire_format is WireFormat.V6 and len(frames) != V6_FRAMES

@@ -9,6 +9,8 @@ from random import Random
 from weakref import WeakSet
 
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping, said_by
+from hopline.cluster.formats import Evidence, PeerFormats, is_copy
+from hopline.cluster.relay import LEADERS_KINDS
 from hopline.cluster.service import PING
 from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat, get_logger
 from hopline.node.answer_links import AnswerLinks
@@ -46,13 +48,13 @@ class Attachment:
             raise LocalError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
-        self._wire_format = network.wire_format
         self._limits = network.limits
         self._protect = network.security.protect
         self._check = network.security.check
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._formats: dict[bytes, WireFormat] = {}
+        self._formats = PeerFormats(network.wire_format, network.cluster.known_nodes)
+        self._format_of = self._formats.by_node.get  # asked for every message
         self._introduced: WeakSet[Link] = WeakSet()  # links that begin with where this node's hubs are
         self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_link)
         self._resolved: dict[str, str] = {}
@@ -150,7 +152,8 @@ class Attachment:
 
     def _send_heartbeat(self) -> None:
         self._heartbeat_timer = self._loop.call_later(self._network.cluster.heartbeat_interval, self._send_heartbeat)
-        self._heartbeats.send(encode(self.membership.heartbeat(), self._network.wire_format))
+        for frames in self._formats.written_for_all(self.membership.heartbeat()):
+            self._heartbeats.send(frames)
 
     # -- what the router asks for --------------------------------------------------------------------------------------
 
@@ -193,7 +196,7 @@ class Attachment:
                 return ()
             message = message.clone(ttl_ticks=left)
         try:
-            return encode(message, self._formats.get(node, self._wire_format), limits=self._limits)
+            return encode(message, self._format_of(node) or self._formats.server, limits=self._limits)
         except LocalError:
             if not waited:  # whoever offers it is told
                 raise
@@ -237,8 +240,8 @@ class Attachment:
             self._router.refuse(message, str(error), frames)
             return
         routing = message.routing
-        if routing and self._formats.get(routing[-1].identity) is not message.wire_format:
-            self.speaks(routing[-1].identity, message.wire_format)
+        if routing and self._format_of(routing[-1].identity) is not message.wire_format:
+            self.speaks(routing[-1].identity, message.wire_format, Evidence.SENT)
         if routing and not message.receiver_identity and routing[-1].identity not in self._callers:
             self._note_caller(routing[-1].identity)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
@@ -265,16 +268,23 @@ class Attachment:
 
     def _take_broadcast(self, frames: list[bytes]) -> None:
         """Take what the rendezvous server published."""
+        is_copied = is_copy(frames)
         try:
             message = decode(frames, limits=self._network.limits)
         except RemoteError:
             self.membership.traffic.refused["malformed"] += 1
+            return
+        says_it_itself = message.identifier in LEADERS_KINDS
+        self._formats.hear_server(message.wire_format, says_it_itself=says_it_itself, is_copied=is_copied)
+        if is_copied:
             return
         self.membership.hear(message)
         if self.membership.following.is_joined:
             self._joined.set()
 
     def _take_heartbeat(self, frames: list[bytes]) -> None:
+        if is_copy(frames):
+            return
         try:
             message = decode(frames, limits=self._network.limits)
         except RemoteError:
@@ -286,15 +296,16 @@ class Attachment:
 
     def follow(self, server: RendezvousAddress) -> None:
         """Connect to another rendezvous server."""
+        self._formats.follow()
         self._uplink.follow(server)
 
     def ping(self) -> None:
         """Ask the server whether it leads."""
-        self.publish(ping())
+        self._uplink.send(encode(ping(), self._formats.next_guess()))
 
     def publish(self, message: Message) -> bool:
         """Give a message to the server, for everybody."""
-        return self._uplink.send(encode(message, self._network.wire_format))
+        return self._uplink.send(encode(message, self._formats.server))
 
     def _uplink_broke(self) -> None:
         self.membership.following.broke(self._clock())
@@ -332,7 +343,7 @@ class Attachment:
 
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that is gone; what never left may find another way."""
-        self._formats.pop(node, None)
+        self._formats.forget(node)
         self._callers.discard(node)
         self._answer_links.closed(node)
         self._close_link(node)
@@ -348,14 +359,9 @@ class Attachment:
         """Give an address of a server with its name looked up, as of when the node started."""
         return self._resolved.get(uri, uri)
 
-    def speaks(self, node: bytes, wire_format: WireFormat | None) -> None:
+    def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None:
         """Note in which format a node writes."""
-        known = self._formats
-        if known.get(node) is wire_format or wire_format is None:
-            return
-        if known.pop(node, None) is None and len(known) >= self._network.cluster.known_nodes:
-            del known[next(iter(known))]  # who spoke up long ago may not be there any more
-        known[node] = wire_format
+        self._formats.learn(node, wire_format, evidence)
 
     def subscribe(self, uri: str) -> None:
         """Listen to a node's signs of life."""

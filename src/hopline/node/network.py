@@ -33,7 +33,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
     heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
     advertise: str | None = None  # the host name or address that others know this machine by
-    wire_format: WireFormat = WireFormat.V5  # of what is sent; peers that speak another one are answered in kind
+    wire_format: WireFormat = WireFormat.V5  # to begin with; who speaks another one is spoken to in that
     security: Security = msgspec.field(default_factory=NoSecurity)
     open_without_keys: bool = False  # reachable from other machines without keys: everybody around is trusted
     join_time: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
