@@ -178,6 +178,7 @@ class Reading:
                 sides[(*way, one.fingerprint)][one.event == "received"].append(one)
         found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self.lost: set[tuple[str, int]] = set()
+        missing: list[tuple[Record, str]] = []
         self.duplicates: set[tuple[str, int]] = set()
         self.transits: dict[tuple[str, str], list[int]] = defaultdict(list)
         for (source, target, _), (sent, received) in sides.items():
@@ -187,15 +188,21 @@ class Reading:
             counted["sent"] += len(sent)
             counted["received"] += len(received)
             self.transits[source, target] += [b.ts - a.ts for a, b in zip(sent, received, strict=False)]
-            for one in sent[len(received) :]:
-                watched = target in self.nodes and self.last_ts[target] >= one.ts
-                counted["lost" if watched else "unwatched"] += 1
-                if watched:
-                    self.lost.add((one.node, one.seq))
+            missing += [(one, target) for one in sent[len(received) :]]
             extra = received[len(sent) :]
             counted["duplicates" if sent else "unsent"] += len(extra)
             if sent:
                 self.duplicates |= {(one.node, one.seq) for one in extra}
+        self.unknown_as_they_are: set[tuple[str, int]] = set()  # lost, though the clocks as they are do not say so
+        for one, target in missing:
+            there, back = self.transits[one.node, target], self.transits[target, one.node]
+            offset = (min(there) - min(back)) / 2 if there and back else 0
+            watched = target in self.nodes and self.last_ts[target] >= one.ts + offset
+            found[one.node, target]["lost" if watched else "unwatched"] += 1
+            if watched:
+                self.lost.add((one.node, one.seq))
+                if self.last_ts[target] < one.ts:
+                    self.unknown_as_they_are.add((one.node, one.seq))
         return found
 
     # -- flows ---------------------------------------------------------------------------------------------------------
@@ -221,7 +228,8 @@ class Reading:
         found: Row = {"callback_key": request.msg.callback_key, "asked_node": node, "answer": first}
         found["latency_us"] = first.ts - request.ts if first and is_seen else None
         if first is not None:
-            late = bool(ttl) and first.ts - request.ts > ttl
+            is_taken = any(one.event == "resolved" for one in answers)
+            late = bool(ttl) and first.ts - request.ts > ttl and not is_taken
             found["outcome"] = "late" if late else "exception" if first.msg.identifier == EXCEPTION else "answered"
         else:
             goes_on = bool(ttl) and is_seen and self.last_ts[node] > request.ts + ttl

@@ -62,6 +62,7 @@ def test_hops_are_as_planted(captured: Path, reading: Reading) -> None:
     assert {pair: tuple(counted[name] for name in names) for pair, counted in reading.hops.items()} == planted
     faults = truth(captured, "faults")
     assert reading.lost == places(faults, "lost")
+    assert reading.unknown_as_they_are  # and are planted, all the same
     assert reading.duplicates == places(faults, "duplicated") | {
         (row["node"], row["seq"]) for row in faults if row["kind"] == "own_name"
     }

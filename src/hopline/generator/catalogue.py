@@ -41,6 +41,7 @@ class Scene:
     is_traced: bool = False
     domain: str = ""
     correlation: bytes = placeholders.CORRELATION
+    before_end_us: int | None = None  # begins so long before every node's last word; None: at any time
 
     def play(self, wire_format: WireFormat) -> Play:
         """Write it."""
@@ -90,6 +91,8 @@ def _garbage() -> Iterator[Scene]:
             yield _scene(fault, kind, write, roles=(ATTACKER, ANYONE), formats=(wire_format,), lifetime=_UNLIMITED)
 
 
+_FIRST_PAIR = (ASKER, Service.ORDER)  # one of which has a clock that is behind, by more than the time that is left then
+_LAST_US = 30_000
 _FORGER = (ASKER, Service.PRICE, ATTACKER)
 _REPLAYER = (ASKER, Service.RECORDS, OTHER_ATTACKER)
 
@@ -99,7 +102,9 @@ FAULTY = (
     _scene("lost", "one_way", faults.lost_metric, roles=_RECORDS, lifetime=_UNLIMITED),
     _scene("duplicated", "answer", faults.duplicated_answer),
     _scene("duplicated", "one_way", faults.duplicated_metric, roles=_RECORDS, lifetime=_UNLIMITED),
+    _scene("lost", "last", faults.lost_at_the_end, roles=_FIRST_PAIR, lifetime=_UNLIMITED, before_end_us=_LAST_US),
     _scene("late", "answer", faults.late, lifetime=Lifetime.SHORT),
+    _scene("late", "taken", partial(faults.late, is_taken=True), lifetime=Lifetime.SHORT),
     _scene("expired", "mailbox", faults.expired, lifetime=Lifetime.SHORT),
     _scene("overflow", "mailbox", faults.overflow, lifetime=_UNLIMITED),
     _scene("unroutable", "reported", faults.unroutable),

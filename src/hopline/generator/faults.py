@@ -49,6 +49,13 @@ def lost_metric(play: Play) -> None:
     _fails(play, "failed")
 
 
+def lost_at_the_end(play: Play) -> None:
+    """Lose the last message to a node that says hardly anything more: what its clock says then decides."""
+    sending = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west").leave(1)
+    sending.arrival, sending.mark = Arrival.LOST, ("lost", "last")
+    _fails(play, "failed")
+
+
 def duplicated_answer(play: Play) -> None:
     """Let the answer arrive twice: the hub throws the second one away."""
     answer = quote(play)
@@ -69,15 +76,19 @@ def _arrives_again(parcel: Parcel, sender: int, mark: tuple[str, str]) -> None:
     parcel.arrive(at, delay=Delay.AGAIN, arrival=Arrival.DUPLICATE, mark=mark)
 
 
-def late(play: Play) -> None:
-    """Answer when nobody waits any more."""
+def late(play: Play, *, is_taken: bool = False) -> None:
+    """Answer when the lifetime of the question is over. A promise may take it all the same: then it was not late."""
     request = ask_quote(play).travel(1).deliver(Service.PRICE)
     answer = request.result(b"QUOTED", play.body("price", 176), delay=Delay.OVERTIME)
     request.handled(answer)
     answer.leave(0)
-    answer.arrive(0, mark=("late", "answer"))
-    answer.come_home(is_awaited=False)
-    _fails(play, "expired", "late")
+    answer.arrive(0, mark=("late", "taken" if is_taken else "answer"))
+    answer.come_home(is_awaited=is_taken)
+    play.fate.is_overtime = True
+    if is_taken:
+        play.fate.callback = "answered"
+    else:
+        _fails(play, "expired", "late")
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------

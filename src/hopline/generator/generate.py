@@ -14,7 +14,7 @@ from hopline.generator import plan
 from hopline.generator.draws import Draws
 from hopline.generator.keys import make_keys
 from hopline.generator.performance import Performance, Setting
-from hopline.generator.plan import CLOSING, Options
+from hopline.generator.plan import Options
 from hopline.generator.segments import Segments
 from hopline.generator.stage import Stage
 from hopline.generator.tape import Tapes, Written
@@ -106,7 +106,8 @@ def _batches(
         performances = []
         for at, cell in enumerate(stage.cells):
             number = plan.in_batch(totals[at], batch, batches, at)
-            if cell.scene is CLOSING:
+            before_end_us = cell.scene.before_end_us
+            if before_end_us is not None:
                 number = totals[at] if batch == batches - 1 else 0
             if not number:
                 continue
@@ -114,8 +115,8 @@ def _batches(
             flows = np.arange(flow, flow + number)
             flow += number
             starts = plan.moments(begin + draws.below(end - begin, number))
-            if cell.scene is CLOSING:
-                starts = plan.closing_moment(options) + 1_000 * np.arange(number)
+            if before_end_us is not None:
+                starts = plan.closing_moment(options) - before_end_us + 1_000 * np.arange(number)
             # A huge flow has rows of its own, and is given by itself.
             parts = [slice(one, one + 1) for one in range(number)] if cell.play.repeated else [slice(None)]
             performances += [Performance(setting, cell, flows[part], starts[part], draws) for part in parts]

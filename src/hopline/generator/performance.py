@@ -9,7 +9,7 @@ import numpy as np
 
 from hopline.generator.draws import Draws, Numbers, Octets, guids, hashed, hex_digits
 from hopline.generator.placeholders import TICKS_PER_MILLISECOND
-from hopline.generator.script import ANYONE, ASKER, ATTACKER, GATEWAY, OTHER_ATTACKER, Delay, Lifetime, Play
+from hopline.generator.script import ANYONE, ASKER, ATTACKER, EACH, GATEWAY, OTHER_ATTACKER, Delay, Lifetime, Play
 from hopline.generator.stage import Cell
 from hopline.generator.templates import Fill, Gap, Template
 from hopline.generator.topology import Topology, placed
@@ -76,6 +76,8 @@ class Performance:
                 columns.append(placed(role, captured, self._draws.below(2, count)))
             elif role == ASKER:
                 columns.append(self._draws.below(captured, count))
+            elif role == EACH:
+                columns.append(np.arange(count) % captured)
             elif role == ANYONE:
                 columns.append(columns[-1])
             else:
@@ -89,7 +91,7 @@ class Performance:
                 columns[0] = np.where(taken, (columns[0] + 1) % captured, columns[0])
         for at, role in enumerate(play.roles):
             if role == ANYONE:
-                before = columns[at - 1] if play.roles[0] == ASKER else self._draws.below(captured, count)
+                before = columns[at - 1] if play.roles[0] in (ASKER, EACH) else self._draws.below(captured, count)
                 columns[at] = (before + 1) % captured
         return np.stack(columns, axis=1)
 

@@ -12,7 +12,7 @@ from hopline.capture.records import Level
 from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, USUAL, Scene
 from hopline.generator.draws import Numbers
 from hopline.generator.scenarios import ping
-from hopline.generator.script import ANYONE, ASKER, ZERO_IDS, Lifetime
+from hopline.generator.script import ANYONE, EACH, ZERO_IDS, Lifetime
 from hopline.generator.stage import Cell, Stage
 from hopline.generator.topology import MAX_NODES, MIN_NODES
 from hopline.message import LocalError, WireFormat
@@ -27,15 +27,17 @@ SECOND, HOUR_S = 1_000_000, 3_600
 _AFTER_TURN_S, _ACTIVE_S = 5, 3_530
 _CLOSING_S = 50
 _HUGE_SHARE = 8
+_LAST_FAULTS = 8  # of each kind that is planted at the end
 DEFAULT_START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 
 CLOSING = Scene(
     "closing",
     ping,
-    (ASKER, ANYONE),
+    (EACH, ANYONE),
     lifetime=Lifetime.UNLIMITED,
     correlation=ZERO_IDS["guid"],
     formats=ALL_FORMATS,
+    before_end_us=0,
 )
 """What every node says last: its capture goes on beyond everything before."""
 
@@ -138,8 +140,14 @@ def counts(options: Options, stage: Stage) -> list[int]:
 
 
 def _weight(options: Options, stage: Stage, cell: Cell) -> float:
+    if cell.scene.before_end_us is not None:
+        return 0.0
     if cell.scene.fault:
-        siblings = {one.scene.name for one in stage.cells if one.scene.fault == cell.scene.fault}
+        siblings = {
+            one.scene.name
+            for one in stage.cells
+            if one.scene.fault == cell.scene.fault and one.scene.before_end_us is None
+        }
         return options.rates[cell.scene.fault] / len(siblings) * cell.share
     usual = {one.scene.name: one.scene.weight for one in stage.cells if not one.scene.fault}
     ordinary = 1 - sum(options.rates.values())
@@ -155,7 +163,7 @@ def _missing(stage: Stage, found: list[int], weights: list[float]) -> list[int]:
     """Give a cell for each kind of fault that would not be there at all."""
     by_scene: dict[str, list[int]] = {}
     for at, cell in enumerate(stage.cells):
-        if cell.scene.fault:
+        if cell.scene.fault and cell.scene.before_end_us is None:
             by_scene.setdefault(cell.scene.name, []).append(at)
     return [max(cells, key=lambda at: weights[at]) for cells in by_scene.values() if not any(found[at] for at in cells)]
 
@@ -169,8 +177,14 @@ def _put_huge_ones_together(stage: Stage, found: list[int]) -> None:
 
 
 def _closing(options: Options, stage: Stage) -> dict[int, int]:
-    at = next(at for at, cell in enumerate(stage.cells) if cell.scene is CLOSING)
-    return {at: options.nodes}
+    """Return the numbers of flows that begin at the end, by cell: in one format each."""
+    found: dict[int, int] = {}
+    seen: set[str] = set()
+    for at, cell in enumerate(stage.cells):
+        if cell.scene.before_end_us is not None and cell.scene.name not in seen:
+            seen.add(cell.scene.name)
+            found[at] = options.nodes if cell.scene is CLOSING else _LAST_FAULTS * (options.messages >= SURE_FROM)
+    return found
 
 
 def in_batch(total: int, batch: int, batches: int, cell: int) -> int:

@@ -25,7 +25,7 @@ from hopline.message import (
 )
 from hopline.wire import encode
 
-ASKER, GATEWAY, ATTACKER, OTHER_ATTACKER, ANYONE = -1, -2, -3, -4, -5
+ASKER, GATEWAY, ATTACKER, OTHER_ATTACKER, ANYONE, EACH = -1, -2, -3, -4, -5, -6  # each node, one after the other
 HUB = -1
 NOBODY = -1
 
@@ -111,6 +111,8 @@ class Fate:
     answer: Message | None = None
     answered_at: int = NOBODY  # the first step that shows the answer to the one who asked
     answers: int = 0
+    taken_at: int = NOBODY  # the first step that shows that the one who asked took an answer
+    is_overtime: bool = False  # the answer comes after the lifetime of the request
 
 
 @dataclass(slots=True)
@@ -337,6 +339,8 @@ class Parcel:
         first = came if self.play.steps[came].event is Event.RECEIVED else self.last
         if is_awaited:
             self.happens(Event.RESOLVED, Delay.TAIL, receiver=HUB, cause=self.delivered)
+            if self.play.fate.taken_at == NOBODY:
+                self.play.fate.taken_at = self.last
         fate = self.play.fate
         fate.answers += 1
         if fate.answer is None:

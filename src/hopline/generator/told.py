@@ -45,6 +45,14 @@ def of_the_flow(cell: Cell) -> list[int]:
     return [step for step in cell.recorded if not cell.play.steps[step].is_offence]
 
 
+def outcomes_of(cell: Cell) -> tuple[str, str]:
+    """Return how its flows and their callbacks end, as far as it is recorded: an answer is late unless it was taken."""
+    fate = cell.play.fate
+    if fate.is_overtime and fate.taken_at not in cell.sites:
+        return "expired", "late"
+    return fate.outcome, fate.callback
+
+
 def is_stitched(cell: Cell) -> bool:
     """Tell whether there is a flow at all: not without a correlation id, and not of what cannot be read."""
     return cell.play.is_flow and not all(cell.play.steps[step].code for step in of_the_flow(cell))

@@ -25,6 +25,7 @@ from hopline.generator.told import (
     is_stitched,
     leaves_of,
     of_the_flow,
+    outcomes_of,
     roots_of,
 )
 from hopline.generator.topology import Topology
@@ -74,7 +75,7 @@ class Truth:
             else _extreme([one.clock(step) for step in leaves_of(one.cell)], np.maximum)
         )
         origin = one.nodes[:, play.steps[0].role] if roots else None
-        outcome = fate.outcome if roots else "orphan"
+        outcome = outcomes_of(one.cell)[0] if roots else "orphan"
         times = {step: one.rows(step) // one.count for step in steps}
         letters = {play.images[play.steps[step].image].letter: times[step] for step in steps}
         sendings = sum(times[step] for step in steps if counts_as_hop(play.steps[step]))
@@ -103,7 +104,7 @@ class Truth:
         asked = [one.clock(step) for step in asked_at(one.cell)]
         question = _extreme(asked, np.minimum) if asked else None
         answered = fate.answered_at in one.cell.sites
-        outcome = fate.callback
+        outcome = outcomes_of(one.cell)[1]
         if fate.answer is not None and not answered:  # it came, and no record says so
             outcome = "expired" if play.lifetime is not Lifetime.UNLIMITED else "unanswered"
         answer = one.clock(fate.answered_at) if answered else None
