@@ -52,8 +52,8 @@ ALLOWED = {
     | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "xxhash", "zipfile"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
-    "hopline.security": (PURE - {"datetime"})
-    | {"base64", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
+    "hopline.security": PURE
+    | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},
     "hopline.transport": PURE
     | {"asyncio", "atexit", "contextlib", "errno", "ipaddress", "logging", "msgspec", "os", "socket"}

@@ -45,7 +45,7 @@ from hopline.node import (
     StopReport,
 )
 from hopline.routing import KnownNode, Outcome, Settled
-from hopline.security import Domain, DomainSecurity, NoSecurity, Profile, SecurityError, load_keys, new_key
+from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity, Profile, SecurityError, load_keys, new_key
 from hopline.transport import Curve, SocketSettings
 from hopline.wire import Limits, Reason, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
 
@@ -72,6 +72,7 @@ __all__ = [
     "DomainSecurity",
     "HandlerDefinition",
     "HoplineError",
+    "KeyRing",
     "KnownNode",
     "LeaseSettings",
     "Limits",

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hopline.capture.events import Level
 from hopline.cli.capture_files import list_command, recover_command, show_command
-from hopline.cli.client import capture_of, everybody, joined_node
+from hopline.cli.client import capture_of, everybody, joined_node, require_keys
 from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say_json
 from hopline.cli.names import name_of, node_named
 from hopline.cli.options import (
@@ -116,6 +116,7 @@ async def _switch(configuration: Configuration, wanted: Sequence[str], level: Le
         known = await everybody(node)
         asked = [node_named(text, known) for text in wanted] or known
         answers = await asyncio.gather(*(capture_of(node.hub, one.identity, level) for one in asked))
+        require_keys(node, is_answered=any(answer is not None for answer in answers))
         documents = [_document(one, answer) for one, answer in zip(asked, answers, strict=True)]
     if as_json:
         say_json({"nodes": documents})

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
-import typer
 
 from hopline.capture.events import Level
 from hopline.client import MessageHub
@@ -20,6 +19,7 @@ from hopline.node.report import NodeReport
 from hopline.routing import KnownNode, Settled
 
 QUIET = 0.3  # seconds without news of other nodes, after which everybody is taken to have answered
+ALONE = 1.5  # the same, as long as there seems to be no other node at all
 LONGEST = 3.0  # seconds to wait for that
 _SOONER = 0.8
 ANSWER_TIME = 2.0  # seconds that a node may take to answer a question about itself
@@ -27,6 +27,10 @@ ANSWER_TIME = 2.0  # seconds that a node may take to answer a question about its
 
 class NotJoinedError(HoplineError):
     """No rendezvous server answered."""
+
+
+class RefusedError(HoplineError):
+    """Other nodes are there, and their keys are not ours."""
 
 
 @asynccontextmanager
@@ -46,19 +50,19 @@ async def joined_node(
                 f"no rendezvous server answers at {servers}; start one with `hopline rendezvous`, or name another with "
                 "--rendezvous"
             )
-        try:
-            yield node
-        finally:
-            network_report = node.report().network
-            if network_report is not None and network_report.refused_routes and not node.known_nodes:
-                reasons = ", ".join(sorted(network_report.refused_routes))
-                typer.echo(
-                    f"what other nodes said was refused ({reasons}): are their keys and domains the same?", err=True
-                )
+        yield node
+
+
+def require_keys(node: Node, *, is_answered: bool) -> None:
+    """Raise `RefusedError` if nobody answered, and what other nodes announced was refused because of its keys."""
+    if node.refusals and not is_answered:
+        texts = list(dict.fromkeys(refusal.text for refusal in node.refusals))
+        more = f", and {len(texts) - 1} more" if len(texts) > 1 else ""
+        raise RefusedError(f"{texts[0]}{more}; name a configuration that has the keys with --config")
 
 
 async def everybody(node: Node) -> list[KnownNode]:
-    """Wait until no more news of other nodes come, and give those that are known."""
+    """Wait until no more news of other nodes come, and return those that are known."""
     loop = asyncio.get_running_loop()
     deadline, heard, since = loop.time() + LONGEST, -1, loop.time()
     while loop.time() < deadline:
@@ -66,9 +70,10 @@ async def everybody(node: Node) -> list[KnownNode]:
         now_heard = 0 if network is None else network.heard
         if now_heard != heard:
             heard, since = now_heard, loop.time()
-        elif loop.time() - since >= QUIET:
+        elif loop.time() - since >= (QUIET if node.known_nodes else ALONE):
             break
         await asyncio.sleep(0.02)
+    require_keys(node, is_answered=bool(node.known_nodes))
     return sorted(node.known_nodes, key=lambda known: known.identity)
 
 

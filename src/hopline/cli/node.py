@@ -29,14 +29,9 @@ from hopline.cli.options import (
 )
 from hopline.cli.stopping import LAST_MOMENT, Signals, end_within
 from hopline.config import Configuration
-from hopline.message import LocalError, get_logger
 from hopline.node import Network, Node, Stats, StopReport
 from hopline.node.metrics import MetricsServer, NodeCollector
 from hopline.security import DomainSecurity
-
-log = get_logger("hopline.cli")
-
-KEY_FILE_PERIOD = 1.0  # seconds between looks whether the key file changed
 
 EPILOG = """
 **Example**: put this into `greeter.py`,
@@ -159,35 +154,14 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
             return
         node, actors, serving = started
         say(_greeting(node, actors, network, configuration.file, serving))
-        keys = asyncio.create_task(_follow_key_file(configuration, network, signals))
+        if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
+            signals.on_hangup(network.security.reload_keys)  # at once; the node looks every second
         await signals.asked.wait()
-        keys.cancel()
         say("stopping: what is under way may end; once more stops at once")
         report = await signals.stop(node.stop)
         say(_farewell(node.stats(), report))
         if report.cancelled_handlers:
             end_within(LAST_MOMENT, 0)
-
-
-async def _follow_key_file(configuration: Configuration, network: Network, signals: Signals) -> None:
-    """Use other keys as soon as they are in the file."""
-    ring, security = configuration.key_ring, network.security
-    if ring is None or not isinstance(security, DomainSecurity):
-        return
-    hangup = asyncio.Event()
-    signals.on_hangup(hangup.set)
-    while True:
-        try:
-            if ring.reload_if_changed():
-                security.rotate_all(ring.keys)
-        except LocalError as error:
-            log.error("the keys of %s cannot be used, the old ones stay in force: %s", ring.path, error)
-        try:
-            async with asyncio.timeout(KEY_FILE_PERIOD):
-                await hangup.wait()
-            hangup.clear()
-        except TimeoutError:
-            pass
 
 
 def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:

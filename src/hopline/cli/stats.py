@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hopline.cli.client import everybody, joined_node, stats_of
+from hopline.cli.client import everybody, joined_node, require_keys, stats_of
 from hopline.cli.console import one_line_errors
 from hopline.cli.live import show
 from hopline.cli.names import kind_text, name_of, node_named
@@ -81,6 +81,7 @@ async def _ask_all(node: Node, wanted: str | None) -> dict[str, Any]:
     if wanted is not None:
         known = [node_named(wanted, known)]
     reports = await asyncio.gather(*(stats_of(node.hub, one.identity) for one in known))
+    require_keys(node, is_answered=any(report is not None for report in reports))
     documents = [_document(one, report) for one, report in zip(known, reports, strict=True)]
     return {"nodes": documents, "sum": _sum([one for one in documents if one["answers"]])}
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hopline.cli.bodies import Writing, as_document, body_of, body_text
-from hopline.cli.client import ask, everybody, joined_node, probe
+from hopline.cli.client import ask, everybody, joined_node, probe, require_keys
 from hopline.cli.console import UsageError, make_console, one_line_errors, say, say_json
 from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
 from hopline.cli.options import (
@@ -99,6 +99,7 @@ async def _dry(configuration: Configuration, kind: MessageIdentifier, to_node: s
         known = await everybody(node)
         asked = known if to_node is None else [node_named(to_node, known)]
         handling = [one for one in asked if to_node is not None or any(kind in kinds for kinds in one.actors.values())]
+        require_keys(node, is_answered=bool(handling))
         if not handling:
             raise DeliveryError("unroutable", f"nobody announces {kind}; `hopline routes` shows who handles what")
         stops = await asyncio.gather(*(_stop(node.hub, one, kind) for one in handling))

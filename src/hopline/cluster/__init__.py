@@ -4,11 +4,11 @@ from hopline.cluster.consensus_messages import SynodMessage, from_message, to_me
 from hopline.cluster.lease import Lease, LeaseSettings
 from hopline.cluster.lease_keeper import LeaseKeeper
 from hopline.cluster.member import Member, Traffic
-from hopline.cluster.membership import Membership, ping
+from hopline.cluster.membership import Membership
 from hopline.cluster.partner import Listen, Partner
 from hopline.cluster.relay import Publication, Relay, RelaySettings, RelayStatistics, RelayStep
 from hopline.cluster.rendezvous import RendezvousAddress, Standing, standing
-from hopline.cluster.service import CONTROL, said_by
+from hopline.cluster.service import CONTROL, ping, said_by
 from hopline.cluster.settings import ClusterSettings
 from hopline.cluster.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
 

@@ -18,6 +18,7 @@ from hopline.cluster.hearsay import Hearsay
 from hopline.cluster.member import Member, Network, Routes, Traffic
 from hopline.cluster.namesakes import Namesakes
 from hopline.cluster.questions import Questions, Verdict
+from hopline.cluster.refusals import Refusals
 from hopline.cluster.rendezvous import RendezvousAddress
 from hopline.cluster.roll_call import RollCall
 from hopline.cluster.searches import Searches
@@ -26,7 +27,6 @@ from hopline.cluster.service import (
     DISCOVER_ROUTE,
     HEARTBEAT,
     NOT_LEADER,
-    PING,
     PONG,
     REGISTER_ROUTE,
     REQUEST_CLUSTER_ROUTES,
@@ -65,7 +65,7 @@ from hopline.message import (
     receiver_kind,
 )
 from hopline.routing import Route
-from hopline.security import Security, SecurityError
+from hopline.security import Security, SecurityError, SecurityReason
 
 log = get_logger("hopline.cluster")
 
@@ -103,6 +103,7 @@ class Membership:
         self._requested_at = now
         self._routes_at = float("inf")
         self._namesakes = Namesakes(me)
+        self.refusals = Refusals(security, clock, lambda: self.announce(self._advertised()))
         self._has_joined = False
         self._has_lost = False  # a peer fell silent since this node joined
         self._ticked_at = now
@@ -314,7 +315,7 @@ class Membership:
             self._security.check_control(message)
             self._handle(message, is_broadcast=is_broadcast)
         except SecurityError as error:
-            self._refuse(str(error.reason))
+            self._refuse(str(error.reason), is_logged=self.refusals.note(message, error.reason))
         except (PayloadError, LocalError):
             self._refuse("malformed")
 
@@ -338,6 +339,8 @@ class Membership:
             node, uri = request.requestor_node_identity, request.requestor_uri
             if self._is_namesake(node, uri):
                 return
+            if message.domain not in self._security.domains:  # which a node without keys hears in a signed network
+                raise SecurityError(SecurityReason.WRONG_DOMAIN, message.domain, message.identity)
             verdict = self._questions.ask((node, uri, message.domain), self._clock())
             if verdict is Verdict.ANSWER:
                 self._answer(message, node, uri, self._advertised())
@@ -351,8 +354,8 @@ class Membership:
         else:
             self._refuse("unknown kind")
 
-    def _refuse(self, reason: str) -> None:
-        if not self.traffic.refused[reason]:
+    def _refuse(self, reason: str, *, is_logged: bool = False) -> None:
+        if not (is_logged or self.traffic.refused[reason]):
             log.warning("refused what another node said: %s; from now on this is only counted", reason)
         self.traffic.refused[reason] += 1
 
@@ -372,7 +375,10 @@ class Membership:
         if interval > self._settings.longest_heartbeat_interval:
             self._refuse("heartbeat interval too long")
             return
-        accepted = [route for route in routes_of(content) if self._belongs(route, domain)]
+        announced = routes_of(content)
+        accepted = [route for route in announced if self._belongs(route, domain)]
+        if len(accepted) < len(announced):
+            self.refusals.note(message, SecurityReason.WRONG_DOMAIN)
         if not accepted or not self._accepts_location(node, domain, location, accepted):
             return
         if self._hearsay.count_with(node, accepted) > self._settings.known_routes:
@@ -388,6 +394,7 @@ class Membership:
         self.health.watch(node, location.health_uri, interval)
         self._hearsay.heard(node, accepted)
         self._routes.learn_all(node, uri, accepted)
+        self.refusals.accepted(accepted)
 
     def _accepts_location(self, node: bytes, domain: str, location: Location, routes: list[Route]) -> bool:
         """Return whether a domain may announce these routes of a node at that location. See `hopline.cluster.vouching`.
@@ -438,7 +445,7 @@ class Membership:
         except SecurityError:
             belongs = False
         if not belongs:
-            self._refuse("wrong domain")
+            self._refuse("wrong domain", is_logged=True)
         return belongs
 
     def _say_goodbye_to(self, node: bytes, domain: str) -> None:
@@ -590,8 +597,3 @@ class Membership:
         for sought in self._searches.due(now):
             self._ask(*sought)
         self._misdirected.due(now)
-
-
-def ping() -> Message:
-    """Make the question whether a rendezvous server leads, and the probe of a node."""
-    return service_message(PING, None)

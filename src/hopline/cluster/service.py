@@ -297,6 +297,11 @@ _SPEAKERS: dict[MessageIdentifier, tuple[type[Content], str]] = {
 }
 
 
+def ping() -> Message:
+    """Make the question whether a rendezvous server leads, and the probe of a node."""
+    return service_message(PING, None)
+
+
 def said_by(message: Message) -> bytes | None:
     """Give the node that speaks in a message about routes, as it says itself; None where it does not."""
     kind, field = _SPEAKERS.get(message.identifier, (None, ""))

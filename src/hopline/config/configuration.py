@@ -118,7 +118,7 @@ class Configuration:
         self.key_ring = KeyRing(path, domains=signed) if signed and path is not None else None
         domains = [self._domain(index, one) for index, one in enumerate(sections)]
         try:
-            return DomainSecurity(domains, clock=time.time)
+            return DomainSecurity(domains, clock=time.time, key_ring=self.key_ring)
         except LocalError as error:
             problem = f"expected {error.expected}, found {shown(error.found)}"
             raise self._error("security", "domains", problem) from None

@@ -10,9 +10,18 @@ from weakref import WeakSet
 
 from hopline.cluster import CONTROL, Member, Membership, RendezvousAddress, ping, said_by
 from hopline.cluster.formats import Evidence, PeerFormats, is_copy
+from hopline.cluster.refusals import Refusal
 from hopline.cluster.relay import LEADERS_KINDS
 from hopline.cluster.service import PING
-from hopline.message import LocalError, Message, NotRunningError, PeerGoneError, WireFormat, get_logger
+from hopline.message import (
+    LocalError,
+    Message,
+    MessageIdentifier,
+    NotRunningError,
+    PeerGoneError,
+    WireFormat,
+    get_logger,
+)
 from hopline.node.answer_links import AnswerLinks
 from hopline.node.embedded import EmbeddedRendezvous
 from hopline.node.links import Link
@@ -23,7 +32,7 @@ from hopline.node.tap import OnReceived, Tap
 from hopline.node.transport import PeerLink, ZmqTransport
 from hopline.node.uplink import Uplink
 from hopline.routing import TICKS_PER_SECOND, Outcome
-from hopline.security import SecurityError
+from hopline.security import DomainSecurity, SecurityError
 from hopline.transport import Frames, advertised, parse
 from hopline.wire import RemoteError, decode, encode
 
@@ -31,6 +40,7 @@ log = get_logger("hopline.network")
 
 _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _NOT_ROUTED = _CONTROL | {PING.identity}
+_KEY_FILE_PERIOD = 1.0  # seconds between looks whether the key file changed
 _UNDER_WAY = 0.1  # seconds for the first message of a node that has sent none before and has not heard that we stop
 _ROLL_CALL_TIME = 3.0  # seconds within which those who sent work must have heard that we stop
 _ASK_AGAIN = 0.6  # seconds between questions; who was told everything half a second ago is not told again
@@ -61,6 +71,7 @@ class Attachment:
         self._is_closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._key_timer: asyncio.TimerHandle | None = None
         self._joined = asyncio.Event()
         self.pings = 0
         self._tap: Tap | None = None
@@ -134,6 +145,8 @@ class Attachment:
         self._frontend.read(self._take)
         self._send_heartbeat()
         self._tick()
+        if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
+            self._follow_key_file(network.security)
         try:
             async with asyncio.timeout(network.join_time):
                 await self._joined.wait()
@@ -154,6 +167,11 @@ class Attachment:
         self._heartbeat_timer = self._loop.call_later(self._network.cluster.heartbeat_interval, self._send_heartbeat)
         for frames in self._formats.written_for_all(self.membership.heartbeat()):
             self._heartbeats.send(frames)
+
+    def _follow_key_file(self, security: DomainSecurity) -> None:
+        """Use other keys as soon as they are in the file."""
+        self._key_timer = self._loop.call_later(_KEY_FILE_PERIOD, self._follow_key_file, security)
+        security.reload_keys()
 
     # -- what the router asks for --------------------------------------------------------------------------------------
 
@@ -184,6 +202,10 @@ class Attachment:
         """Look for a route."""
         if self._is_attached:  # else everybody is asked for everything in a moment
             self.membership.look_for(message)
+
+    def explain(self, identifier: MessageIdentifier) -> str | None:
+        """Return why there is no route to a message, if that is because of keys."""
+        return self.membership.refusals.explain(identifier) if self._is_attached else None
 
     def _prepare(self, message: Message) -> Message:
         return message if message.identity in _CONTROL else self._protect(message)
@@ -410,7 +432,7 @@ class Attachment:
         """Say goodbye, and close everything; what left already still gets there, within its time."""
         self._is_closing = True
         self._joined.set()  # who still waits for that is told
-        for timer in (self._timer, self._heartbeat_timer):
+        for timer in (self._timer, self._heartbeat_timer, self._key_timer):
             if timer is not None:
                 timer.cancel()
         linger = self._network.goodbye_time
@@ -441,6 +463,11 @@ class Attachment:
     def is_serving(self) -> bool:
         """Tell whether this node is the rendezvous too."""
         return self._embedded is not None and self._embedded.is_serving
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What other nodes said and was refused because of keys."""
+        return self.membership.refusals.all if self._is_attached else ()
 
     def report(self) -> NetworkReport | None:
         """Tell of this node's part in the network, if it has one already."""

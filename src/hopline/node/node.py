@@ -17,6 +17,7 @@ from hopline.capture.events import Level
 from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.cluster import Membership
+from hopline.cluster.refusals import Refusal
 from hopline.message import LocalError, Message, NotRunningError, WireFormat, new_node_identity
 from hopline.node.attachment import Attachment
 from hopline.node.context import Context, NodeServices
@@ -73,6 +74,7 @@ class _Running:
             uri=node.uri if network is None else network.uri,
             connect=node.connect if network is None else network.connect,
             discover=node.discover if network is None else network.discover,
+            explain=None if network is None else network.explain,
             telemetry=telemetry,
         )
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
@@ -311,6 +313,12 @@ class Node:
         if self._running is None:
             raise NotRunningError("the node is not running: use `async with Node(...) as node`, or await node.start()")
         return self._running
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Whose announcements this node refuses because of keys that are missing, wrong or of another kind."""
+        attachment = self._require_running().attachment
+        return () if attachment is None else attachment.refusals
 
     # -- actors and hubs -----------------------------------------------------------------------------------------------
 

@@ -70,6 +70,7 @@ class Router:
         uri: str,
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
+        explain: Callable[[MessageIdentifier], str | None] | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
         self.clock = clock
@@ -89,6 +90,7 @@ class Router:
         self._settings = settings
         self._address = RoutingEntry(uri, tables.node_identity)
         self._discover = discover
+        self._explain = explain  # why there is no route, if that is known
         self._telemetry = telemetry
         self._parking = Parking(settings.parked_messages, deadlines, self._no_route_came)
         self._waiting_room = WaitingRoom(deadlines, self._route_from_room, self._left_the_room, self._room_never_came)
@@ -392,7 +394,7 @@ class Router:
         if self._discover is not None and is_worth_it and until > self.clock() and self._parking.park(delivery, until):
             self._look_for(message)
         else:
-            self.ended(delivery, *_without_route(message, unreachable))
+            self.ended(delivery, *self._without_route(message, unreachable))
 
     def _look_for(self, message: Message) -> None:
         if self._discover is None or self._is_looking:  # a route that was found at once, and turned out to be none
@@ -409,8 +411,21 @@ class Router:
         if delivery.deadline <= self.clock():
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
         else:
-            self.ended(delivery, *_without_route(delivery.message, _NOBODY))
+            self.ended(delivery, *self._without_route(delivery.message, _NOBODY))
         self._changed.notify_all()
+
+    def _without_route(self, message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
+        """Return how a message ends that nobody can be found for, and why."""
+        if unreachable:
+            return Outcome.FAILED, "every node that handles it is unreachable"
+        if message.receiver_node_identity:
+            return Outcome.UNROUTABLE, "its receiver is not known"
+        refused = self._explain(message.identifier) if self._explain is not None else None
+        if refused is not None:
+            return Outcome.UNROUTABLE, refused
+        awaited = printable(", ".join(str(one) for one in message.callback_point if one.identity not in _OWN_KINDS))
+        waiting = f"; its flow waits for {awaited}" if awaited else ""
+        return Outcome.UNROUTABLE, f"nobody handles it{waiting}"
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
@@ -517,12 +532,3 @@ class Router:
             place.leave()
         self._changed.notify_all()
         return len(parked) + len(waiting)
-
-
-def _without_route(message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
-    if unreachable:
-        return Outcome.FAILED, "every node that handles it is unreachable"
-    if message.receiver_node_identity:
-        return Outcome.UNROUTABLE, "its receiver is not known"
-    awaited = printable(", ".join(str(one) for one in message.callback_point if one.identity not in _OWN_KINDS))
-    return Outcome.UNROUTABLE, f"nobody handles it; its flow waits for {awaited}" if awaited else "nobody handles it"

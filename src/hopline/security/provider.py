@@ -8,13 +8,16 @@ from typing import Protocol
 
 import msgspec
 
-from hopline.message import LocalError, Message
+from hopline.message import LocalError, Message, get_logger
 from hopline.security.domain import Domain, keys_of
 from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
+from hopline.security.key_file import KeyRing
 from hopline.security.replay import ReplayCache
 from hopline.security.scope import Scope
 from hopline.security.services import LOCAL_ONLY, QUESTIONS, SERVICES, is_for_any_domain, is_service
+
+_log = get_logger("hopline.security")
 
 
 class Security(Protocol):
@@ -130,10 +133,14 @@ class DomainSecurity:
     """Domains with keys. Not for several threads at once.
 
     `clock` gives seconds since 1970, such as `time.time`. The first domain is also that of the protocol's own messages
-    (exceptions, receipts, pings), unless they are mapped.
+    (exceptions, receipts, pings), unless they are mapped. A node that runs with it follows the file of its `key_ring`:
+    keys that are changed there are in force a second later.
     """
 
-    def __init__(self, domains: Iterable[Domain], *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, domains: Iterable[Domain], *, clock: Callable[[], float], key_ring: KeyRing | None = None
+    ) -> None:
+        self.key_ring = key_ring
         self._clock = clock
         self._plan = _Plan(Scope(domain, clock, ReplayCache(clock)) for domain in domains)
 
@@ -202,6 +209,21 @@ class DomainSecurity:
         _labelled(self._plan, message).verify(message)
 
     # -- rotation ---------------------------------------------------------------------------------------------------
+
+    def reload_keys(self) -> bool:
+        """Put the keys of the key ring into force if its file has changed, and return whether they are others now.
+
+        A file that cannot be used changes nothing: the old keys stay in force, and the log says why.
+        """
+        ring = self.key_ring
+        if ring is None or not ring.reload_if_changed():
+            return False
+        try:
+            self.rotate_all({name: keys for name, keys in ring.keys.items() if self.is_allowed(name)})
+        except LocalError as error:
+            _log.error("the keys of %s cannot be used, the old ones stay in force: %s", ring.path, error)
+            return False
+        return True
 
     def rotate(self, name: str, keys: Key | bytes | Iterable[Key | bytes]) -> None:
         """Put other keys into force for one domain, at once: the first one signs, each verifies."""
