@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 # Everything that a package may import besides itself. What is pure has no sockets, files, threads or clocks here.
 PURE = {
     "__future__",
+    "bisect",
     "collections",
     "dataclasses",
     "datetime",

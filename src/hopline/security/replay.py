@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from hopline.message import get_logger
 from hopline.security.domain import Domain
@@ -119,10 +118,10 @@ class ReplayCache:
         until = (self._forgotten.last + 1) * GROUP_SPAN
         if until > latest_signed:
             log.warning(
-                "domain %s took messages while the clock was ahead; what is signed in the same times, until %s, will be"
-                " refused as stale when these come again, because it cannot be told from replays",
+                "domain %s took messages while the clock was ahead; what is signed in the same times, the last of them"
+                " %.0f s from now, is refused as stale when these come again, because it cannot be told from replays",
                 domain.name,
-                datetime.fromtimestamp(until / 1000, UTC).isoformat(timespec="seconds"),
+                (until - now) / 1000,
             )
         self._latest = now
 
