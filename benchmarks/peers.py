@@ -123,6 +123,7 @@ class _ArrayMessage(msgspec.Struct, frozen=True, array_like=True):
     signature: bytes
     domain: str
     routing: tuple[_Router, ...]
+    extension: bytes
 
 
 class MsgspecArrayCodec:

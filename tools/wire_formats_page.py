@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hopline import Message
+from hopline.message import LARGEST_EXTENSION
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 
 TARGET = Path(__file__).parent.parent / "docs" / "wire-formats.md"
@@ -60,8 +61,26 @@ too: it is what is meant when the frames below the offset are not enough for the
 META_NOTE = """\
 Socket identity, an empty frame, the body, and the meta frame, which holds the rows below in this order. In it, bytes
 and text have their length in front (i32). So has an entry, not counting the length itself, which lets a reader skip
-what a newer writer put at its end. Bytes behind the last row are ignored. A reader gives the socket identity back,
-which the others do not.
+what a newer writer put at its end. Bytes behind the last row are ignored, unless they are Hopline's extension. A reader
+gives the socket identity back, which the others do not.
+"""
+
+EXTENSION_NOTE = f"""\
+## Hopline's extension
+
+The documents say how a format grows: new frames come on top, and readers skip what they do not know. `extension` is
+such an addition, which no document has: in V4 and V5 one more frame right above the fixed ones, with every offset
+larger by one, in V6 the bytes behind the last row of the meta frame. FIRST and the early dialects of V4 have no place
+for it. The reference ignores it.
+
+It is a MessagePack map of names to plain values (texts, numbers, booleans, nil, or a list or map of these), of at most
+{LARGEST_EXTENSION:,} bytes, and is written only when there is something to say. Nothing that a node does with a message
+depends on it, no profile of signatures covers it, and it is never an error: what is larger, or no such map, is skipped
+like any other unknown frame. A node that sends a message on keeps the names that it does not know.
+
+| name | value |
+|---|---|
+| `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
 """
 
 DIALECTS_NOTE = """\
@@ -147,6 +166,11 @@ def entry_tables(groups: Iterable[Entries], place: str) -> Iterator[str]:
         yield ""
 
 
+def with_extension(layout: Layout, fields: Sequence[Field | Entries]) -> Sequence[Field | Entries]:
+    """Return the rows of a table, with the one that may follow them."""
+    return fields if layout.extension is None else [*fields, layout.extension]
+
+
 def section(layout: Layout) -> Iterator[str]:
     """Describe one format."""
     yield f"## {layout.name}"
@@ -155,12 +179,12 @@ def section(layout: Layout) -> Iterator[str]:
     yield ""
     if layout.meta:
         yield META_NOTE
-        yield from rows(layout.meta, "")
+        yield from rows(with_extension(layout, layout.meta), "")
         yield ""
         yield from entry_tables((row for row in layout.meta if isinstance(row, Entries)), "")
         yield from notes(layout.meta)
         return
-    yield from rows(layout.fixed, "n-")
+    yield from rows(with_extension(layout, layout.fixed), "n-")
     yield ""
     yield from notes(layout.fixed)
     yield ENTRIES_NOTE
@@ -225,7 +249,7 @@ def generate() -> str:
     lines = [INTRODUCTION]
     for layout in layouts.CANONICAL.values():
         lines += section(layout)
-    lines += [*places(), *dialects(), *faults()]
+    lines += [EXTENSION_NOTE, *places(), *dialects(), *faults()]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from hopline import Message, WireFormat, annotate, encode
 from hopline.cli.dump import NEEDED_WIDTH, dump, plural, raw, shown, summary
+from hopline.message import write_extension
 from hopline.wire import Annotation
 
 GUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
@@ -33,6 +34,9 @@ GUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
         ("body.offset", 18, "18 (n-18)"),
         ("body.offset", 0, "0"),
         ("hops", 3, "3"),
+        ("extension", write_extension({"traceparent": "00-1-2-01"}), "{'traceparent': '00-1-2-01'}"),
+        ("extension", write_extension({"\x1b[31m": "\u202e"}), "{'\\x1b[31m': '\\u202e'}"),
+        ("extension", write_extension({"a": "x" * 900}), "{'a': '" + "x" * 150 + "..."),
     ],
 )
 def test_values_are_shown_as_people_read_them(name: str, value: object, text: str) -> None:

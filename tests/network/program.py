@@ -15,6 +15,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from hopline import (
     Actor,
@@ -53,6 +56,18 @@ class Work(Payload):
 class Done(Payload):
     number: int
     by: str
+
+
+class Errand(Payload):
+    number: int
+
+
+class Delegate(Actor):
+    """Answers with a request, which somebody else answers."""
+
+    @handler
+    def delegate(self, errand: Errand) -> Work:
+        return Work(errand.number)
 
 
 class Worker(Actor):
@@ -118,7 +133,12 @@ async def run_node(options: Answer) -> None:
         join_time=options.get("join_time", 10.0),
     )
     settings = NodeSettings(**options.get("settings", {}))
-    node = Node(*([worker] if options.get("works", True) else []), network=network, settings=settings)
+    actors = [*([worker] if options.get("works", True) else []), *([Delegate()] if options.get("delegates") else [])]
+    exporter = InMemorySpanExporter()
+    tracer_provider = TracerProvider() if options.get("traced") else None
+    if tracer_provider is not None:
+        tracer_provider.add_span_processor(SimpleSpanProcessor(exporter))
+    node = Node(*actors, network=network, settings=settings, tracer_provider=tracer_provider)
     async with node:
         membership = node.membership
         assert membership is not None
@@ -143,8 +163,16 @@ async def run_node(options: Answer) -> None:
                 "rss": rss(),
             }
 
+        async def errand(_: Any) -> Answer:
+            done = await node.hub.send(Errand(1), callback=Done, timeout=20.0)
+            return {"by": done.by}
+
+        async def spans(_: Any) -> Answer:
+            finished = exporter.get_finished_spans()
+            return {"spans": [json.loads(span.to_json(indent=None)) for span in finished]}
+
         say({"ready": {"identity": node.identity.decode(), "uri": node.uri}})
-        await obey({"ask": ask, "look": look})
+        await obey({"ask": ask, "look": look, "errand": errand, "spans": spans})
 
 
 async def ask_many(

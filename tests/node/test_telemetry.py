@@ -15,7 +15,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from hopline import Actor, ActorError, Node, NoRoomError, Payload, handler
-from hopline.node.telemetry import telemetry_for
+from hopline.message import LARGEST_EXTENSION, Message, read_extension, write_extension
+from hopline.node.telemetry import telemetry_for, with_trace_context
+from hopline.routing import Delivery
 
 
 class Ask(Payload):
@@ -146,3 +148,75 @@ def test_what_was_refused_was_never_sent(provider: TracerProvider, exporter: InM
 def test_nothing_is_traced_unless_somebody_set_a_provider() -> None:
     assert telemetry_for(b"node", None) is None
     assert telemetry_for(b"node", TracerProvider()) is not None
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def handled_parent(
+    provider: TracerProvider, exporter: InMemorySpanExporter, extension: bytes
+) -> trace.SpanContext | None:
+    """Handle a message that came from another node, and return the parent of the span that this makes."""
+    telemetry = telemetry_for(b"node", provider)
+    assert telemetry is not None
+    message = Message(b"ORDER", extension=extension)
+    span = telemetry.begin(Delivery(message, message.identifier, 0.0), "take")
+    span.detach()
+    span.end(None)
+    (finished,) = exporter.get_finished_spans()
+    return finished.parent
+
+
+def test_a_message_of_another_node_is_handled_in_the_trace_of_its_sender(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    extension = write_extension({"traceparent": PARENT, "tracestate": "vendor=1", "other": 1})
+    parent = handled_parent(provider, exporter, extension)
+    assert parent is not None
+    assert parent.is_remote
+    assert f"{parent.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert f"{parent.span_id:016x}" == "b7ad6b7169203331"
+    assert dict(parent.trace_state) == {"vendor": "1"}
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        b"",
+        b"no map",
+        write_extension({"other": 1}),
+        write_extension({"traceparent": 7}),
+        write_extension({"traceparent": ["00", "1"]}),
+        write_extension({"traceparent": "00-0-0-01"}),
+        write_extension({"traceparent": "x" * 900}),
+        write_extension({"traceparent": PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0" * 32)}),
+        write_extension({"tracestate": "vendor=1"}),
+    ],
+    ids=str,
+)
+def test_a_trace_context_that_is_none_begins_a_trace(
+    provider: TracerProvider, exporter: InMemorySpanExporter, extension: bytes
+) -> None:
+    assert handled_parent(provider, exporter, extension) is None
+
+
+def test_what_leaves_carries_the_span_that_sent_it_and_what_others_said(provider: TracerProvider) -> None:
+    telemetry = telemetry_for(b"node", provider)
+    assert telemetry is not None
+    message = Message(b"ORDER", extension=write_extension({"traceparent": PARENT, "tracestate": "old=1", "other": [1]}))
+    span = telemetry.producing(message)
+    entries = read_extension(telemetry.leaving(message, span.origin).extension)
+    assert isinstance(span.origin, trace.SpanContext)
+    trace_id, span_id = f"{span.origin.trace_id:032x}", f"{span.origin.span_id:016x}"
+    assert entries == {"traceparent": f"00-{trace_id}-{span_id}-{span.origin.trace_flags:02x}", "other": [1]}
+    assert telemetry.leaving(message, None) is message  # it came from elsewhere, and only goes on
+
+
+def test_a_trace_context_is_never_larger_than_an_extension() -> None:
+    large = write_extension({"other": "x" * (LARGEST_EXTENSION - 20)})
+    context = {"traceparent": PARENT, "tracestate": "vendor=" + "x" * 400}
+    assert read_extension(with_trace_context(b"", context)) == context
+    assert read_extension(with_trace_context(large, context)) == context
+    too_large = {"traceparent": PARENT, "tracestate": "x" * LARGEST_EXTENSION}
+    assert read_extension(with_trace_context(large, too_large)) == {"traceparent": PARENT}
+    assert with_trace_context(large, {"traceparent": "x" * LARGEST_EXTENSION}) == b""

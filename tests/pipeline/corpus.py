@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline import Message, MessageIdentifier, RoutingEntry, encode
+from hopline.message import write_extension
 from hopline.pipeline.decoding import records
 from hopline.pipeline.decoding.arrow import RECORD_COLUMNS, RECORDS
 from hopline.wire import Layout, layouts
@@ -21,6 +22,8 @@ from tests.wire.strategies import ENVELOPES, GARBAGE, messages
 SEED = 5
 EXAMPLES_PER_LAYOUT = 40
 MUTATIONS_PER_MESSAGE = 25
+
+TRACE_CONTEXT = write_extension({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 
 Frames = list[bytes]
 AnyFrames = Sequence[bytes | None] | None
@@ -50,6 +53,8 @@ def usual_messages() -> list[Message]:
         bare.clone(identity=b"", correlation_id=b"", bodies=(b"",)),
         bare.clone(identity=b"\xff\xfe", correlation_id=bytes(16), distribution=1, callback_key=-(2**63)),
         bare.clone(identity=b"KINO.PING", ttl_ticks=-10_000, receiver_node_identity=node, receiver_identity=hub),
+        bare.clone(extension=TRACE_CONTEXT),
+        travelled.clone(extension=TRACE_CONTEXT),
     ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import LocalError, Message, MessageIdentifier, RoutingEntry
-from hopline.message import RECEIPT
+from hopline.message import RECEIPT, write_extension
 from hopline.security import COVERED, IN_TRANSIT, Domain, SecurityError, SecurityReason, sealed
 from hopline.wire import Layout, WireFormat, decode, encode, layouts
 from tests.security.domains import KEY, Clock, order, orders, secure
@@ -39,6 +39,7 @@ OTHERS: dict[str, Any] = {
     "signature": None,  # changed bit by bit below
     "domain": "notes",
     "routing": (RoutingEntry("tcp://10.0.0.1:5001", b"router"),),
+    "extension": write_extension({"traceparent": "00-1-2-01"}),
     "wire_format": WireFormat.V6,
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hopline import Message, MessageIdentifier, RoutingEntry
-from hopline.message import version_from_text
+from hopline.message import version_from_text, write_extension
 from hopline.wire import Layout, Type, encode, layouts
 from hopline.wire.reader import is_meta_frame
 
@@ -22,6 +22,13 @@ URIS = st.one_of(
 WORDS_THAT_LOOK_LIKE_VERSIONS = st.sampled_from(
     [b"\x04\x00", b"\x05\x00", b"\x06\x00", b"\x04\x00\x00\x00", b"\x05\x00\x00\x00", b"\x06\x00" + bytes(117)]
 )
+PLAIN = (
+    st.text(max_size=9).filter(lambda text: _is_utf8(text)) | st.integers(-(2**63), 2**63) | st.booleans() | st.none()
+)
+NAMES = st.text(max_size=9).filter(lambda text: _is_utf8(text))
+EXTENSIONS = st.just(b"") | st.dictionaries(
+    NAMES, PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(NAMES, PLAIN, max_size=3), max_size=3
+).map(write_extension)
 BODIES = st.one_of(st.binary(max_size=64), WORDS_THAT_LOOK_LIKE_VERSIONS)
 LAST_BODIES = BODIES.filter(lambda body: not is_meta_frame(body))  # the first format refuses what would be read as V6
 
@@ -79,6 +86,7 @@ def messages(draw: st.DrawFn, layout: Layout) -> Message:
         "signature": BYTES,
         "domain": TEXT,
         "routing": st.lists(st.builds(RoutingEntry, routes, BYTES), max_size=4).map(tuple),
+        "extension": EXTENSIONS,
     }
     return Message(**{name: draw(values[name]) for name in layout.names()})
 
@@ -105,6 +113,7 @@ def common_messages() -> st.SearchStrategy[Message]:
         signature=BYTES,
         domain=TEXT,
         routing=st.lists(st.builds(RoutingEntry, URIS, BYTES), max_size=4).map(tuple),
+        extension=EXTENSIONS,
     )
 
 

@@ -45,6 +45,8 @@ def test_the_newest_formats_have_a_place_for_every_field_of_the_message() -> Non
 def test_positions_count_up_from_the_end_without_a_gap(layout: Layout) -> None:
     assert [row.position for row in layout.fixed] == list(range(1, len(layout.fixed) + 1))
     assert [row.position for row in layout.meta] == list(range(1, len(layout.meta) + 1))
+    if layout.extension is not None:
+        assert layout.extension.position == len(layout.meta or layout.fixed) + 1
     for entries in layout.entries:
         assert [row.position for row in entries.fields] == list(range(entries.divisor))
 

@@ -23,7 +23,7 @@ from tools.compiler.meta_entries import entry_groups, meta_runs, struct_name
 
 SIZE_WIDTH = 4
 SHAPE_KEY = "len(meta) << 8 | meta[8 + meta[2]]"  # as in `hopline.wire.shapes`
-NOT_ALIKE = (*NEW, "bodies", "socket_identity")
+NOT_ALIKE = (*NEW, "bodies", "socket_identity", "extension")
 
 
 def used_structs() -> Iterator[str]:
@@ -98,7 +98,8 @@ def decode_meta(layout: Layout) -> Iterator[str]:
         "except KeyError:",
         "    cut, known = _learn_to_read(meta)",
         f"    ({', '.join(stencil_targets(layout))}) = cut(meta)",
-        f"({', '.join(same_fields(layout))}, body_offset) = known",
+        f"({', '.join(same_fields(layout))}, body_offset, end) = known",
+        'extension = usable_extension(meta[end:]) if len(meta) > end else b""',
         "total = len(frames)",
         "# Nodes send four. To add them up one by one takes a third of the time.",
         "size = len(frames[0]) + len(frames[1]) + len(frames[2]) + len(meta) if total == 4 else sum(map(len, frames))",
@@ -137,8 +138,9 @@ def learn_to_read(layout: Layout) -> Iterator[str]:
             f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
             "    raise Unusual",
             f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
-            f"cut = _stencils[{sizes_of(layout, 'section')}].unpack_from",
-            f"known = ({', '.join(values)}, body_offset)",
+            f"stencil = _stencils[{sizes_of(layout, 'section')}]",
+            "cut = stencil.unpack_from",
+            f"known = ({', '.join(values)}, body_offset, stencil.size)",
             "if len(meta) <= LARGEST_STENCIL:",
             f"    ({', '.join(stencil_targets(layout, new=False))}) = cut(meta)",
             f"    keep(_cuts, {SHAPE_KEY}, cut, MOST_SHAPES)",
@@ -216,6 +218,8 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     body += [
         f"pack, entries, {', '.join(same_parts(layout))} = _written.get(same) or _learn_to_write(message, same)",
         f"meta = pack({', '.join(values)})",
+        'if message.extension != b"":',
+        "    meta += written_extension(message.extension)",
     ]
     body += write_checks(
         "len(meta) + len(body) + len(socket_identity) > limits.usual_size",

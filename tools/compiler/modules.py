@@ -38,7 +38,9 @@ from hopline.message import (
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
+    usable_extension,
 )
+from hopline.wire.extension import insert_extension, written_extension
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
 from hopline.wire.shapes import (

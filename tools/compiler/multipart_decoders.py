@@ -110,9 +110,8 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
         body += ["if delimiter:", "    raise Unusual"]
     if layout.has_body_offset:
         body += ["if body_count != 1 or not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
-    if layout is V4:  # one of the early layouts that share its number; those with a text version stumble before
-        offset = "callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset"
-        body += [f"if ({offset}) != {len(layout.fixed) + 1}:", "    raise Unusual"]
+    if layout.extension is not None:
+        body += read_extension(layout)
     if layout.has_body_offset:
         body += ['size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))']
     else:
@@ -123,6 +122,22 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
         body += read_entries(entries, has_divisor=has_divisor)
     body += ["return Message(", *indented(message_arguments(set(layout.names()))), ")"]
     yield from indented(body)
+
+
+def read_extension(layout: Layout) -> Iterator[str]:
+    """Emit the reading of the extension, which is there if something keeps the frame right above the fixed ones free.
+
+    In V4 that frame has to be looked at anyway: if it is further down, the layout is one of the early ones that share
+    its number. Those with a text version have stumbled before.
+    """
+    above = len(layout.fixed) + 1
+    lowest = "callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset"
+    taken = [f"({entries.name}_count and {entries.name}_offset <= {above})" for entries in layout.entries]
+    yield 'extension = b""'
+    yield f"if ({lowest}) != {above}:"
+    yield f"    if {' or '.join([*taken, f'body_offset <= {above}'])}:"
+    yield "        raise Unusual"
+    yield f"    extension = usable_extension(frames[-{above}])"
 
 
 def size_check(least: int) -> Iterator[str]:
@@ -206,7 +221,7 @@ def numbers_reader(layout: Layout) -> Iterator[str]:
     body += ["(body_offset, _) = _offset_and_count(raw_body)"]
     body += ["(offset, count) = _offset_and_count(raw_callbacks)", "if not count:"]
     body += ["    (offset, count) = _offset_and_count(raw_routers)"]
-    body += [f"if (offset if count else body_offset) != {len(layout.fixed) + 1}:", "    raise Unusual"]
+    body += [f"if (offset if count else body_offset) <= {len(layout.fixed)}:", "    raise Unusual"]
     body += ["if len(_numbers) >= REMEMBERED_LISTS:", "    _numbers.clear()"]
     body += [f"numbers = _numbers[{', '.join(raws)}] = ({', '.join(names)})", "return numbers"]
     yield from indented(body)

@@ -121,5 +121,14 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
     )
     lists = [f"*{entries.name}_frames," for entries in reversed(layout.entries)]
     parts = ["body,", *lists, "*headers,"] if layout.has_body_offset else [*lists, "*headers,", "body,"]
-    body += ["return [", *indented(["socket_identity,", 'b"",', *parts]), "]"]
+    written = ["[", *indented(["socket_identity,", 'b"",', *parts]), "]"]
+    if layout.extension is None:
+        body += ["return " + written[0], *written[1:]]
+    else:
+        body += ["frames = " + written[0], *written[1:]]
+        body += [
+            'if message.extension != b"":',
+            "    insert_extension(frames, message.extension, limits)",
+            "return frames",
+        ]
     yield from indented(body)

@@ -83,6 +83,7 @@ def plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) 
         b"",  # no signature
         "",  # no domain
         incoming.routing,
+        b"",  # no extension
         incoming.wire_format,  # it answers in kind, and is routed by that format's rule
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from hopline.message import TICKS_PER_MICROSECOND, printable
+from hopline.message import TICKS_PER_MICROSECOND, printable, read_extension
 from hopline.wire import Annotation, Reading, RemoteError, Word
 
 SELECTOR_MARK = "*"
@@ -22,6 +22,7 @@ STYLES = {"frame": "blue", "value": "green", "bytes": "dim", "meaning": "italic 
 
 _RAW_BYTES = 12
 _VALUE_CHARACTERS = 48
+_EXTENSION_CHARACTERS = 160
 _TICKS_PER_SECOND = 1_000_000 * TICKS_PER_MICROSECOND
 
 
@@ -103,6 +104,8 @@ def raw(content: bytes) -> str:
 
 def shown(name: str, value: Any) -> str:
     """Show a value; whatever a peer put into it, nothing of it reaches the terminal unescaped."""
+    if name == "extension":
+        return _cut(ascii(read_extension(value)), _EXTENSION_CHARACTERS)
     if isinstance(value, bytes):
         return _bytes(value)
     if isinstance(value, str):
@@ -127,8 +130,8 @@ def _bytes(value: bytes) -> str:
     return value.hex() if len(value) <= _RAW_BYTES else plural(len(value), "byte")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _VALUE_CHARACTERS else text[: _VALUE_CHARACTERS - 3] + "..."
+def _cut(text: str, longest: int = _VALUE_CHARACTERS) -> str:
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def plural(number: int, noun: str) -> str:

@@ -12,6 +12,13 @@ from hopline.message.errors import (
     PeerGoneError,
 )
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
+from hopline.message.extension import (
+    LARGEST_EXTENSION,
+    ExtensionValue,
+    read_extension,
+    usable_extension,
+    write_extension,
+)
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import (
     COMMON_VERSION_TEXTS,
@@ -66,6 +73,7 @@ __all__ = [
     "COMMON_VERSION_TEXTS",
     "EXCEPTION",
     "JSON",
+    "LARGEST_EXTENSION",
     "LONGEST_LINES",
     "LONGEST_NAME",
     "LONGEST_TEXT",
@@ -82,6 +90,7 @@ __all__ = [
     "DeliveryError",
     "Distribution",
     "ExceptionReport",
+    "ExtensionValue",
     "HoplineError",
     "LocalError",
     "Message",
@@ -112,10 +121,13 @@ __all__ = [
     "printable_lines",
     "printable_name",
     "printable_traceback",
+    "read_extension",
     "reader_of",
     "receiver_kind",
     "ticks",
     "to_message",
+    "usable_extension",
     "version_from_text",
     "version_to_text",
+    "write_extension",
 ]

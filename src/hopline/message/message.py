@@ -49,6 +49,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     `distribution` and `trace_options` keep values that no enum names, because the wire may carry them.
     `wire_format` is the format that the message was read from, and `socket_identity` where a socket sends it next;
     neither is part of equality, because the same message may come in any format and over any socket.
+    `extension` is a MessagePack map that only Hopline nodes read, such as a trace context: see `write_extension`.
     """
 
     identity: bytes
@@ -70,6 +71,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     signature: bytes = b""
     domain: str = ""
     routing: tuple[RoutingEntry, ...] = ()
+    extension: bytes = b""
     wire_format: WireFormat | None = None
 
     # -- making one -------------------------------------------------------------------------------------------------

@@ -338,6 +338,8 @@ class Router:
                 self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
                 return True
             ttl_ticks = remaining_ticks(delivery, now)
+        if self._telemetry is not None:
+            message = self._telemetry.leaving(message, delivery.origin)
         leaving = _replace(
             message,
             hops=message.hops + 1,

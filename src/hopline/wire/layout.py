@@ -50,6 +50,7 @@ class Empty(Enum):
     UNSET = "when unset"
     NO_ENTRIES = "when there are no entries"
     ALWAYS = "always"
+    ABSENT = "left out when unset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ class Layout:
     """One format, or one dialect of a format.
 
     `fixed` are the frames that every message ends with, n-1 first. `entries` stand above them, the group nearest to
-    the end first. `meta`, for V6, is what stands inside frame n-1.
+    the end first. `meta`, for V6, is what stands inside frame n-1. `extension` stands right above the fixed frames, or
+    behind the last row of `meta`, if it is there at all.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Layout:
     meta: tuple[Field | Entries, ...] = ()
     number: bytes = b""  # what the last frame says, or the first bytes of the meta frame
     several_bodies: bool = True  # the oldest layouts have, or had, one body frame only
+    extension: Field | None = None
 
     @property
     def has_body_offset(self) -> bool:
@@ -135,6 +138,8 @@ class Layout:
             elif "." not in row.name:
                 yield row.name
         yield from (entries.name for entries in self.entries)
+        if self.extension is not None:
+            yield self.extension.name
         if self.has_body_offset:
             yield "bodies"
         if self.restores_socket_identity:

@@ -13,6 +13,18 @@ from hopline.wire.layout import Empty, Entries, Field, Layout, Type, Word
 
 TICKS_PER_MILLISECOND = 10_000
 
+
+def _extension(position: int) -> Field:
+    """Make the row of what no document has: Hopline's extension, at the place where the documents let a format grow."""
+    return Field(
+        position,
+        "extension",
+        Type.BYTES,
+        "Hopline's extension: a MessagePack map of names to plain values, which every other reader ignores",
+        Empty.ABSENT,
+    )
+
+
 _CALLBACK_NODE_MEANING = "node that a callback is sent to; becomes the receiver node when a callback point matches"
 _CALLBACK_MEANING = "hub or actor that a callback is sent to; becomes the receiver when a callback point matches"
 _CORRELATION_MEANING = "the flow that the message belongs to, the same on all messages of it"
@@ -251,6 +263,7 @@ V5 = Layout(
     _V5_ROWS,
     (_callbacks(Type.U16), _routing(Type.TEXT)),
     number=b"\x05\x00",
+    extension=_extension(len(_V5_ROWS) + 1),
 )
 
 # The commit of the document headed V4 already writes the number 5; two weeks before it was 4, with this same layout.
@@ -261,6 +274,7 @@ V4 = Layout(
     _V5_ROWS,
     (_callbacks(Type.U16), _routing(Type.URI)),
     number=b"\x04\x00\x00\x00",
+    extension=_extension(len(_V5_ROWS) + 1),
 )
 
 V5_INT32 = replace(
@@ -283,7 +297,7 @@ def _early(name: str, fixed_frames: int, written: str, *, version: Type) -> Layo
     kind = "text" if version is Type.VERSION_TEXT else "a number"
     title = f"V4 as written {written}: {fixed_frames} fixed frames, message version is {kind}"
     entries = (_callbacks(version), _routing(Type.URI))
-    return replace(V4, name=name, title=title, fixed=rows, entries=entries, several_bodies=False)
+    return replace(V4, name=name, title=title, fixed=rows, entries=entries, several_bodies=False, extension=None)
 
 
 V4A = _early("V4A", 13, "from May to July 2016", version=Type.VERSION_TEXT)
@@ -360,6 +374,7 @@ V6 = Layout(
     (Field(1, "frame.meta", Type.BYTES, "every header, in one frame"),),
     meta=_V6_META,
     number=b"\x06\x00",
+    extension=_extension(len(_V6_META) + 1),
 )
 
 # The formats of the documents; what a format means when nothing else is said; and all that can be read or written.

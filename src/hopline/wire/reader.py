@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hopline.message import Message, version_from_text
+from hopline.message import Message, usable_extension, version_from_text
 from hopline.wire.errors import Reason, RemoteError
 from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries, Field, Layout, Type, Word
 from hopline.wire.layouts import V6
@@ -44,6 +44,8 @@ class Reader:
         self.readings: list[Reading] = []
         self._values: dict[str, Any] = {}
         self._seen: set[int] = set()
+        self._lowest = len(frames)  # position of whatever stands right above the fixed frames, known ones or not
+        self._end_of_meta = 0
 
     def read(self) -> Message:
         """Read everything, or raise `RemoteError` at the first fault."""
@@ -57,6 +59,8 @@ class Reader:
             for entries in self.layout.entries:
                 self._read_entries(entries)
         self._read_bodies()
+        if self.layout.extension is not None:
+            self._read_extension(self.layout.extension)
         self._read_rest()
         known = {name: self._values[name] for name in self.layout.names()}
         return Message(**known, wire_format=self.layout.wire_format)
@@ -150,6 +154,7 @@ class Reader:
                 found=offset,
                 position=self._position_of(f"{entries.name}.offset"),
             )
+        self._lowest = min(self._lowest, offset)
         found = []
         for nth in range(count - 1, -1, -1):  # the last entry stands nearest to the end
             bottom = offset + (count - 1 - nth) * divisor
@@ -191,6 +196,7 @@ class Reader:
                 found=offset,
                 position=self._position_of("body.offset"),
             )
+        self._lowest = min(self._lowest, bottom)
         for position in range(bottom, top + 1):
             self._seen.add(total - position)
             self.readings.append(
@@ -206,6 +212,20 @@ class Reader:
             if count and divisor:
                 occupied = max(occupied, offset + count * divisor - 1)
         return occupied
+
+    def _read_extension(self, row: Field) -> None:
+        """Read Hopline's extension, if there is one: what is no map of ours is skipped like any unknown frame."""
+        if self.layout.meta:
+            position, offset, raw = 1, self._end_of_meta, self.frames[-1][self._end_of_meta :]
+        elif self._lowest > row.position:
+            position, offset, raw = row.position, None, self.frames[-row.position]
+        else:
+            position, offset, raw = row.position, None, b""
+        self._values[row.name] = extension = usable_extension(raw)
+        if extension:
+            if not self.layout.meta:
+                self._seen.add(len(self.frames) - position)
+            self.readings.append(Reading(position, row.name, raw, extension, row, offset))
 
     def _read_rest(self) -> None:
         """Note the envelope, and the frames that nobody asked for."""
@@ -234,6 +254,7 @@ class Reader:
                 at = self._read_meta_field(row, row.name, at, end)
             else:
                 at = self._read_meta_entries(row, at, end)
+        self._end_of_meta = at
 
     def _read_meta_field(self, row: Field, name: str, at: int, end: int) -> int:
         """Read one field of the meta frame and return where the next one starts."""

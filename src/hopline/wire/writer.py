@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hopline.message import Message, version_from_text, version_to_text
+from hopline.message import (
+    LARGEST_EXTENSION,
+    Message,
+    usable_extension,
+    version_from_text,
+    version_to_text,
+)
 from hopline.wire.errors import LocalError
 from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries, Field, Layout, Type
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
@@ -30,6 +36,7 @@ class Writer:
         self.layout = layout
         self.limits = limits
         self._check_bodies()
+        self._extension = self._written_extension()
         self._numbers = self._descriptors()
 
     def write(self) -> list[bytes]:
@@ -41,8 +48,9 @@ class Writer:
             for nth, entry in enumerate(self._entries(entries)):
                 frames += [self._entry_field(entries, nth, entry, row) for row in reversed(entries.fields)]
         if self.layout.meta:
-            frames.append(self._meta())
+            frames.append(self._meta() + self._extension)
         else:
+            frames += [self._extension] * bool(self._extension)
             frames += [self._field(row) for row in reversed(self.layout.fixed)]
         self._check_size(frames)
         return frames
@@ -52,7 +60,7 @@ class Writer:
     def _descriptors(self) -> dict[str, int]:
         """Work out counts, offsets and divisors: everything that the message itself does not say."""
         numbers: dict[str, int] = {}
-        below = len(self.layout.fixed)
+        below = len(self.layout.fixed) + bool(self._extension and not self.layout.meta)
         groups = self.layout.entries or tuple(row for row in self.layout.meta if isinstance(row, Entries))
         for entries in groups:
             count = len(self._entries(entries))
@@ -88,6 +96,15 @@ class Writer:
         if not self.layout.has_body_offset and is_meta_frame(bodies[0]):
             # The message would be read as V6: see `hopline.wire.detection`.
             raise LocalError("bodies", "a body that is no V6 meta frame, in this format", bodies[0])
+
+    def _written_extension(self) -> bytes:
+        """Return the extension, if the layout has a place for it; refuse what no reader would take for one."""
+        if self.layout.extension is None:
+            return b""
+        extension = as_bytes("extension", self.message.extension)
+        if extension and not usable_extension(extension):
+            raise LocalError("extension", f"a MessagePack map of at most {LARGEST_EXTENSION} bytes", extension)
+        return extension
 
     def _check_size(self, frames: list[bytes]) -> None:
         if len(frames) > self.limits.frames:

@@ -31,7 +31,7 @@ def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed
     for name in NUMBERS:
         headers.numbers[name][rows] = numbers[name]
     is_found = find_bodies(headers, rows, behind, frames.counts[rows], 0, len(V6.fixed))
-    headers.refuse(rows, ~(walk.ok & walk.is_at_end & is_found))
+    headers.refuse(rows, ~(walk.ok & is_found))  # what stands behind the last field is no part of any table
     return lists
 
 

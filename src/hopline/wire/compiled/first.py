@@ -217,6 +217,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         b"",
         "",
         routing,
+        b"",
         _FORMAT,
     )
 

@@ -211,6 +211,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         b"",
         "",
         routing,
+        b"",
         _FORMAT,
     )
 

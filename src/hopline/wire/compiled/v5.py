@@ -13,7 +13,9 @@ from hopline.message import (
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
+    usable_extension,
 )
+from hopline.wire.extension import insert_extension
 from hopline.wire.limits import Limits
 from hopline.wire.unusual import (
     LARGEST_USUAL_LIST,
@@ -107,7 +109,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         or socket_identity.__class__ is not bytes
     ):
         raise Unusual
-    return [
+    frames = [
         socket_identity,
         b"",
         body,
@@ -115,6 +117,9 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         *callback_point_frames,
         *headers,
     ]
+    if message.extension != b"":
+        insert_extension(frames, message.extension, limits)
+    return frames
 
 
 def decode(frames: Sequence[bytes], limits: Limits) -> Message:
@@ -150,6 +155,15 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     if body_count != 1 or not body_offset:
         raise Unusual
     body = frames[-body_offset]
+    extension = b""
+    if (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18:
+        if (
+            (callback_point_count and callback_point_offset <= 18)
+            or (routing_count and routing_offset <= 18)
+            or body_offset <= 18
+        ):
+            raise Unusual
+        extension = usable_extension(frames[-18])
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))
     if not 18 <= total <= limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
         raise Unusual
@@ -195,6 +209,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         signature,
         domain,
         routing,
+        extension,
         _FORMAT,
     )
 

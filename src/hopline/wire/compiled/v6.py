@@ -14,7 +14,9 @@ from hopline.message import (
     MessageIdentifier,
     RoutingEntry,
     WireFormat,
+    usable_extension,
 )
+from hopline.wire.extension import written_extension
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
 from hopline.wire.shapes import (
@@ -272,6 +274,8 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     )
     pack, entries, part_1, part_2, part_3, part_4 = _written.get(same) or _learn_to_write(message, same)
     meta = pack(part_1, message.callback_key, part_2, signature, part_3, correlation_id, message.ttl_ticks, part_4)
+    if message.extension != b"":
+        meta += written_extension(message.extension)
     if (
         len(meta) + len(body) + len(socket_identity) > limits.usual_size
         or entries + 4 > limits.usual_frames
@@ -324,7 +328,7 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
     if version_wire_format != 6 or body_count != 1 or not body_offset:
         raise Unusual
     routing, callback_point = _entries(section, routing_count)
-    cut = _stencils[
+    stencil = _stencils[
         partition_size,
         identity_size,
         receiver_identity_size,
@@ -335,7 +339,8 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         len(section),
         callback_receiver_identity_size,
         correlation_id_size,
-    ].unpack_from
+    ]
+    cut = stencil.unpack_from
     known = (
         identity,
         version,
@@ -351,6 +356,7 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         raw_domain.decode("utf-8", "replace"),
         routing,
         body_offset,
+        stencil.size,
     )
     if len(meta) <= LARGEST_STENCIL:
         (part_1, _, part_2, _, part_3, _, _, part_4) = cut(meta)
@@ -384,7 +390,9 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         domain,
         routing,
         body_offset,
+        end,
     ) = known
+    extension = usable_extension(meta[end:]) if len(meta) > end else b""
     total = len(frames)
     # Nodes send four. To add them up one by one takes a third of the time.
     size = len(frames[0]) + len(frames[1]) + len(frames[2]) + len(meta) if total == 4 else sum(map(len, frames))
@@ -417,6 +425,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         signature,
         domain,
         routing,
+        extension,
         _FORMAT,
     )
 
