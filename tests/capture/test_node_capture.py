@@ -134,6 +134,35 @@ async def test_a_handler_in_a_thread_causes_what_it_sends(tmp_path: Path) -> Non
     assert told["cause"] == delivered["seq"]
 
 
+class Derived(Second):
+    """Has the handler of another class."""
+
+
+@on_loop
+async def test_records_name_the_class_of_an_actor_and_its_handler_beside_its_identity(tmp_path: Path) -> None:
+    first, derived = First(), Derived()
+    async with started(first, derived, capture=full(tmp_path)) as node:
+        await node.hub.send(Ask(1), callback=Told)
+        hub = node.hub.identity.decode()
+    names = {
+        key: (row["receiver"], row["receiver_name"], row["handler"])
+        for row in rows_of(tmp_path)
+        for key in short([row])
+    }
+    one, other = (first.identity.decode(), "First", "ask"), (derived.identity.decode(), "Derived", "middle")
+    assert names == {
+        ("submitted", "Ask"): (hub, None, None),
+        ("delivered", "Ask"): one,
+        ("submitted", "Middle"): one,
+        ("handled", "Ask"): one,
+        ("delivered", "Middle"): other,
+        ("submitted", "Told"): other,
+        ("delivered", "Told"): (hub, None, None),
+        ("resolved", "Told"): (hub, None, None),
+        ("handled", "Middle"): other,
+    }
+
+
 class Asking(Actor):
     """Sends a message of its own before it answers, in one of the ways that there are."""
 

@@ -15,7 +15,7 @@ from hopline import Message, WireFormat
 from hopline.capture.blocks import Opening, block_bytes, block_of, blocks_in
 from hopline.capture.columns import rows_of as rows_of_block
 from hopline.capture.columns import runs_of
-from hopline.capture.packing import Batch, Packer
+from hopline.capture.packing import Batch, Packer, Receiver
 from hopline.capture.recorder import BATCH_BYTES, FIRST_RECORDS, OVERHEAD, PACK_RECORDS, PIECE_BYTES, Recorder
 from hopline.capture.time_of_day import epoch_of
 from hopline.wire import encode
@@ -240,11 +240,24 @@ def test_every_record_has_its_own_peer_and_receiver() -> None:
     peers = [b"peer", b"another", None, b"\xff", b"0xFF", b"peer"]  # two of them are the same text
     for _ in range(2):
         for peer in peers:
-            recorder.add("rejected", FRAMES, peer=peer, receiver=peer)
+            recorder.add("rejected", FRAMES, peer=peer, receiver=None if peer is None else Receiver(peer))
         recorder.hand_over()
     rows = written(sink.batches)
     assert [row["peer"] for row in rows] == ["peer", "another", None, "0xFF", "0xFF", "peer"] * 2
     assert [row["receiver"] for row in rows] == [row["peer"] for row in rows]
+
+
+def test_a_receiver_has_the_names_that_it_was_recorded_with() -> None:
+    sink, turns = SlowSink(), Turns()
+    recorder = recording(sink, turns, capacity=1 << 30)
+    labels = [("Stock", "reserve"), ("Stock", "note"), (None, None), ("Bank", None)]
+    for _ in range(2):
+        for name, method in labels:
+            recorder.add("delivered", MESSAGE, receiver=Receiver(b"actor", name, method))
+        recorder.add("rejected", FRAMES)
+        recorder.hand_over()
+    rows = written(sink.batches)
+    assert [(row["receiver_name"], row["handler"]) for row in rows] == [*labels, (None, None)] * 2
 
 
 def test_a_message_that_was_not_taken_leaves_no_number_behind() -> None:

@@ -171,7 +171,9 @@ def test_what_only_some_records_have_goes_with_them_into_their_day(writers: Writ
     midnight = NOON // DAY * DAY + DAY
     bodies = [b"one", b"", b"three" * 9, b"four"]
     records = [record(midnight + place - 1.5, body) for place, body in enumerate(bodies)]
-    extras: dict[int, Extra] = {place: (b"receiver", 10 + place, None, f"reason {place}") for place in (0, 3)}
+    extras = {
+        place: Extra(b"receiver", 10 + place, None, f"reason {place}", "Stock", f"method_{place}") for place in (0, 3)
+    }
     writer.take(batch(5, *records)._replace(extras=extras))
     assert writer.end()
     assert len(segments_in(writers.directory)) == 2
@@ -179,6 +181,8 @@ def test_what_only_some_records_have_goes_with_them_into_their_day(writers: Writ
     assert [row["frames"][1] for row in rows] == bodies
     assert [row["cause"] for row in rows] == [10, None, None, 13]
     assert [row["reason"] for row in rows] == ["reason 0", None, None, "reason 3"]
+    assert [row["receiver_name"] for row in rows] == ["Stock", None, None, "Stock"]
+    assert [row["handler"] for row in rows] == ["method_0", None, None, "method_3"]
 
 
 def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) -> None:

@@ -14,6 +14,7 @@ from tests.pipeline.rows import Row, message, rows_of, table
 
 NODES = ("a", "b", "c")
 RECEIVERS = ("x", "y", None)
+CLASSES = {"x": "Stock"}
 
 
 def coincidences(seed: int, size: int = 400) -> list[Row]:
@@ -29,6 +30,7 @@ def coincidences(seed: int, size: int = 400) -> list[Row]:
             [*Event, *(Event.SENT, Event.RECEIVED) * 3, Event.SUBMITTED, Event.DELIVERED, Event.HANDLED]
         )
         crosses = event in (Event.SENT, Event.RECEIVED)
+        receiver = None if crosses else random.choice(RECEIVERS)
         rows.append(
             message(
                 event.value,
@@ -36,7 +38,9 @@ def coincidences(seed: int, size: int = 400) -> list[Row]:
                 at=random.randrange(300_000_000) if random.random() < 0.8 else random.randrange(30) * 10_000_000,
                 seq=seqs[node],
                 peer=random.choice((*NODES, *NODES, "unwatched", None)) if crosses else None,
-                local_receiver=None if crosses else random.choice(RECEIVERS),
+                local_receiver=receiver,
+                receiver_name=CLASSES.get(receiver or ""),
+                handler=CLASSES.get(receiver or "") and f"on_{message_id % 3}",
                 cause=random.choice((None, random.randrange(seqs[node] + 3))),
                 duration_us=random.choice((None, random.randrange(20), random.randrange(1_000_000))),
                 reason=random.choice((None, None, "why")),

@@ -16,7 +16,7 @@ from hopline.pipeline.tables.talks import OPEN, talking
 from hopline.pipeline.traces import TracesInFiles
 from hopline.pipeline.windows import last_seen
 from tests.pipeline import reference
-from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
+from tests.pipeline.coincidences import CLASSES, PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 from tests.pipeline.test_hops import received, sent
 from tests.pipeline.test_traces import chest_of
@@ -92,6 +92,20 @@ def test_a_logical_edge_leads_from_the_handler_of_the_cause_to_the_handler_of_th
     ]
 
 
+def test_an_edge_has_the_names_of_the_classes_at_both_ends(spark: SparkSession) -> None:
+    rows = [
+        *(submitted(1, local_receiver="hub"), delivered(11, "p", receiver_name="Pricing", handler="price")),
+        submitted(12, "b", cause=11, message_id=2, local_receiver="p", receiver_name="Pricing", handler="price"),
+        delivered(15, "s", "c", message_id=2, receiver_name="Shipping", handler="ship"),
+    ]
+    ends = ("source", "source_name", "target", "target_name")
+    found = [row for row in rows_of(edges(table(spark, rows))) if row["kind"] == "logical"]
+    assert sorted(tuple(row[name] for name in ends) for row in found) == [
+        ("hub", None, "p", "Pricing"),
+        ("p", "Pricing", "s", "Shipping"),
+    ]
+
+
 def test_a_cause_on_another_node_is_another_record(spark: SparkSession) -> None:
     rows = delivered(11, "stranger", "c", message_id=9), submitted(12, cause=11), delivered(15, "x")
     assert ("a", "", "b", "x", 1, 0, 3) in logical(spark, *rows)
@@ -146,7 +160,7 @@ def expected_edges(rows: list[Row], window_s: int) -> list[dict[str, Any]]:
             and other["seq"] > row["received_seq"]
         ]
         rejected = bool(later) and min(later, key=lambda other: other["seq"])["event"] == "rejected"
-        pair = ("physical", row["from_node"], row["from_node"], row["to_node"], row["to_node"])
+        pair = ("physical", row["from_node"], row["from_node"], None, row["to_node"], row["to_node"], None)
         identity = f"KIND{row['message_id'] % 3}"
         contributions.append(
             (at, (*pair, identity), 1, row["bytes"], int(rejected), int(bool(row["lost"])), row["transit_us"])
@@ -155,7 +169,7 @@ def expected_edges(rows: list[Row], window_s: int) -> list[dict[str, Any]]:
     groups = defaultdict(list)
     for at, ends, *rest in contributions:
         groups[int((at - START).total_seconds() // window_s) * window_s, ends].append(rest)
-    names = ("kind", "source_node", "source", "target_node", "target", "identity")
+    names = ("kind", "source_node", "source", "source_name", "target_node", "target", "target_name", "identity")
     return [
         {"window_start": moment(window * 1_000_000), **dict(zip(names, ends, strict=True))}
         | {name: sum(one[n] for one in group) for n, name in enumerate(("count", "bytes", "errors", "lost"))}
@@ -185,13 +199,14 @@ def logical_contributions(rows: list[Row]) -> list[Any]:
                     count, at = count + 1, row["ts"]
                 if at is None or (submissions and count > len(submissions)) or not (is_delivery or row["reason"]):
                     continue
-                source_node, source, transit = "", "", None
+                source_node, source, source_name, transit = "", "", None, None
                 if submissions:
                     one = submissions[count - 1]
                     handling = receivers.get((one["node"], one["cause"]))
                     source_node, source = one["node"], handling or one["local_receiver"] or ""
+                    source_name = CLASSES.get(source)
                     transit = micros(one["ts"], at) if is_delivery and len(submissions) == 1 else None
-                ends = ("logical", source_node, source, *target, row["identity"])
+                ends = ("logical", source_node, source, source_name, *target, CLASSES.get(target[1]), row["identity"])
                 size = row["bytes"] if is_delivery else 0
                 result.append((at, ends, int(is_delivery), size, int(not is_delivery), 0, transit))
     return result
@@ -214,7 +229,7 @@ def test_edges_are_what_plain_sums_give_however_the_records_lie(spark: SparkSess
 
 def test_talks_that_were_found_before_give_the_same_edges(spark: SparkSession, tmp_path: Path) -> None:
     """What a handler submits for another flow lies elsewhere: its cause has to be looked up."""
-    rows = [submitted(1, flow_id="order"), delivered(10, "clerk", "a", flow_id="order")]
+    rows = [submitted(1, flow_id="order"), delivered(10, "clerk", "a", flow_id="order", receiver_name="Clerk")]
     for number in range(2, 12):
         said: Row = {"flow_id": f"flow-{number}", "message_id": number}
         rows += [submitted(10 * number + 1, cause=10, **said), delivered(10 * number + 2, "pricer", **said)]
@@ -228,6 +243,7 @@ def test_talks_that_were_found_before_give_the_same_edges(spark: SparkSession, t
         "source_node": "a",
         "target_node": "b",
         "source": "clerk",
+        "source_name": "Clerk",
         "target": "pricer",
         "count": 10,
     }

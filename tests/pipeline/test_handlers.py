@@ -12,7 +12,7 @@ from hopline.pipeline.tables.handlers import handlers
 from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, table
 
-GROUP = ("node", "local_receiver", "identity", "version", "partition")
+GROUP = ("node", "local_receiver", "receiver_name", "handler", "identity", "version", "partition")
 SHARES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 
@@ -32,11 +32,12 @@ def expected_handlers(rows: list[Row], window_s: int) -> list[dict[str, Any]]:
             wait = max(before, key=lambda other: other["seq"])["duration_us"] if before else None
             groups[(window, *(row[name] for name in GROUP))].append((row, wait))
     result = []
-    for (window, node, actor, identity, version, partition), members in groups.items():
+    for (window, node, actor, name, method, identity, version, partition), members in groups.items():
         waits, runs = [wait for _, wait in members], [row["duration_us"] for row, _ in members]
         result.append(
             {"window_start": moment(window * 1_000_000), "window_s": window_s, "date": day(window * 1_000_000)}
-            | {"node": node, "actor": actor, "identity": identity, "version": version, "partition": partition}
+            | {"node": node, "actor": actor, "actor_name": name, "handler": method}
+            | {"identity": identity, "version": version, "partition": partition}
             | {"count": len(members), "errors": sum(row["reason"] is not None for row, _ in members)}
             | {f"wait_{name}_us": nearest_rank(waits, percent) for name, percent in SHARES.items()}
             | {f"run_{name}_us": nearest_rank(runs, percent) for name, percent in SHARES.items()}
@@ -78,6 +79,18 @@ def test_the_time_in_the_mailbox_is_that_of_the_last_delivery_of_the_same_messag
     ]
     frame = handlers(table(spark, [*delivered, handled(5, 1)]))
     same(frame, [{"count": 1, "wait_p50_us": 70, "wait_max_us": 70}])
+
+
+def test_a_handler_has_the_name_of_its_class_and_method_where_the_capture_says_so(spark: SparkSession) -> None:
+    named = {"receiver_name": "Stock", "handler": "reserve"}
+    rows = [handled(1, 1, **named), handled(2, 1, message_id=2, **named), handled(3, 1, node="old")]
+    same(
+        handlers(table(spark, rows)),
+        [
+            {"node": "a", "actor": "x", "actor_name": "Stock", "handler": "reserve", "count": 2},
+            {"node": "old", "actor": "x", "actor_name": None, "handler": None, "count": 1},
+        ],
+    )
 
 
 def test_windows_start_at_whole_multiples_of_their_length_and_an_actor_without_work_has_no_row(

@@ -45,6 +45,11 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
         """The function by its qualified name."""
         return getattr(self.function, "__qualname__", repr(self.function))
 
+    @property
+    def method(self) -> str:
+        """The function by its own name, whichever class defines it."""
+        return getattr(self.function, "__name__", repr(self.function))
+
 
 class _Mark(msgspec.Struct, frozen=True):
     """What a decorator said; the annotations are read when the first actor of the class is made."""

@@ -32,7 +32,7 @@ from hopline.message import (
     Message,
     MessageIdentifier,
 )
-from hopline.routing import NO_DEADLINE, Delivery, Outcome, Place, delivery_of, remaining_ticks
+from hopline.routing import NO_DEADLINE, Delivery, Label, Outcome, Place, delivery_of, remaining_ticks
 
 log = flow_log("hopline.actors")
 
@@ -96,6 +96,11 @@ class ActorHost:
     def name(self) -> str:
         """The actor as people know it."""
         return type(self.actor).__qualname__
+
+    def label(self, identifier: MessageIdentifier) -> Label:
+        """Return the names of the actor's class and of the method that handles a kind of message."""
+        definition = self._handlers.get(identifier)
+        return self.name, None if definition is None else definition.method
 
     @property
     def waiting(self) -> int:

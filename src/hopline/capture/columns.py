@@ -18,7 +18,7 @@ from hopline.capture.records import SCHEMA, shown
 
 # Where large pieces come from. Arrow's own allocator gives them back at once, and gets them anew in pages of 2 MiB.
 MEMORY = pa.system_memory_pool()
-WORDS = ("node", "node_uri", "event", "peer", "receiver")
+WORDS = ("node", "node_uri", "event", "peer", "receiver", "receiver_name", "handler")
 _INT8, _INT32, _INT64, _BINARY, _STRING = pa.int8(), pa.int32(), pa.int64(), pa.binary(), pa.string()
 _SHORT = ("node", "node_uri", "event")  # the places in their lists of words fit into a byte
 
@@ -34,7 +34,7 @@ _TIME, _FRAMES = SCHEMA.field("ts").type, SCHEMA.field("frames").type
 _SEQ, _DROPPED = SCHEMA.get_field_index("seq"), SCHEMA.get_field_index("dropped")
 _MICROSECONDS = 1_000_000  # a second
 _TIME_BYTES, _WORD_BYTES = 8, 4
-_NO_EXTRA: Extra = None, None, None, None
+_NO_EXTRA = Extra()
 _EVENT_WORDS = pa.array(EVENTS, _STRING)
 
 
@@ -83,10 +83,12 @@ def rows_of(opening: Opening, run: Sequence[Block]) -> pa.Table:
             _always(opening.node_uri, count),
             pa.DictionaryArray.from_arrays(_numbers(_INT8, _joined(run, 1)), _EVENT_WORDS),
             _named(_numbers(_INT32, _joined(run, 2)), head.names),
-            _receivers([receiver for receiver, _, _, _ in extras], count),
-            _column([cause for _, cause, _, _ in extras], _INT64, count),
-            _column([_microseconds(duration) for _, _, duration, _ in extras], _INT64, count),
-            _column([reason for _, _, _, reason in extras], _STRING, count),
+            _receivers([extra.receiver for extra in extras], count),
+            _words([extra.receiver_name for extra in extras], count),
+            _words([extra.handler for extra in extras], count),
+            _column([extra.cause for extra in extras], _INT64, count),
+            _column([_microseconds(extra.duration) for extra in extras], _INT64, count),
+            _column([extra.reason for extra in extras], _STRING, count),
             _zeros(_INT32, count),
             pa.chunked_array(frames, _FRAMES),
         ],
@@ -167,6 +169,12 @@ def _receivers(receivers: list[bytes | None], count: int) -> pa.DictionaryArray:
         return _nothing(WRITTEN.field("receiver").type, count)
     names = {name: place for place, name in enumerate(dict.fromkeys(receivers))}
     return _named(pa.array([names[receiver] for receiver in receivers], _INT32), list(names))
+
+
+def _words(texts: list[str | None], count: int) -> pa.DictionaryArray:
+    if texts.count(None) == len(texts):
+        return _nothing(WRITTEN.field("handler").type, count)
+    return pa.array(texts, _STRING).dictionary_encode()
 
 
 def _column(values: list[Any], kind: pa.DataType, count: int) -> pa.Array:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from struct import pack, unpack
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from hopline.capture.events import Event
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
 
 Frames: TypeAlias = Sequence[bytes]  # the first of them a socket's identity, which is not recorded
-# What only records of the inside have: a receiver, a cause, how many seconds it took, and a reason.
-Extra: TypeAlias = tuple["bytes | None", "int | None", "float | None", "str | None"]
 
 HOLE = 0  # instead of an event: a number without a record
 EVENTS = ("", *(event.value for event in Event))  # by their codes
@@ -28,6 +28,25 @@ _WORD_BYTES = 4
 # One flat list has all records: event, time, peer and number of frames of each, one after the other. Another one has
 # their frames, so that nothing is kept of the lists that these came in.
 FIELDS = 4
+
+
+class Receiver(msgspec.Struct, frozen=True, gc=False):
+    """A local actor or hub, as records name it."""
+
+    identity: bytes
+    name: str | None = None  # the actor's class; hubs have none
+    handler: str | None = None  # the method that handles the message, or made it
+
+
+class Extra(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What only records of events inside the node have."""
+
+    receiver: bytes | None = None
+    cause: int | None = None
+    duration: float | None = None  # seconds
+    reason: str | None = None
+    receiver_name: str | None = None
+    handler: str | None = None
 
 
 class Packed(NamedTuple):

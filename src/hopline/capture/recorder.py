@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from hopline.capture.events import Event
-from hopline.capture.packing import CODES, FIELDS, HOLE, Batch, Extra, Frames, Packed, Packer, holes
+from hopline.capture.packing import CODES, FIELDS, HOLE, Batch, Extra, Frames, Packed, Packer, Receiver, holes
 from hopline.capture.time_of_day import epoch_of
 from hopline.message import Message, get_logger
 
@@ -122,7 +122,7 @@ class Recorder:
         content: Content,
         *,
         peer: bytes | None = None,
-        receiver: bytes | None = None,
+        receiver: Receiver | None = None,
         cause: int | None = None,
         duration: float | None = None,
         reason: str | None = None,
@@ -132,7 +132,7 @@ class Recorder:
         seq = self.next_seq
         if self._has_room or not self._is_dropped():
             place = self._place
-            self._extras[place] = receiver, cause, duration, reason and _writable(reason)
+            self._extras[place] = _extra(receiver, cause, duration, reason and _writable(reason))
             frames = self._frames_at(place, content)
             self._log += (CODES[event], self._clock() if when is None else when, peer, len(frames))
             self._frames += frames
@@ -151,7 +151,7 @@ class Recorder:
         return place
 
     def fill(
-        self, place: int, event: str, when: float, message: Message, cause: int | None, receiver: bytes | None = None
+        self, place: int, event: str, when: float, message: Message, cause: int | None, receiver: Receiver | None = None
     ) -> None:
         """Put a record where room was reserved."""
         self._reserved -= 1
@@ -161,7 +161,7 @@ class Recorder:
                 self._lost += 1
                 self._skipped += 1
             return
-        self._extras[place] = receiver, cause, None, None
+        self._extras[place] = _extra(receiver, cause)
         at = (place - self._packed_count) * FIELDS
         self._log[at : at + FIELDS] = CODES[event], when, None, len(self._frames_at(place, message))
         self._look_if_due()
@@ -282,6 +282,14 @@ class Recorder:
         self._handed_over += size
         self._see_room()
         self._sink.take(batch)
+
+
+def _extra(
+    receiver: Receiver | None, cause: int | None, duration: float | None = None, reason: str | None = None
+) -> Extra:
+    if receiver is None:
+        return Extra(None, cause, duration, reason)
+    return Extra(receiver.identity, cause, duration, reason, receiver.name, receiver.handler)
 
 
 def _writable(text: str) -> str:

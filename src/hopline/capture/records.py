@@ -17,6 +17,8 @@ SCHEMA = pa.schema(
         pa.field("event", pa.string(), nullable=False),
         pa.field("peer", pa.string()),
         pa.field("receiver", pa.string()),
+        pa.field("receiver_name", pa.string()),
+        pa.field("handler", pa.string()),
         pa.field("cause", pa.int64()),
         pa.field("duration_us", pa.int64()),
         pa.field("reason", pa.string()),

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 # What fits on a screen; everything else by --columns.
 BRIEF = {
-    "messages": "ts node event peer local_receiver identity flow_id hops bytes verdict",
+    "messages": "ts node event peer receiver_name handler identity flow_id hops bytes verdict",
     "rejects": "ts node event peer code frame_index detail",
     "hops": "sent_ts from_node to_node identity flow_id bytes transit_us skew_us skew_bound_us lost duplicate",
     "callbacks": "asked_ts asked_node identity asked_for answer_identity answered_by latency_us outcome flow_id",
     "flows": "start_ts flow_id identity origin outcome messages hops nodes duration_us skew_us critical_path",
-    "handlers": "window_start node actor identity count errors wait_p50_us wait_p99_us run_p50_us run_p99_us",
-    "edges": "window_start kind source target identity count bytes errors lost transit_p50_us transit_p99_us",
+    "handlers": "window_start node actor actor_name handler identity count errors wait_p99_us run_p50_us run_p99_us",
+    "edges": "window_start kind source source_name target target_name identity count bytes errors lost transit_p99_us",
     "security": "window_start domain node peer verified unsigned bad_signature wrong_domain unknown_domain replayed",
     "incidents": "ts node peer offence domain identity flow_id",
     "skew": "date node_a node_b offset_us bound_us transits_ab transits_ba",

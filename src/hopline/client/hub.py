@@ -32,7 +32,7 @@ from hopline.message import (
     payload_type,
     to_message,
 )
-from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Outcome, delivery_of
+from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Label, Outcome, delivery_of
 
 Answer = TypeVar("Answer")
 First = TypeVar("First")
@@ -354,6 +354,10 @@ class MessageHub:
             return False
         error = error_of(reply)
         return isinstance(error, DeliveryError) and left <= (_EARLY if error.outcome == Outcome.EXPIRED else 0.0)
+
+    def label(self, _: MessageIdentifier) -> Label:
+        """Return no names: a hub is known by its identity alone."""
+        return None, None
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
         """Take an answer that is a value, if it is just what the one with this key waits for."""

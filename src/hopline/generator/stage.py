@@ -15,6 +15,7 @@ from hopline.capture.records import LEVEL_EVENTS, Event, Level
 from hopline.generator.catalogue import FORMAT_WEIGHTS, Scene
 from hopline.generator.script import HUB, NOBODY, Play, Step
 from hopline.generator.templates import Template, template_of
+from hopline.generator.topology import Service
 from hopline.message import Distribution, Message, WireFormat
 from hopline.wire import mac_input
 
@@ -86,6 +87,12 @@ class Stage:
         steps, messages = self.site_steps, [self.message_of(site) for site in range(len(self.site_steps))]
         self.events = np.array([EVENTS.index(step.event) for step in steps], np.int8)
         self.receivers = np.array([_receiver_group(step.receiver) for step in steps], np.int64)
+        self.receiver_names = pa.array([service.name.title() for service in Service], pa.string())
+        self.receiver_name_codes = np.array([_service(step) for step in steps], np.int32)
+        handlers = [self._handler_of(site) for site in range(len(steps))]
+        self.handlers = pa.array(sorted({name for name in handlers if name}), pa.string())
+        codes = {name: code for code, name in enumerate(self.handlers.to_pylist())}
+        self.handler_codes = np.array([codes.get(name, NOBODY) for name in handlers], np.int32)
         self.is_dropped = np.array([step.is_dropped for step in steps], bool)
         self.is_reject = np.array([bool(step.code) for step in steps], bool)
         self.is_marked = np.array([bool(step.mark[0]) for step in steps], bool)
@@ -106,9 +113,22 @@ class Stage:
         self.frame_counts = np.array([template.frames for template in self._templates], np.int64)
         self.frame_lengths = pa.array([template.lengths for template in self._templates], pa.binary())
 
+    def _handler_of(self, site: int) -> str:
+        """Return the method of a service that handles the message of a site, or that submitted it."""
+        step, play = self.site_steps[site], self.site_cells[site].play
+        if _service(step) == NOBODY:
+            return ""
+        image = step.image if step.cause == NOBODY else play.steps[step.cause].image
+        return play.images[image].message.identity.decode().replace(".", "_").lower()
+
     def message_of(self, site: int) -> Message:
         """Give the message that the records of a site show, with placeholders."""
         return self.site_cells[site].play.images[self.site_steps[site].image].message
+
+
+def _service(step: Step) -> int:
+    """Return the service whose actor a step is about; hubs have no class to name."""
+    return NOBODY if step.receiver is None or step.receiver == HUB else step.receiver
 
 
 def _receiver_group(receiver: int | None) -> int:

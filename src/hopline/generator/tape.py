@@ -188,6 +188,8 @@ class Tapes:
                 _named(stage.events[site], self._events),
                 _named(rows.peer, self._names),
                 _named(receivers, self._receivers),
+                _named(stage.receiver_name_codes[site], stage.receiver_names),
+                _named(stage.handler_codes[site], stage.handlers),
                 _optional(rows.cause_seq),
                 _optional(rows.duration),
                 _named(stage.reason_codes[site], stage.reasons),

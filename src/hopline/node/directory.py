@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hopline.message import MessageIdentifier
 from hopline.node.links import Connect, Links
 from hopline.node.parking import Sought
-from hopline.routing import ExternalTable, HubPort, NodeRemoval, Port, Route, Tables
+from hopline.routing import ExternalTable, HubPort, Label, NodeRemoval, Port, Route, Tables
 
 
 class Directory:
@@ -66,6 +66,11 @@ class Directory:
         self.hubs.pop(receiver, None)
         self.tables.balance.forget(receiver)
         return self.tables.internal.remove(receiver)
+
+    def label(self, receiver: bytes, identifier: MessageIdentifier) -> Label:
+        """Return the names of a receiver of this node and of its handler for a kind of message."""
+        port = self.ports.get(receiver)
+        return (None, None) if port is None else port.label(identifier)
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         """Give the routes to this node that others may know: of some messages, or all."""

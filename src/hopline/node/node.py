@@ -113,7 +113,8 @@ class _Running:
             self.clock,
             sees_wire=attachment is not None,
         )
-        tap.connect((self.router,) if attachment is None else (self.router, attachment), self.services)
+        watched = (self.router,) if attachment is None else (self.router, attachment)
+        tap.connect(watched, self.services, self.router.directory.label)
         return tap
 
     def new_hub(self, node: Node) -> MessageHub:

@@ -15,17 +15,18 @@ import msgspec
 
 from hopline.actors import HandlerSpan, Services, Telemetry
 from hopline.capture.events import Event, Level
-from hopline.capture.packing import Packer
+from hopline.capture.packing import Packer, Receiver
 from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
-from hopline.message import ExceptionReport, LocalError, Message, WireFormat
-from hopline.routing import Delivery, Outcome
+from hopline.message import ExceptionReport, LocalError, Message, MessageIdentifier, WireFormat
+from hopline.routing import Delivery, Label, Outcome
 from hopline.transport import Frames, OnSent
 from hopline.wire import Limits
 
 if TYPE_CHECKING:
     from hopline.capture.writer import Writer
 
+LabelOf: TypeAlias = Callable[[bytes, MessageIdentifier], Label]  # of a receiver, for a kind of message
 OnReceived: TypeAlias = Callable[[Frames, Message, float], None]  # what came, and when by the node's clock
 
 
@@ -78,7 +79,8 @@ class Tap:
         self._recorder: Recorder
         self._writer: Writer | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._last_delivered = 0, b""
+        self._last_delivered = 0, Receiver(b"")
+        self._label_of: LabelOf = _unnamed
         require_pyarrow()
         from hopline.capture.writer import open_writer  # now: it takes a while, which a running node has not
 
@@ -86,10 +88,11 @@ class Tap:
 
     # -- levels --------------------------------------------------------------------------------------------------------
 
-    def connect(self, watched: Sequence[Watched], services: Services) -> None:
-        """Get to know the node, and begin as the settings say."""
+    def connect(self, watched: Sequence[Watched], services: Services, label_of: LabelOf) -> None:
+        """Get to know the node, and begin as the settings say. `label_of` names its actors and their handlers."""
         self._watched = tuple(watched)
         self._services = services
+        self._label_of = label_of
         self.set_level(self._settings.level)
 
     @property
@@ -209,7 +212,7 @@ class Tap:
         if refused is not None:
             self.ended(message, Outcome.REJECTED, refused, frames)
         elif self.is_full:
-            self._recorder.add(Event.DELIVERED, message, receiver=self._node)
+            self._recorder.add(Event.DELIVERED, message, receiver=Receiver(self._node))
         self.arrival = None
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -257,31 +260,38 @@ class Tap:
         else:
             cause = None
         is_own_hub = message.callback_point and message.callback_receiver_node_identity == self._node
-        return Submitter(cause, message.callback_receiver_identity if is_own_hub else None)
+        return Submitter(cause, Receiver(message.callback_receiver_identity) if is_own_hub else None)
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Record that a message was put before its receiver, and how long it waited for that."""
         waited = self._clock() - delivery.since
-        seq = self._recorder.add(Event.DELIVERED, delivery.message, receiver=receiver, duration=waited)
-        self._last_delivered = seq, receiver
+        who = Receiver(receiver, *self._label_of(receiver, delivery.identifier))
+        seq = self._recorder.add(Event.DELIVERED, delivery.message, receiver=who, duration=waited)
+        self._last_delivered = seq, who
 
     def resolved(self, message: Message, receiver: bytes) -> None:
         """Record that a promise or a stream of a hub took a message, which was just delivered."""
-        self._recorder.add(Event.RESOLVED, message, receiver=receiver, cause=self._last_delivered[0])
+        self._recorder.add(Event.RESOLVED, message, receiver=Receiver(receiver), cause=self._last_delivered[0])
 
-    def begin_handling(self, delivery: Delivery) -> tuple[int, bytes]:
+    def begin_handling(self, delivery: Delivery) -> tuple[int, Receiver]:
         """Note that the message that was just delivered is being handled; give its record and its receiver."""
         seq, receiver = self._last_delivered
         _handled.set(_Handled(self, delivery.message.correlation_id, Submitter(seq, receiver)))
         return seq, receiver
 
-    def handled(self, message: Message, receiver: bytes, seq: int, seconds: float, error: BaseException | None) -> None:
+    def handled(
+        self, message: Message, receiver: Receiver, seq: int, seconds: float, error: BaseException | None
+    ) -> None:
         """Record that a handler ended."""
         reason = None
         if error is not None:
             told = ExceptionReport.of(error)
             reason = f"{told.type_name}: {told.text}"
         self._recorder.add(Event.HANDLED, message, receiver=receiver, cause=seq, duration=seconds, reason=reason)
+
+
+def _unnamed(_: bytes, __: MessageIdentifier) -> Label:
+    return None, None
 
 
 def require_pyarrow() -> None:
@@ -296,7 +306,7 @@ class Submitter(msgspec.Struct, frozen=True):
     """Who submitted a message, and why."""
 
     cause: int | None = None  # number of the record of what led to it
-    receiver: bytes | None = None  # the actor or hub of this node that submitted it, where that is known
+    receiver: Receiver | None = None  # the actor or hub of this node that submitted it, where that is known
 
 
 class _Handled(msgspec.Struct, frozen=True):

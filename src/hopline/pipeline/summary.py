@@ -174,7 +174,8 @@ def _longest_stage(path: list[dict[str, Any]] | None) -> str:
 
 
 def _handlers(seen: _Seen) -> Finding:
-    columns = ["node", "actor", "identity", "window_start", "count", "errors", "run_p99_us", "wait_p99_us"]
+    columns = ["node", "actor", "actor_name", "handler", "identity", "window_start", "count", "errors"]
+    columns += ["run_p99_us", "wait_p99_us"]
     worst: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in seen.rows(columns):
         key = (row["node"] or "", row["actor"] or "", row["identity"] or "")
@@ -186,7 +187,7 @@ def _handlers(seen: _Seen) -> Finding:
         ("actor", "at", "handles", "window", "messages", "errors", "run p99", "wait p99"),
         tuple(
             (
-                _short(actor),
+                _handler_name(row) or _short(actor),
                 _short(node),
                 identity,
                 f"{row['window_start']:%Y-%m-%d %H:%M}",
@@ -199,6 +200,11 @@ def _handlers(seen: _Seen) -> Finding:
         ),
         seen.command(order_by="run_p99_us desc"),
     )
+
+
+def _handler_name(row: dict[str, Any]) -> str:
+    """Return the handler as one would name it in code, such as ``Stock.reserve``; nothing where that is not known."""
+    return ".".join(row[name] for name in ("actor_name", "handler") if row[name])
 
 
 def _incidents(seen: _Seen) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -40,6 +40,9 @@ def remaining_ticks(delivery: Delivery, now: float) -> int:
     return ticks if ticks > 0 else 1
 
 
+Label: TypeAlias = "tuple[str | None, str | None]"  # names for people: of an actor's class, and of its handler
+
+
 class Port(Protocol):
     """Where a local receiver takes its messages."""
 
@@ -55,6 +58,10 @@ class Port(Protocol):
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a delivery, or say that there is no room."""
+        ...
+
+    def label(self, identifier: MessageIdentifier) -> Label:
+        """Return the names of the receiver and of its handler for a kind of message, as far as it has such."""
         ...
 
 

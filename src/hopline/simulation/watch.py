@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from hopline.client import TICK, MessageHub
 from hopline.message import Message, MessageIdentifier
 from hopline.node import Node
-from hopline.routing import TICKS_PER_SECOND, Delivery, Outcome, Settled
+from hopline.routing import TICKS_PER_SECOND, Delivery, Label, Outcome, Settled
 
 
 class Violation(AssertionError):  # noqa: N818 - it is what the simulation looks for, not an error of its own
@@ -34,6 +34,10 @@ class WatchedHub:
         if self._hub.unexpected == before:
             self._count(delivery.message.callback_key)
         return taken
+
+    def label(self, identifier: MessageIdentifier) -> Label:
+        """Return what the hub itself says."""
+        return self._hub.label(identifier)
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
         """Count the values that came home without a message, too."""

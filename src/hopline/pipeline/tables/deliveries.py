@@ -11,7 +11,10 @@ from hopline.pipeline.traces.arrays import NONE, chosen, codes, groups_of, is_se
 from hopline.pipeline.traces.columns import DELIVERED, FAILED, HANDLED, SUBMITTED, Flags, Longs
 
 NOBODY = ""
-DELIVERED_BY = (*("message_id", "ts", "seq", "node", "event", "local_receiver", "cause", "identity", "bytes", "flags"),)
+DELIVERED_BY = (
+    *("message_id", "ts", "seq", "node", "event", "local_receiver", "receiver_name", "cause", "identity", "bytes"),
+    "flags",
+)
 """The columns of traces that tell it."""
 
 
@@ -56,15 +59,17 @@ def deliveries(rows: pa.Table) -> pa.Table:
     submission[submissions > 0] = submitted[(begin[others] + nth - 1)[submissions > 0]]
     # Messages that nothing tells apart are counted, but which took how long nobody knows.
     is_timed = is_delivered & (submissions == 1)
-    source, cause = _sources(rows, receiver, submission)
+    source, cause = _sources(rows, submission)
     return pa.table(
         {
             "at": picked(rows, "ts", at),
             "source_node": _or_nobody(chosen(rows, "node", submission)),
-            "source": source,
+            "source": _or_nobody(receiver.take(pa.array(source, mask=source == NONE))),
+            "source_name": chosen(rows, "receiver_name", source),
             "cause": cause,
             "target_node": chosen(rows, "node", others),
             "target": receiver.take(pa.array(others)),
+            "target_name": chosen(rows, "receiver_name", others),
             "identity": chosen(rows, "identity", others),
             "bytes": pc.if_else(pa.array(is_delivered), picked(rows, "bytes", others), 0),
             "is_delivered": pa.array(is_delivered),
@@ -80,8 +85,11 @@ def _or_nobody(names: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(known.indices.take(indices), known.dictionary)
 
 
-def _sources(rows: pa.Table, receiver: pa.DictionaryArray, submission: Longs) -> tuple[pa.DictionaryArray, pa.Array]:
-    """Tell who submitted: the receiver that was handling the cause. Where that is not here, its number is given too."""
+def _sources(rows: pa.Table, submission: Longs) -> tuple[Longs, pa.Array]:
+    """Return the record that names who submitted, and the number of the cause where that is not among these records.
+
+    It is the delivery that is the cause, whose receiver was handling it; else the submission itself.
+    """
     (node,), seq, cause = codes(rows, "node"), longs(rows, "seq", NONE), longs(rows, "cause", NONE)
     asking = np.unique(submission[(submission != NONE) & is_set(rows, "cause")[submission]])
     handling = np.flatnonzero((longs(rows, "event") == DELIVERED) & is_set(rows, "local_receiver"))
@@ -101,6 +109,6 @@ def _sources(rows: pa.Table, receiver: pa.DictionaryArray, submission: Longs) ->
     is_open[asking[~is_found]] = True
     is_known = submission != NONE
     return (
-        _or_nobody(receiver.take(pa.array(source[submission], mask=~is_known))),
+        np.where(is_known, source[submission], NONE),
         pa.array(cause[submission], mask=~(is_known & is_open[submission])),
     )

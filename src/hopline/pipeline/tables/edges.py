@@ -42,16 +42,19 @@ def edges(messages: DataFrame, skew: DataFrame, window_s: int = WINDOW_S, talks:
 
 def _looked_up(talks: DataFrame, messages: DataFrame) -> DataFrame:
     """Put the receiver that was handling the cause in the place of the source."""
-    at = ["source_node", "cause"]
+    at, who = ["source_node", "cause"], ["local_receiver", "receiver_name"]
     handling = (
         messages.where((sf.col("event") == Event.DELIVERED) & sf.col("local_receiver").isNotNull())
-        .select(sf.col("node").alias("source_node"), sf.col("seq").alias("cause"), "ts", "local_receiver")
+        .select(sf.col("node").alias("source_node"), sf.col("seq").alias("cause"), "ts", *who)
         .join(talks.select(*at).distinct(), at, "left_semi")
         .groupBy(*at)
-        .agg(sf.min_by("local_receiver", "ts").alias("handling"))
+        .agg(sf.min_by(sf.struct(*who), "ts").alias("handling"))
     )
     found = talks.join(handling, at, "left")
-    return found.withColumn("source", sf.coalesce("handling", "source")).drop("handling")
+    is_found = sf.col("handling").isNotNull()
+    for name, seen in zip(("source", "source_name"), who, strict=True):
+        found = found.withColumn(name, sf.when(is_found, sf.col(f"handling.{seen}")).otherwise(sf.col(name)))
+    return found.drop("handling")
 
 
 def _edges(window_s: int, rows: pa.Table) -> pa.Table:

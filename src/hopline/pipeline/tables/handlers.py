@@ -17,7 +17,7 @@ from hopline.pipeline.traces.columns import KIND
 from hopline.pipeline.traces.parcels import PARCELS, brought_together, packed
 from hopline.pipeline.windows import WINDOW_S
 
-_WHO = ("node", "actor", *KIND)
+_WHO = ("node", "actor", "actor_name", "handler", *KIND)  # an identity has one class, and a kind one method there
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 

@@ -9,7 +9,10 @@ from hopline.pipeline.tables.causality import by_group
 from hopline.pipeline.traces.arrays import NONE, chosen, codes, longs, picked
 from hopline.pipeline.traces.columns import DELIVERED, FAILED, HANDLED, KIND, Flags
 
-RUN_BY = ("message_id", "ts", "seq", "node", "event", "local_receiver", "duration_us", *KIND, "flags")
+RUN_BY = (
+    *("message_id", "ts", "seq", "node", "event", "local_receiver", "receiver_name", "handler", "duration_us"),
+    *(*KIND, "flags"),
+)
 """The columns of traces that tell it."""
 
 
@@ -32,6 +35,8 @@ def runs(rows: pa.Table) -> pa.Table:
             "ts": picked(rows, "ts", handled),
             "node": chosen(rows, "node", handled),
             "actor": chosen(rows, "local_receiver", handled),
+            "actor_name": chosen(rows, "receiver_name", handled),
+            "handler": chosen(rows, "handler", handled),
             **{name: chosen(rows, name, handled) for name in KIND},
             "wait_us": picked(rows, "duration_us", delivery[handled]),
             "run_us": picked(rows, "duration_us", handled),

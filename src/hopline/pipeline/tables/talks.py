@@ -23,8 +23,10 @@ TALKS = pa.schema(
         ("kind", _TEXT),
         ("source_node", _TEXT),
         ("source", _TEXT),
+        ("source_name", _TEXT),
         ("target_node", _TEXT),
         ("target", _TEXT),
+        ("target_name", _TEXT),
         ("identity", _TEXT),
         ("count", pa.int64()),
         ("bytes", pa.int64()),
@@ -34,7 +36,10 @@ TALKS = pa.schema(
         ("cause", pa.int64()),  # that has to be looked up to know the source
     ]
 )
-KEYS = ("window_start", "kind", "source_node", "source", "target_node", "target", "identity")
+KEYS = (
+    *("window_start", "kind", "source_node", "source", "source_name", "target_node", "target", "target_name"),
+    "identity",
+)
 OPEN = "is_open"
 PARCELS_OF_TALKS = PARCELS.append(pa.field(OPEN, pa.bool_()))  # these have causes that have to be looked up
 
@@ -88,8 +93,10 @@ def _physical(clocks: Clocks, watched: Watched, rows: pa.Table) -> pa.Table:
             "kind": _always("physical", count),
             "source_node": source,
             "source": source,
+            "source_name": pa.nulls(count, _TEXT),
             "target_node": target,
             "target": target,
+            "target_name": pa.nulls(count, _TEXT),
             "identity": chosen(rows, "identity", either),
             "count": np.ones(count, np.int64),
             "bytes": picked(rows, "bytes", either),

@@ -48,6 +48,8 @@ TRACES = pa.schema(
         ("event", pa.int8()),
         ("peer", _TEXT),
         ("local_receiver", _TEXT),
+        ("receiver_name", _TEXT),
+        ("handler", _TEXT),
         ("cause", pa.int64()),
         ("duration_us", pa.int64()),
         ("service", pa.bool_()),
@@ -73,7 +75,18 @@ TRACES = pa.schema(
 
 NEEDED = (
     *("flow_id", "message_id", "fingerprint", "ts", "seq", "node", "event", "peer", "local_receiver", "cause"),
-    *("duration_us", "reason", "service", "wire_format", "identity", "version", "partition", "receiver"),
+    *(
+        "receiver_name",
+        "handler",
+        "duration_us",
+        "reason",
+        "service",
+        "wire_format",
+        "identity",
+        "version",
+        "partition",
+        "receiver",
+    ),
     *("receiver_node", "callback_receiver", "callback_receiver_node", "callback_key", "callbacks", "routing"),
     *("hops", "distribution", "ttl_us", "bytes", "verdict"),
 )
