@@ -13,7 +13,7 @@ from rich.table import Table
 from hopline.capture.events import Level
 from hopline.cli.capture_files import list_command, recover_command, show_command
 from hopline.cli.client import capture_of, everybody, joined_node, require_keys
-from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say_json
+from hopline.cli.console import FAILED, UsageError, folding, make_console, one_line_errors, say_json
 from hopline.cli.names import name_of, node_named
 from hopline.cli.options import (
     ConfigOption,
@@ -135,7 +135,7 @@ def _document(known: KnownNode, answer: NodeCapture | None) -> dict[str, Any]:
 
 
 def _table(documents: Sequence[dict[str, Any]]) -> Table:
-    table = Table("node", "level", "records", "dropped", "segments", "bytes", "directory", "")
+    table = folding("node", "level", "records", "dropped", "segments", "bytes", "directory", "")
     for column in table.columns[2:6]:
         column.justify = "right"
     for one in documents:

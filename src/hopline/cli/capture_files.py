@@ -11,8 +11,8 @@ import msgspec
 import typer
 from rich.table import Table
 
-from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say, say_json
-from hopline.cli.names import kind_text
+from hopline.cli.console import FAILED, UsageError, folding, make_console, one_line_errors, say, say_json
+from hopline.cli.names import kind_text, shortened
 from hopline.cli.options import DebugOption, JsonOption
 from hopline.message import printable
 from hopline.node.tap import require_pyarrow
@@ -101,7 +101,7 @@ def list_command(path: PathArgument, as_json: JsonOption = False, debug: DebugOp
 
 
 def _table(found: list[SegmentSummary]) -> Table:
-    table = Table("segment", "node", "records", "first", "last", "bytes", "")
+    table = folding("segment", "node", "records", "first", "last", "bytes", "")
     for at in (2, 5):
         table.columns[at].justify = "right"
     for one in found:
@@ -139,7 +139,7 @@ def show_command(
                 frames = [frame.hex() for frame in record["frames"]]
                 say_json({**record, "frames": frames})
             return
-        table = Table("time", "seq", "node", "event", "message", "hops", "peer or receiver", "cause", "µs", "reason")
+        table = folding("time", "seq", "node", "event", "message", "hops", "peer or receiver", "cause", "µs", "reason")
         for record in records:
             table.add_row(*_row(record))
         make_console().print(table if table.row_count else f"there are no such records in {path}")
@@ -178,5 +178,6 @@ def _row(record: dict[str, Any]) -> list[str]:
     when = f"{record['ts']:%H:%M:%S.%f}" if record.get("ts") is not None else ""
     lost = record.get("dropped") or 0
     number = of("seq") + (f" (after {lost} lost)" if lost else "")
-    other = of("peer") or of("receiver")
+    handler = ".".join(of(name) for name in ("receiver_name", "handler") if of(name))
+    other = of("peer") or f"{handler} {shortened(of('receiver'))}".strip()
     return [when, number, of("node"), of("event"), what, hops, other, of("cause"), of("duration_us"), of("reason")]

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from hopline._starting import INTERRUPTED, interrupt_as_usual
 from hopline.actors import CorrelationFilter
@@ -61,6 +62,14 @@ def make_console() -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE_WIDTH
     return console
+
+
+def folding(*columns: str) -> Table:
+    """Make a table in which a narrow terminal folds long texts, and never leaves a part of them out."""
+    table = Table(*columns)
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
 
 
 def say(text: str) -> None:

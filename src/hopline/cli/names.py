@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from hopline.cli.console import UsageError
@@ -10,6 +11,7 @@ from hopline.routing import KnownNode
 
 _HEX = "hex:"
 _SHORT = 8
+_GENERATED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def kind_of(text: str, version: int | None = None, partition: str | None = None) -> MessageIdentifier:
@@ -42,7 +44,12 @@ def name_of(identity: bytes) -> str:
 
 def short(identity: bytes) -> str:
     """Write enough of an identity to tell it from others."""
-    return name_of(identity)[:_SHORT]
+    return shortened(name_of(identity))
+
+
+def shortened(name: str) -> str:
+    """Cut an identity that was generated, which is a GUID, to its beginning. One that somebody chose stays whole."""
+    return name[:_SHORT] if _GENERATED.fullmatch(name) else name
 
 
 def kind_text(identifier: MessageIdentifier) -> str:

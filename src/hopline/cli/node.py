@@ -74,6 +74,10 @@ def node_command(
     advertise: Annotated[
         str | None, typer.Option("--advertise", help="The host name or address that others know this machine by.")
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option("--identity", help="The name that others know this node by; no two may have it. Default: a GUID."),
+    ] = None,
     embedded: Annotated[
         bool, typer.Option("--embedded", help="For development: be the rendezvous too, if nobody else is.")
     ] = False,
@@ -99,6 +103,7 @@ def node_command(
                 "node.rendezvous": ("--rendezvous", rendezvous),
                 "node.address": ("--address", address),
                 "node.advertise": ("--advertise", advertise),
+                "node.identity": ("--identity", identity),
                 "node.embedded": ("--embedded", embedded),
                 "node.wire_format": ("--wire-format", wire_format),
                 "node.open_without_keys": ("--open-without-keys", open_without_keys),

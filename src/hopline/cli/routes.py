@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from hopline.cli.actor_names import ActorNames, who
 from hopline.cli.client import ask, everybody, joined_node
-from hopline.cli.console import one_line_errors
+from hopline.cli.console import folding, one_line_errors
 from hopline.cli.live import show
 from hopline.cli.names import kind_text, name_of, node_named
 from hopline.cli.options import (
@@ -46,6 +46,7 @@ EPILOG = """
     hopline routes --node 3c89
     hopline routes --json | jq '.routes[].kind'
 
+Actors are shown with their class and handler, which their nodes are asked for; nodes of the reference do not say.
 Without `--node` these are the routes that nodes announce. With it, they are what that node knows itself, of its own and
 of others, with what it keeps local; nodes of the reference answer that too.
 """
@@ -81,10 +82,12 @@ async def _routes(
         first = await everybody(node)
         asked = None if wanted is None else node_named(wanted, first)
 
+        names = ActorNames()
+
         async def look() -> dict[str, Any]:
-            if asked is None:
-                return document_of(node.known_nodes)
-            return document_of(await _known_there(node.hub, asked))
+            known = node.known_nodes if asked is None else await _known_there(node.hub, asked)
+            await names.learn(node.hub, known)
+            return document_of(known, names)
 
         await show(look, draw, as_json=as_json, watch=watch, interval=interval)
 
@@ -119,14 +122,14 @@ def _others(answer: Message) -> list[KnownNode]:
     return nodes
 
 
-def document_of(nodes: list[KnownNode]) -> dict[str, Any]:
+def document_of(nodes: list[KnownNode], names: ActorNames) -> dict[str, Any]:
     """Turn nodes with what they handle into messages with who handles them."""
     routes: dict[MessageIdentifier, list[dict[str, Any]]] = {}
     for node in sorted(nodes, key=lambda one: one.identity):
-        handled: dict[MessageIdentifier, list[str]] = {}
+        handled: dict[MessageIdentifier, list[dict[str, Any]]] = {}
         for actor, kinds in node.actors.items():
             for kind in kinds:
-                handled.setdefault(kind, []).append(name_of(actor))
+                handled.setdefault(kind, []).append(names.document_of(actor, kind))
         for kind, actors in handled.items():
             place = {"node": name_of(node.identity), "uri": printable(node.uri), "actors": actors}
             routes.setdefault(kind, []).append(place)
@@ -144,12 +147,12 @@ def draw(document: dict[str, Any]) -> RenderableType:
     """Draw what is known."""
     if not (document["routes"] or document["hubs"]):
         return Text("no other node is known")
-    routes = Table("message", "node", "address", "actors")
+    routes = folding("message", "node", "address", "actors")
     for route in document["routes"]:
         for index, place in enumerate(route["nodes"]):
             kind = route["kind"] if index == 0 else ""
-            routes.add_row(kind, place["node"], place["uri"], ", ".join(actor[:8] for actor in place["actors"]))
-    hubs = Table("hub", "node", "address")
+            routes.add_row(kind, place["node"], place["uri"], ", ".join(map(who, place["actors"])))
+    hubs = folding("hub", "node", "address")
     for node in document["hubs"]:
         for hub in node["hubs"]:
             hubs.add_row(hub, node["node"], node["uri"])

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from hopline.cli.client import everybody, joined_node, require_keys, stats_of
-from hopline.cli.console import one_line_errors
+from hopline.cli.console import folding, one_line_errors
 from hopline.cli.live import show
-from hopline.cli.names import kind_text, name_of, node_named
+from hopline.cli.names import kind_text, name_of, node_named, shortened
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
@@ -146,11 +145,9 @@ def draw(document: dict[str, Any]) -> RenderableType:
         return Text("no other node is known")
     counted = [outcome for outcome in Outcome if outcome in ("delivered", "sent") or total["outcomes"][outcome]]
     columns = ["node", "in", "", *counted, "waiting", "promised", "handled", "errors", "peers", "links", "refused"]
-    table = Table(*columns)
+    table = folding(*columns)
     for column in table.columns[1:-1]:
         column.justify = "right"
-    for column in table.columns:
-        column.overflow = "fold"  # in a narrow terminal no digit is left out
     for one in nodes:
         if one["answers"]:
             table.add_row(*_row(one, counted))
@@ -159,11 +156,11 @@ def draw(document: dict[str, Any]) -> RenderableType:
     if len(nodes) > 1:
         table.add_section()
         table.add_row(*_row({"node": "all", "peers": "", "links": [], "refused": {}, **total}, counted))
-    actors = Table("actor", "node", "handles", "waiting", "running")
+    actors = folding("actor", "node", "handles", "waiting", "running")
     for one in nodes:
         for actor in one.get("actors", ()):
             handles = ", ".join(actor["handles"])
-            actors.add_row(actor["name"], one["node"][:8], handles, str(actor["waiting"]), str(actor["running"]))
+            actors.add_row(actor["name"], shortened(one["node"]), handles, str(actor["waiting"]), str(actor["running"]))
     return Group(table, actors) if actors.row_count else table
 
 

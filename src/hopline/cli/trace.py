@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from hopline.cli.actor_names import named, who
 from hopline.cli.bodies import Writing, as_document, body_of, body_text
 from hopline.cli.client import ask, everybody, joined_node, probe, require_keys
-from hopline.cli.console import UsageError, make_console, one_line_errors, say, say_json
-from hopline.cli.names import kind_of, kind_text, name_of, node_named, short
+from hopline.cli.console import UsageError, folding, make_console, one_line_errors, say, say_json
+from hopline.cli.names import kind_of, kind_text, name_of, node_named, short, shortened
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
@@ -135,7 +135,7 @@ async def _stop(hub: MessageHub, node: KnownNode, kind: MessageIdentifier) -> di
         "actors": [
             {
                 "identity": name_of(actor.identity),
-                "name": printable(actor.name),
+                **named(actor, kind),
                 "waiting": actor.waiting,
                 "running": actor.running,
             }
@@ -156,19 +156,19 @@ async def _actors_by_routes(hub: MessageHub, node: KnownNode, kind: MessageIdent
 def _draw_dry(document: dict[str, Any]) -> RenderableType:
     nodes = document["nodes"]
     count = f"{len(nodes)} nodes take" if len(nodes) > 1 else "1 node takes"
-    table = Table("node", "address", "actor", "waiting", "running", "there", "back", "round trip", "its clock")
+    columns = ("node", "address", "actor", "waiting", "running", "there", "back", "round trip", "its clock")
+    table = folding(*columns)
     for one in nodes:
         times = [_ms(one.get(name)) for name in ("there_seconds", "back_seconds", "round_trip_seconds")]
         clock = _ms(one.get("clock_ahead_seconds"), sign=True)
         if not one["probe"]:
             clock = "does not know the probe: a node of the reference?"
         for index, actor in enumerate(one["actors"] or [{"identity": "?", "name": "no answer"}]):
-            who = f"{actor.get('name', 'actor')} {actor['identity'][:8]}"
             work = [str(actor.get("waiting", "")), str(actor.get("running", ""))]
             place = [one["node"], one["uri"]] if index == 0 else ["", ""]
-            table.add_row(*place, who, *work, *([*times, clock] if index == 0 else []))
-    here = document["from"][:8]
-    roads = [Text(f"{here} (here) -> {one['node'][:8]} -> {here}") for one in nodes]
+            table.add_row(*place, who(actor), *work, *([*times, clock] if index == 0 else []))
+    here = shortened(document["from"])
+    roads = [Text(f"{here} (here) -> {shortened(one['node'])} -> {here}") for one in nodes]
     title = f"{document['kind']}: {count} turns in handling it; no handler was called"
     return Group(Text(title), table, *roads)
 
@@ -204,7 +204,7 @@ async def _real(
 
 
 def _draw_real(node: Node, message: Message, answer: Message, seconds: float) -> RenderableType:
-    table = Table("hop", "node", "address", "")
+    table = folding("hop", "node", "address", "")
     for index, entry in enumerate(answer.routing):
         here = "here" if entry.identity == node.identity else ""
         table.add_row(str(index), name_of(entry.identity), printable(entry.uri), here)

@@ -84,8 +84,8 @@ def _longest_road(tables: Path) -> Finding:
 def _where_time_goes(tables: Path) -> Finding:
     columns = (
         "node",
-        "actor",
-        "identity",
+        "actor_name",
+        "handler",
         "count",
         "errors",
         "wait_p95_us",
@@ -95,13 +95,13 @@ def _where_time_goes(tables: Path) -> Finding:
     )
     by_handler: dict[tuple[str, str], list[Row]] = {}
     for row in rows_of(tables, "handlers", columns):
-        by_handler.setdefault((row["node"], row["identity"]), []).append(row)
+        by_handler.setdefault((row["node"], f"{row['actor_name']}.{row['handler']}"), []).append(row)
     worst = sorted(by_handler.items(), key=lambda one: -max(row["wait_p95_us"] or 0 for row in one[1]))
     lines = [f"{'handler':<28}{'handled':>8}{'failed':>8}{'wait p95':>14}{'run p95':>14}"]
-    for (node, identity), rows in worst:
+    for (node, handler), rows in worst:
         wait, run = (max(row[name] or 0 for row in rows) for name in ("wait_p95_us", "run_p95_us"))
         handled, failed = (sum(row[name] for row in rows) for name in ("count", "errors"))
-        lines.append(f"{node + ' ' + identity:<28}{handled:>8}{failed:>8}{_ms(wait):>14}{_ms(run):>14}")
+        lines.append(f"{node + ' ' + handler:<28}{handled:>8}{failed:>8}{_ms(wait):>14}{_ms(run):>14}")
     return Finding("Where does the time go?", tuple(lines), _digging(tables, "handlers", order="wait_p95_us desc"))
 
 

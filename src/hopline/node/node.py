@@ -428,6 +428,7 @@ class Node:
                     identity=host.identity,
                     name=host.name,
                     handles=tuple(handler_map(host.actor)),
+                    handlers=tuple(definition.method for definition in handler_map(host.actor).values()),
                     waiting=host.waiting,
                     running=host.running,
                 )

@@ -18,6 +18,7 @@ class ActorReport(msgspec.Struct, frozen=True, kw_only=True):
     identity: bytes
     name: str
     handles: tuple[MessageIdentifier, ...]
+    handlers: tuple[str, ...] = ()  # its methods, in the same order; older nodes do not say
     waiting: int  # messages in its mailbox
     running: int  # handlers under way
 
