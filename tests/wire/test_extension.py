@@ -132,6 +132,16 @@ def test_an_extension_that_breaks_a_limit_is_looked_at_carefully(layout: Layout)
 
 
 @pytest.mark.parametrize("layout", MULTIPART, ids=name_of)
+def test_an_extension_that_is_one_frame_too_many_is_refused(layout: Layout) -> None:
+    tight = Limits(frames=len(encode(PLAIN, layout)))
+    assert ENCODERS[layout.name](PLAIN, tight) == encode(PLAIN, layout)
+    with pytest.raises(STUMBLES):
+        ENCODERS[layout.name](PLAIN.clone(extension=EXTENSION), tight)
+    with pytest.raises(LocalError, match="frames"):
+        encode(PLAIN.clone(extension=EXTENSION), layout, limits=tight)
+
+
+@pytest.mark.parametrize("layout", MULTIPART, ids=name_of)
 def test_a_frame_that_belongs_to_something_else_is_no_extension(layout: Layout) -> None:
     """The frame right above the fixed ones is a callback's identity, or the body: whatever it looks like."""
     message = PLAIN.clone(bodies=(EXTENSION,))
