@@ -86,18 +86,25 @@ def find(version: str, path: str, roots: Iterable[Path]) -> Path | None:
     return next((python for python in candidates(version, path, roots) if is_usable(python, version)), None)
 
 
+def _dependencies() -> str:
+    """Return what an environment depends on: pinned versions, and what the package asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    return "\n".join([*asked, (ROOT / "constraints.txt").read_text(encoding="utf-8")])
+
+
 def environment(version: str, python: Path) -> Path:
     """Return the Python of this version's virtual environment, which is made if it is not there or outdated."""
     home = ROOT / f".venv-{version}"
     inside, ready = home / "bin" / "python", home / ".ready"
-    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
-    if not ready.exists() or any(ready.stat().st_mtime < source.stat().st_mtime for source in sources):
+    wanted = _dependencies()
+    if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
         print(f"Setting up {home.name} (once)", flush=True)
         subprocess.run([python, "-m", "venv", "--clear", home], check=True)  # noqa: S603
         pinned = os.environ | {"PIP_CONSTRAINT": "constraints.txt", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         install = [str(inside), "-m", "pip", "install", "--quiet", "--editable", ".[test]"]
         subprocess.run(install, cwd=ROOT, env=pinned, check=True)  # noqa: S603
-        ready.touch()
+        ready.write_text(wanted, encoding="utf-8")
     return inside
 
 
