@@ -19,9 +19,10 @@ def record(flow_id: str, at: int, event: str, node: str = "warehouse", **columns
     return said | {"identity": "ORDER.PLACED", "fingerprint": at} | columns
 
 
-def reasons(out: Path, outcome: str, *records: Row, ttl_us: int = 2_000_000) -> str:
+def reasons(out: Path, outcome: str, *records: Row, callback: str = "expired") -> str:
     write_table(out, "messages", records)
-    write_table(out, "callbacks", [{"flow_id": "f", "ttl_us": ttl_us, "outcome": outcome}])
+    write_table(out, "flows", [flow("f", outcome, 2_400_000)])
+    write_table(out, "callbacks", [{"flow_id": "f", "ttl_us": 2_000_000, "outcome": callback}])
     return reasons_of(out, {"f": outcome})["f"]
 
 
@@ -62,6 +63,12 @@ def test_a_flow_that_nobody_answered_says_how_long_it_was_waited_for_and_where_i
     records = record("f", 2, "sent", "front"), record("f", 3, "received", "payments", identity="ORDER.RESERVED")
     found = reasons(tmp_path, "expired", *records)
     assert found == "no answer within 2 s; last seen received at payments, ORDER.RESERVED"
+
+
+def test_a_flow_that_was_answered_late_says_what_took_so_long(tmp_path: Path) -> None:
+    answer = record("f", 3, "delivered", "front", identity="ORDER.SHIPPED")
+    found = reasons(tmp_path, "expired", answer, callback="late")
+    assert found == "not answered within 2 s, but later: mostly run of ORDER at b"
 
 
 def test_every_order_that_did_not_come_home_has_a_reason_below_its_outcome(tmp_path: Path) -> None:

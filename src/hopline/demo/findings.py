@@ -52,6 +52,8 @@ def _where_flows_ended(tables: Path) -> Finding:
         why = Counter(reason for flow, reason in reasons.items() if orders[flow] == outcome)
         most_frequent = sorted(why.items(), key=lambda one: (-one[1], one[0]))[:_SHOWN]
         lines += [f"{number:>8} x {reason}" for reason, number in most_frequent]
+        if others := why.total() - sum(number for _, number in most_frequent):
+            lines.append(f"{others:>8} x something else")
     return Finding(
         f"Which of the {len(orders)} orders never came home, and why?",
         tuple(lines),

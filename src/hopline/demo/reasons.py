@@ -33,8 +33,14 @@ def reasons_of(tables: Path, outcomes: Mapping[str, str]) -> dict[str, str]:
     records: dict[str, list[Row]] = {flow: [] for flow in outcomes}
     for row in rows_of(tables, "messages", _COLUMNS, of_these):
         records[row["flow_id"]].append(row)
-    lifetimes = {row["flow_id"]: row["ttl_us"] for row in rows_of(tables, "callbacks", ("flow_id", "ttl_us"), of_these)}
-    return {flow: _reason(outcome, _own(records[flow]), lifetimes.get(flow) or 0) for flow, outcome in outcomes.items()}
+    asked = {row["flow_id"]: row for row in rows_of(tables, "callbacks", ("flow_id", "ttl_us", "outcome"), of_these)}
+    paths = {
+        row["flow_id"]: row["critical_path"] for row in rows_of(tables, "flows", ("flow_id", "critical_path"), of_these)
+    }
+    return {
+        flow: _reason(outcome, _own(records[flow]), asked.get(flow, {}), paths.get(flow) or [])
+        for flow, outcome in outcomes.items()
+    }
 
 
 def _own(records: list[Row]) -> list[Row]:
@@ -49,7 +55,7 @@ def _own(records: list[Row]) -> list[Row]:
     return sorted(own, key=lambda row: (row["ts"], row["node"], row["seq"]))
 
 
-def _reason(outcome: str, records: list[Row], lifetime_us: int) -> str:
+def _reason(outcome: str, records: list[Row], asked: Row, path: list[Row]) -> str:
     endings = ("expired",) if outcome == "expired" else _FAILURES
     said = [row for row in records if row["event"] in endings]
     if outcome == "failed":
@@ -57,7 +63,12 @@ def _reason(outcome: str, records: list[Row], lifetime_us: int) -> str:
     if said:
         last = max(said, key=lambda row: row["ts"])
         return f"{last['event']} at {last['node']}: {_in_general(last['reason'] or last['identity'])}"
-    waited = f"no answer within {lifetime_us / _MICROSECONDS:g} s" if lifetime_us else "no answer"
+    lifetime = f" within {asked['ttl_us'] / _MICROSECONDS:g} s" if asked.get("ttl_us") else ""
+    if asked.get("outcome") == "late" and path:
+        longest = max(path, key=lambda stage: stage["us"])
+        slowest = f"{longest['stage']} of {longest['identity']} at {longest['node']}"
+        return f"not answered{lifetime}, but later: mostly {slowest}"
+    waited = f"no answer{lifetime}"
     if not records:
         return waited
     last = records[-1]
