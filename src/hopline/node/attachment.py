@@ -177,17 +177,17 @@ class Attachment:
 
     def connect(self, node: bytes, uri: str) -> Link:
         """Return the link to a node. A new one begins with this node's introduction."""
-        link = self._introduce(node, uri)
+        link = self._link(node, uri)
+        self._introduce(link, node)
         self._answer_links.carries(node)
         return link
 
-    def _introduce(self, node: bytes, uri: str) -> PeerLink:
-        link = self._link(node, uri)
+    def _introduce(self, link: Link, node: bytes) -> None:
+        """Tell a node where the hubs of this one are, unless it was told on this link."""
         if link not in self._introduced:
             self._introduced.add(link)
             for message in self.membership.introduction(node):
                 self._offer(link, node, message)
-        return link
 
     def _link(self, node: bytes, uri: str) -> PeerLink:
         if self._is_closing:
@@ -333,13 +333,12 @@ class Attachment:
         self.membership.following.broke(self._clock())
 
     def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
-        """Send a message straight to a node, if it is there and has room; one that `introduces` may open the link."""
+        """Send a message straight to a node, if it is there and has room; one that `introduces` may open the link.
+
+        Where there is room for one message only, it is that of the answer that was asked for: it names this node too.
+        """
         try:
-            if introduces:
-                link = self._link(node, uri)
-                self._introduced.add(link)
-            else:
-                link = self._introduce(node, uri)
+            link = self._link(node, uri)
         except PeerGoneError:
             log.debug("cannot answer %s", uri)
             if self._tap is not None:
@@ -348,6 +347,10 @@ class Attachment:
             return
         self._answer_links.answered(node, message.domain, link, self._clock())
         self._offer(link, node, message)
+        if introduces:
+            self._introduced.add(link)
+        else:
+            self._introduce(link, node)
 
     def _offer(self, link: Link, node: bytes, message: Message) -> None:
         """Offer a message about routes to a link; what finds no room there is said again when somebody asks."""
