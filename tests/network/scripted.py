@@ -28,7 +28,7 @@ from .frames import (
     write,
 )
 
-PATIENCE = 5.0  # seconds within which anything comes that is to come
+PATIENCE = 20.0  # seconds within which anything comes that is to come
 HELLO, EHHLO, EXCEPTION, RECEIPT = b"HELLO", b"EHHLO", b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM"
 NOTHING = [b"", b""]  # the envelope of what is said to a server, or by one
 
