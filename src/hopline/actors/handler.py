@@ -48,7 +48,8 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
     @property
     def method(self) -> str:
         """The function by its own name, whichever class defines it."""
-        return getattr(self.function, "__name__", repr(self.function))
+        function = self.function  # looked at for every record of a full capture: repr only where nothing else is left
+        return function.__name__ if hasattr(function, "__name__") else repr(function)
 
 
 class _Mark(msgspec.Struct, frozen=True):
