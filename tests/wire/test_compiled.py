@@ -20,7 +20,7 @@ from hopline.wire.writer import Writer
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
 FIRSTS = [layouts.FIRST, layouts.FIRST_TICKS]
 MULTIPART = [layout for layout in COMPILED if not layout.meta]
-WITH_DESCRIPTORS = [layouts.V4, layouts.V5]
+WITH_DESCRIPTORS = [layouts.V4, layouts.V5_INT32, layouts.V5]
 
 HELLO = Message(b"HELLO", bodies=(b"world",))
 LONG = b"x" * (LARGEST_USUAL_LIST + 1)
@@ -133,7 +133,7 @@ def test_a_lifetime_that_is_no_whole_millisecond_is_declined() -> None:
     declines_to_read(frames, layouts.FIRST)
 
 
-@pytest.mark.parametrize("layout", [*FIRSTS, layouts.V4], ids=name_of)
+@pytest.mark.parametrize("layout", [*FIRSTS, layouts.V4, layouts.V5_INT32], ids=name_of)
 @pytest.mark.parametrize("uri", ["tcp://1:2/", "other:scheme", "nowhere"])
 def test_unusual_uris_are_declined(layout: Layout, uri: str) -> None:
     declines_to_write(HELLO.push_router_address(uri, b"r"), layout)
@@ -175,6 +175,15 @@ def test_odd_bodies_are_left_to_the_careful_reader(layout: Layout, body: tuple[i
         frames = encode(message, layout)
         frames[-2] = struct.pack("<4H", *body, 0, 0)
         declines_to_read(frames, layout)
+
+
+@pytest.mark.parametrize("layout", WITH_DESCRIPTORS, ids=name_of)
+def test_a_version_frame_below_an_empty_one_is_a_body_of_the_first_format(layout: Layout) -> None:
+    frames = encode(TRACED, layout)
+    frames[-2] = b""
+    declines_to_read(frames, layout)
+    with pytest.raises(STUMBLES):
+        VIEWS[layout.name](frames)
 
 
 def test_an_early_layout_under_the_number_four_is_declined() -> None:
