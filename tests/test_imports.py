@@ -48,9 +48,10 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.pipeline": PURE
-    | {"atexit", "concurrent", "contextlib", "ctypes", "errno", "fcntl", "glob", "importlib", "json", "logging"}
-    | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich", "shlex", "shutil"}
-    | {"signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "uuid", "xxhash", "zipfile"}
+    | {"atexit", "concurrent", "contextlib", "ctypes", "duckdb", "errno", "fcntl", "fsspec", "glob", "importlib"}
+    | {"json", "logging", "msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich"}
+    | {"shlex", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "types", "urllib"}
+    | {"uuid", "xxhash", "zipfile"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": PURE

@@ -4,21 +4,26 @@ import csv
 import io
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import BooleanType, DataType, TimestampType
 from typer.testing import CliRunner
 
 from hopline.cli import app
 from hopline.cli.tables import BRIEF
-from hopline.pipeline.catalogue import MEANINGS, written_table
 from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.short_ids import id_columns
 from hopline.pipeline.summary import findings
+from hopline.pipeline.table_meanings import MEANINGS
 from tests.cli.commands import run
 from tests.pipeline.written import NOON, flow, write_table, write_tables
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +31,14 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tables(tmp_path_factory.mktemp("tables"))
 
 
-def tables(*arguments: str | Path, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["tables", *map(str, arguments)], env={"COLUMNS": "240"})
+def tables(*arguments: str | Path, code: int = 0, width: int = 240) -> str:
+    result = CliRunner().invoke(app, ["tables", *map(str, arguments)], env={"COLUMNS": str(width)})
     assert result.exit_code == code, result.output
     return result.output
 
 
 def rows(*arguments: str | Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in tables(*arguments, "--format", "json").splitlines()]
+    return [json.loads(line) for line in tables(*arguments, "--limit", "0", "--json").splitlines()]
 
 
 def test_the_tables_are_listed_with_rows_days_sizes_and_meaning(out: Path) -> None:
@@ -55,29 +60,129 @@ def test_every_table_of_the_pipeline_has_a_meaning_and_columns_for_a_screen() ->
 
 def test_rows_are_chosen_sorted_and_limited(out: Path) -> None:
     assert [row["flow_id"] for row in rows(out, "flows", "--where", "outcome <> 'complete'")] == ["two", "it's $HOME"]
-    longest = rows(out, "flows", "--order-by", "duration_us desc", "--limit", "2", "--columns", "flow_id,duration_us")
-    assert longest == [{"flow_id": "two", "duration_us": 9_000_000}, {"flow_id": "one", "duration_us": 2_000}]
-    assert len(rows(out, "flows", "--limit", "0")) == 4
+    longest = rows(out, "flows", "--order-by", "duration_us desc", "--columns", "flow_id, duration_us / 1e6 as seconds")
+    assert longest[:2] == [{"flow_id": "two", "seconds": 9.0}, {"flow_id": "one", "seconds": 0.002}]
+    assert len(rows(out, "flows")) == 4
     by_two = rows(out, "flows", "--order-by", "outcome,duration_us desc", "--columns", "flow_id")
     assert [row["flow_id"] for row in by_two] == ["one", "old", "it's $HOME", "two"]
     assert rows(out, "flows", "--where", "date = '2026-01-30'", "--columns", "flow_id") == [{"flow_id": "old"}]
 
 
-def test_only_the_largest_are_kept_however_many_batches_there_are(tmp_path: Path) -> None:
-    for day in range(3):
-        many = [{"flow_id": f"{day}-{number}", "duration_us": number * 7919 % 1009} for number in range(1000)]
-        write_table(tmp_path, "flows", many, (NOON + timedelta(days=day)).date())
-    table = written_table(tmp_path, "flows")
-    top = table.first_rows(["duration_us"], None, [("duration_us", "descending")], 4)
-    assert top.column("duration_us").to_pylist() == [1008, 1008, 1008, 1007]
-
-
 def test_a_table_is_drawn_with_lists_as_people_read_them(out: Path) -> None:
-    told = tables(out, "flows")
+    told = tables(out, "flows", "--wide")
     assert "send 500 µs at a → run 1.5 ms at b" in told
     assert told.splitlines()[-1] == "4 of 4 rows of flows"
-    assert "ANSWER/1, KINO.EXCEPTION/1" in tables(out, "callbacks")
+    assert "ANSWER/1, KINO.EXCEPTION/1" in tables(out, "callbacks", "--wide")
     assert "1 of 2 rows of hops where lost or duplicate" in tables(out, "hops", "--where", "lost or duplicate", "-n1")
+
+
+GUIDS = [
+    "0f1e2d3c-0000-4000-8000-00000000000a",
+    "0f1e2d3c-0000-4000-8000-00000000000b",
+    "abcdef01-0000-4000-8000-000000000000",
+]
+
+
+@pytest.fixture
+def guids(tmp_path: Path) -> Path:
+    """Rows whose names are GUIDs, as they mostly are."""
+    write_table(tmp_path, "flows", [flow(one, "unanswered", 7_000_000, origin="a") for one in GUIDS[:2]])
+    write_table(tmp_path, "flows", [flow(GUIDS[2], "complete", 7)], NOON.date() + timedelta(days=1))
+    handlers = [{"node": GUIDS[0], "actor": f"\1{one}", "identity": "ORDER", "window_start": NOON} for one in GUIDS]
+    write_table(tmp_path, "handlers", handlers)
+    return tmp_path
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_fits_into_80_columns_in_a_line_a_row(tmp_path: Path, table: str) -> None:
+    values: dict[DataType, object] = {TimestampType(): NOON + timedelta(microseconds=123_456), BooleanType(): False}
+    row = {column.name: values[column.dataType] for column in TABLES[table] if column.dataType in values}
+    kind = {"identity": "ORDER.SHIPPED", "event": "delivered", "outcome": "unanswered", "offence": "bad_signature"}
+    row |= {name: value for name, value in kind.items() if name in TABLES[table].names}
+    row |= {"window_start": NOON} if "window_start" in row else {}
+    rows = [row | dict.fromkeys(id_columns(TABLES[table].names), f"{number:08x}{GUIDS[0][8:]}") for number in (1, 2)]
+    write_table(tmp_path, table, rows)
+    lines = tables(tmp_path, table, width=80).splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert lines[0].split() == BRIEF[table].split()
+    assert lines[3].startswith("Times are UTC") or table == "skew"
+    assert lines[-2:] == [
+        "Ids are cut: --id 00000001 finds one, --wide shows them whole.",
+        f"2 of 2 rows of {table}",
+    ]
+
+
+def test_ids_are_as_short_as_tells_them_apart_in_the_whole_table_and_are_accepted_back(guids: Path) -> None:
+    told = tables(guids, "flows", "--where", "date = '2026-02-01' or flow_id like '%b'")
+    assert " abcdef01 " in told
+    assert f" {GUIDS[1]} " in told  # but for its last character it is the same as one that is not shown
+    assert "flow_id        abcdef01-0" in tables(guids, "flows", "--id", "abcdef01")
+    assert "1 of 1 row of handlers" in tables(guids, "handlers", "--id", "abcdef01")
+    both = tables(guids, "flows", "--id", "0f1e2d3c", code=1)
+    assert f"several ids in flows begin with '0f1e2d3c': {GUIDS[0]} (flow_id), {GUIDS[1]} (flow_id)" in both
+    assert "no id in flows begins with '77'" in tables(guids, "flows", "--id", "77", code=1)
+    assert "is found by --id, not by --where" in tables(guids, "flows", "--where", "flow_id = 'abcdef01'")
+
+
+def test_ids_and_conditions_go_together(guids: Path) -> None:
+    chosen = ("handlers", "--id", GUIDS[0], "--where")
+    assert len(rows(guids, *chosen, "true")) == 3  # a node
+    assert [row["actor"] for row in rows(guids, *chosen, "actor like '%b' -- and no more")] == [f"\1{GUIDS[1]}"]
+    assert rows(guids, *chosen, "false") == []
+
+
+def test_what_does_not_fit_into_a_line_becomes_a_block(guids: Path) -> None:
+    lines = tables(guids, "--sql", "from flows order by flow_id", width=80).splitlines()
+    assert lines[0].startswith("── row 1")
+    assert f"flow_id        {GUIDS[0]}" in [line.rstrip() for line in lines]
+    assert max(map(len, lines)) <= 80
+    assert "── row 2" in tables(guids, "flows", "--vertical")
+    wide_lines = tables(guids, "flows", "--wide", width=80).splitlines()
+    assert len(wide_lines) == 5
+    assert GUIDS[0] in "".join(wide_lines)
+
+
+def test_any_question_can_be_asked_in_sql(out: Path) -> None:
+    asked = (
+        "select f.outcome, count(*) as flows, sum(f.duration_us) as us "
+        "from flows f join flows g using (flow_id) group by 1 order by 2 desc, 1"
+    )
+    assert rows(out, "--sql", asked) == [
+        {"outcome": "complete", "flows": 2, "us": 2_001},
+        {"outcome": "expired", "flows": 1, "us": 40},
+        {"outcome": "failed", "flows": 1, "us": 9_000_000},
+    ]
+    assert tables(out, "--sql", asked, "--csv").splitlines()[1] == "complete,2,2001"
+    assert "the first 1 rows; --limit 0 shows all" in tables(out, "--sql", asked, "-n1")
+    assert tables(out, "--sql", "select 1 as a, 2 as a", "--json") == '{"a":1,"a_1":2}\n'
+
+
+def test_a_program_that_gets_some_of_the_rows_is_told_on_standard_error(out: Path) -> None:
+    result = CliRunner().invoke(app, ["tables", str(out), "flows", "--csv", "-n1"])
+    assert len(result.stdout.splitlines()) == 2
+    assert "only the first 1 rows; --limit 0 writes all" in result.stderr
+
+
+def test_values_that_json_has_no_type_for_become_what_comes_nearest(out: Path) -> None:
+    asked = (
+        "select 1.5 as d, 2.0 as whole, (2::hugeint ** 40)::hugeint as h,"
+        " uuid '00000000-0000-0000-0000-000000000001' as u,"
+        " time '12:00' as t, interval 1 day as i, map {'k': 1} as m, 'ab'::blob as b, 'nan'::double as n,"
+        " 170141183460469231731687303715884105727::hugeint as large"
+    )
+    (row,) = rows(out, "--sql", asked)
+    assert row == {
+        "d": 1.5,
+        "whole": 2,
+        "h": 2**40,
+        "u": "00000000-0000-0000-0000-000000000001",
+        "t": "12:00:00",
+        "i": "1 day, 0:00:00",
+        "m": {"k": 1},
+        "b": "6162",
+        "n": None,
+        "large": 2.0**127,
+    }
 
 
 def test_one_row_is_shown_down_the_page_with_its_path_stage_by_stage(out: Path) -> None:
@@ -86,16 +191,17 @@ def test_one_row_is_shown_down_the_page_with_its_path_stage_by_stage(out: Path) 
     assert "75%" in told
     assert "1 of 1 row of flows where flow_id = 'two'" in told
     told = tables(out, "messages")
+    assert "ts                      2026-01-31 12:00:00.000000" in told
     assert "tcp://a:1 → tcp://b:2" in told
     assert "01ff" in told
 
 
 def test_csv_has_a_header_and_nested_columns_as_json(out: Path) -> None:
-    read = list(csv.DictReader(io.StringIO(tables(out, "flows", "--format", "csv", "--where", "flow_id = 'one'"))))
+    read = list(csv.DictReader(io.StringIO(tables(out, "flows", "--csv", "--where", "flow_id = 'one'"))))
     assert len(read) == 1
     assert read[0]["start_ts"] == "2026-01-31T12:00:00+00:00"
     assert json.loads(read[0]["critical_path"])[1] == {"stage": "run", "node": "b", "identity": "ORDER", "us": 1500}
-    assert rows(out, "rejects", "--limit", "1")[0]["frames"] == [(b"x" * 99).hex()]
+    assert rows(out, "rejects")[0]["frames"] == [(b"x" * 99).hex()]
 
 
 def test_the_schema_says_what_the_columns_mean(out: Path) -> None:
@@ -104,21 +210,41 @@ def test_the_schema_says_what_the_columns_mean(out: Path) -> None:
     meanings = {row["column"]: row["meaning"] for row in told}
     assert meanings["critical_path"] == "where the duration went: its parts sum to it"
     assert all(meanings.values())
-    assert "array<struct<stage, node, identity, us>>" in tables(out, "flows", "--schema")
+    types = {row["column"]: row["type"] for row in told}
+    assert types["start_ts"] == "timestamp with time zone"
+    assert types["critical_path"] == "struct(stage varchar, node varchar, identity varchar, us bigint)[]"
+    assert "sum to it" in tables(out, "flows", "--schema")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("arguments", "code", "problem"),
     [
-        (["flow"], "no table 'flow' in it; there are: messages"),
-        (["flows", "--where", "colour = 1"], "expected a column, found 'colour'"),
-        (["flows", "--columns", "colour"], "flows has no column 'colour'"),
-        (["flows", "--order-by", "duration_us down"], "expected asc or desc behind duration_us, found 'down'"),
-        (["--where", "lost"], "of which table?"),
+        (["flow"], 1, "no table 'flow' in it; there are: messages"),
+        (["flows", "--where", "colour = 1"], 2, "--where: no column 'colour'; flows has: date, flow_id, start_ts"),
+        (["flows", "--columns", "colour"], 2, "--columns: no column 'colour'; flows has: date"),
+        (["flows", "--order-by", "colour"], 2, "--order-by: no column 'colour'; flows has: date"),
+        (
+            ["flows", "--where", "outcome = = 1"],
+            2,
+            '--where: syntax error at or near "="\n  outcome = = 1\n            ^',
+        ),
+        (["flows", "--order-by", "duration_us down"], 2, '--order-by: syntax error at or near "down"'),
+        (["flows", "--where", "true) or (true"], 2, '--where: syntax error at or near ")"'),
+        (["flows", "--where", "true; select 1"], 2, "--where: expected one statement, found 2"),
+        (["flows", "--where", "("], 2, "--where: syntax error"),
+        (["flows", "--where", ""], 2, "--where: "),
+        (["flows", "--where", "(" * 5000 + "true" + ")" * 5000], 2, "--where: nested too deeply"),
+        (["--sql", "select " + "(" * 5000 + "1" + ")" * 5000], 2, "nested too deeply"),
+        (["--sql", "select 'é', colour from flows"], 2, "select 'é', colour from flows\n              ^"),
+        (["--sql", "select f.colour from flows f"], 2, "no column 'colour'; flows has: date"),
+        (["--sql", "select * from flws"], 2, "no table 'flws'; there are: messages"),
+        (["--sql", "drop view flows"], 2, "tables can only be read"),
+        (["flows", "--sql", "select 1"], 2, "--sql asks for itself"),
+        (["flows", "--json", "--csv"], 2, "exclude each other"),
+        (["--where", "lost"], 2, "of which table?"),
     ],
 )
-def test_what_makes_no_sense_is_said_in_one_line(out: Path, arguments: list[str], problem: str) -> None:
-    code = 1 if arguments == ["flow"] or "colour = 1" in arguments else 2
+def test_what_makes_no_sense_is_said_in_one_line(out: Path, arguments: list[str], code: int, problem: str) -> None:
     assert problem in tables(out, *arguments, code=code)
 
 
@@ -220,12 +346,29 @@ def test_nothing_that_a_stranger_chose_reaches_the_terminal_in_any_format(tmp_pa
     write_table(tmp_path, "messages", [{"ts": NOON, "node": HOSTILE, "identity": HOSTILE, "callbacks": kinds}])
     write_table(tmp_path, "flows", [flow(HOSTILE, "failed", 1), flow("x" * 100_000, "failed", 1)])
     for table in ("messages", "flows"):
-        for form in ("table", "csv", "json"):
-            told = tables(tmp_path, table, "--columns", "*", "--format", form)
+        for form in ("vertical", "wide", "csv", "json"):
+            told = tables(tmp_path, table, "--columns", "*", f"--{form}")
             assert told.replace("\n", "").isprintable()
-            assert len(told) < 100_000 or form != "table"
+            assert len(told) < 100_000 or form in ("csv", "json")
     (row,) = rows(tmp_path, "messages")
     assert (row["node"], row["callbacks"]) == (HOSTILE, kinds)  # as JSON says it, it is all there
-    (read, long) = csv.DictReader(io.StringIO(tables(tmp_path, "flows", "--format", "csv")))
+    (read, long) = csv.DictReader(io.StringIO(tables(tmp_path, "flows", "--csv")))
     assert read["flow_id"] == "two\\nlines \\x1b[2J \\x9b31m \\u202e\\u2066 \\x7f"
     assert long["flow_id"] == "x" * 100_000
+
+
+def test_ctrl_c_stops_a_question_that_takes_long(out: Path) -> None:
+    endless = (
+        "select count(*) from range(1000000) a, range(1000000) b, range(1000000) c where a.range * b.range = c.range"
+    )
+    command = [sys.executable, "-m", "tests.cli.asking", str(out), endless]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as asking:
+        try:
+            assert asking.stdout is not None
+            assert asking.stdout.readline() == "asked\n"
+            asking.send_signal(signal.SIGINT)
+            assert asking.wait(60) == 130
+        finally:
+            asking.kill()
+        assert asking.stderr is not None
+        assert asking.stderr.read() == ""

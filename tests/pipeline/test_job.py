@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from hopline.message import LocalError
 from hopline.pipeline import PipelineOptions, RunReport, making, run, run_pipeline
-from hopline.pipeline.catalogue import written_table, written_tables
+from hopline.pipeline.catalogue import WrittenTable, written_tables
 from hopline.pipeline.decoding.files import RowGroup, decode_files
 from hopline.pipeline.failures import BadCapturesError, PipelineError, UnbalancedError
 from hopline.pipeline.progress import Silent
+from hopline.pipeline.query import open_tables
 from hopline.pipeline.schemas import TABLES
 from hopline.pipeline.writing import BUILDING
 from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
@@ -45,10 +46,8 @@ def options(captures: Path, out: Path, **more: Any) -> PipelineOptions:
 
 def contents(out: Path) -> Rows:
     """Read all tables, rows in an order of their own."""
-    return {
-        table.name: sorted(table.dataset.to_table(columns=table.schema.names).to_pylist(), key=repr)
-        for table in written_tables(out)
-    }
+    with open_tables(out) as tables:
+        return {name: sorted(tables.ask(f"from {name}").records(), key=repr) for name in tables.names}
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +83,13 @@ def test_all_tables_are_made_and_every_record_is_a_message_or_a_reject(whole: tu
 
 
 def test_tables_have_the_columns_of_their_schema_and_one_file_a_day(whole: tuple[RunReport, Heard]) -> None:
-    for table in written_tables(whole[0].options.out):
-        assert table.schema.names == TABLES[table.name].names
-        meanings = [column.metadata["comment"] for column in TABLES[table.name]]
-        assert [column.meaning for column in table.columns[1:]] == meanings[1:], table.name
-        if table.name != "messages":
-            assert len(table.files) == max(len(table.days), 1), table.name
+    with open_tables(whole[0].options.out) as tables:
+        for table in written_tables(tables):
+            assert [column.name for column in table.columns] == TABLES[table.name].names
+            meanings = [column.metadata["comment"] for column in TABLES[table.name]]
+            assert [column.meaning for column in table.columns[1:]] == meanings[1:], table.name
+            if table.name != "messages":
+                assert len(table.files) == max(len(table.days), 1), table.name
 
 
 def test_a_run_writes_down_what_it_did(whole: tuple[RunReport, Heard]) -> None:
@@ -124,7 +124,7 @@ def test_only_the_tables_that_were_asked_for_are_touched(
     whole: tuple[RunReport, Heard], captures: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     report = run(options(captures, tmp_path, tables=("hops",)), spark)
-    assert [table.name for table in written_tables(tmp_path)] == ["hops"]
+    assert list(contents(tmp_path)) == ["hops"]
     assert report.rows == {"hops": 10}
     assert contents(tmp_path)["hops"] == contents(whole[0].options.out)["hops"]
 
@@ -132,10 +132,12 @@ def test_only_the_tables_that_were_asked_for_are_touched(
 def test_a_table_without_rows_can_be_opened(spark: SparkSession, tmp_path: Path) -> None:
     write_day(tmp_path / "captures", crossing(1))
     run(options(tmp_path / "captures", tmp_path / "out", tables=("rejects", "incidents")), spark)
-    for name in ("rejects", "incidents"):
-        table = written_table(tmp_path / "out", name)
-        assert (table.rows, table.days, table.schema.names) == (0, [], TABLES[name].names)
-        assert spark.read.parquet(str(table.folder)).count() == 0
+    with open_tables(tmp_path / "out") as tables:
+        for table in written_tables(tables):
+            assert (table.rows, table.days) == (0, [])
+            assert [column.name for column in table.columns] == TABLES[table.name].names
+            assert tables.ask(f"from {table.name}").fetch() == []
+            assert spark.read.parquet(str(tmp_path / "out" / table.name)).count() == 0
 
 
 def test_nothing_but_garbage_is_all_rejects(spark: SparkSession, tmp_path: Path) -> None:
@@ -224,7 +226,8 @@ def test_a_session_of_somebody_else_is_left_as_it_was(captures: Path, spark: Spa
     other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     run(options(captures, tmp_path, tables=("messages",)), other)
     assert other.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
-    assert len(written_table(tmp_path, "messages").days) == 3
+    with open_tables(tmp_path) as tables:
+        assert len(WrittenTable(tables, "messages").days) == 3
 
 
 def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ pipeline_app.command("run")(run_command)
 
 @pipeline_app.command("summary")
 def summary_command(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of the tables.")], debug: DebugOption = False
+    location: Annotated[str, typer.Argument(metavar="TABLES", help="The folder of the tables, or a URI.")],
+    debug: DebugOption = False,
 ) -> None:
     """Show again what the tables say at first sight. Spark is not started.
 
@@ -120,7 +121,7 @@ def summary_command(
         from hopline.cli.pipeline_display import draw_findings
         from hopline.pipeline.summary import findings
 
-        make_console().print(draw_findings(findings(out)))
+        make_console().print(draw_findings(findings(location)))
 
 
 @pipeline_app.command("submit-path")

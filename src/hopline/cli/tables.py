@@ -1,147 +1,169 @@
-"""``hopline tables``: what the pipeline has written, looked at in the terminal without starting Spark."""
+"""``hopline tables``: what the pipeline has written, asked in SQL and shown in the terminal without starting Spark."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import re
+import shlex
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from hopline.cli.console import UsageError, make_console, say
+from hopline.cli.dump import plural
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
 from hopline.message import printable
 
 if TYPE_CHECKING:
+    from hopline.cli.table_rows import Layout
     from hopline.pipeline.catalogue import WrittenTable
+    from hopline.pipeline.query import Answer, Row, Tables
 
-# What fits on a screen; everything else by --columns.
+# What fits into 80 columns; --wide shows everything.
 BRIEF = {
-    "messages": "ts node event peer receiver_name handler identity flow_id hops bytes verdict",
-    "rejects": "ts node event peer code frame_index detail",
-    "hops": "sent_ts from_node to_node identity flow_id bytes transit_us skew_us skew_bound_us lost duplicate",
-    "callbacks": "asked_ts asked_node identity asked_for answer_identity answered_by latency_us outcome flow_id",
-    "flows": "start_ts flow_id identity origin outcome messages hops nodes duration_us skew_us critical_path",
-    "handlers": "window_start node actor actor_name handler identity count errors wait_p99_us run_p50_us run_p99_us",
-    "edges": "window_start kind source source_name target target_name identity count bytes errors lost transit_p99_us",
-    "security": "window_start domain node peer verified unsigned bad_signature wrong_domain unknown_domain replayed",
-    "incidents": "ts node peer offence domain identity flow_id",
+    "messages": "ts node event peer identity flow_id",
+    "rejects": "ts node code detail",
+    "hops": "sent_ts from_node to_node flow_id transit_us lost duplicate",
+    "callbacks": "asked_ts asked_node identity flow_id latency_us outcome",
+    "flows": "start_ts flow_id identity origin outcome duration_us",
+    "handlers": "window_start node actor_name handler identity run_p99_us",
+    "edges": "window_start source source_name target target_name identity count",
+    "security": "window_start node peer verified unsigned bad_signature replayed",
+    "incidents": "ts node peer offence identity flow_id",
     "skew": "date node_a node_b offset_us bound_us transits_ab transits_ba",
-    "audit": "hour node records dropped missing rejects submitted received sent delivered balance balanced",
+    "audit": "hour node records dropped missing rejects balance balanced",
 }
 
-
-class Format(StrEnum):
-    """How rows are written."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
+_CUT_ID = re.compile(r"_id *= *'[0-9a-f]{8,}'", re.IGNORECASE)
 
 EPILOG = """
 **Examples**
 
-    hopline tables OUT
-    hopline tables OUT flows --where "outcome = 'failed'" --order-by "duration_us desc"
-    hopline tables OUT flows --where "flow_id = '0f1e'"        # one row: all of its columns, the path stage by stage
-    hopline tables OUT hops --where "lost or transit_us > 1000000" --columns sent_ts,from_node,to_node,transit_us
-    hopline tables OUT messages --where "ts between '2026-01-31 10:00' and '2026-01-31 10:05'" --format csv --limit 0
-    hopline tables OUT flows --schema
-    hopline tables OUT flows --open
+    hopline tables TABLES
+    hopline tables TABLES flows --where "outcome = 'failed'" --order-by "duration_us desc"
+    hopline tables TABLES flows --id 0f1e2d3c                 # one row: all of its columns, the path stage by stage
+    hopline tables TABLES messages --id 0f1e2d3c --order-by ts
+    hopline tables TABLES hops --where "lost or transit_us > 1000000" --columns "sent_ts, transit_us / 1e6 as seconds"
+    hopline tables TABLES messages --where "ts between '2026-01-31 10:00' and '2026-01-31 10:05'" --csv --limit 0
+    hopline tables TABLES --sql "select outcome, count(*), avg(duration_us) from flows group by outcome"
+    hopline tables webhdfs://namenode:9870/lake/tables flows --schema
 
-`--where` takes comparisons, `and`, `or`, `not`, brackets, `in (…)`, `between`, `like` and `is null`; text stands in
-single quotes, times are UTC. For more, `--open` says how to open the table in Spark, DuckDB or pandas.
+The SQL is DuckDB's, in `--where`, `--columns`, `--order-by` and `--sql` alike; every table is a view of its own name.
+Times are UTC. Tables can only be read. `--open` says how to open a table in Spark, DuckDB or pandas.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Which rows of a table, in which order."""
+
+    where: str | None = None
+    id: str | None = None
+    order_by: str | None = None
+
+
 def tables_command(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `hopline pipeline run --out` wrote.")],
+    location: Annotated[
+        str,
+        typer.Argument(metavar="TABLES", help="What `hopline pipeline run --out` wrote: a folder, or a URI."),
+    ],
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them; without, they are listed.")] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Which rows: a condition as in SQL.")] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Which columns, with commas between; * for all of them.")
-    ] = None,
-    order_by: Annotated[
+    where: Annotated[str | None, typer.Option("--where", help="Which rows: a condition in SQL.")] = None,
+    id_: Annotated[
         str | None,
-        typer.Option("--order-by", help="Columns to sort by, with commas between; `desc` for the largest first."),
+        typer.Option("--id", help="Rows of one flow, node, actor or hub: its id, or as much of it as is shown."),
+    ] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="Which columns, as behind SELECT.")] = None,
+    order_by: Annotated[
+        str | None, typer.Option("--order-by", help="What to sort by; `desc` for the largest first.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many rows; 0 for all.")] = 20,
-    format_: Annotated[Format, typer.Option("--format", "-f", help="For people or for programs.")] = Format.TABLE,
+    sql: Annotated[str | None, typer.Option("--sql", help="Any question to all tables, instead of TABLE.")] = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", "-w", help="All columns, ids and times in full, however long a line gets.")
+    ] = False,
+    vertical: Annotated[bool, typer.Option("--vertical", help="One line a column, one block a row.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a row, for programs.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header, for programs.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Show the columns and what they mean.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Show how to open it in Spark, DuckDB or pandas.")] = False,
     debug: DebugOption = False,
 ) -> None:
     """Show the tables that the pipeline has written, or the rows of one. Spark is not started."""
     with pipeline_errors("tables", debug=debug):
-        from hopline.pipeline.catalogue import written_table
+        from hopline.cli.table_rows import Layout
+        from hopline.pipeline.catalogue import WrittenTable
+        from hopline.pipeline.query import open_tables
 
-        if table is None:
-            if where or columns or order_by or schema:
-                raise UsageError(f"of which table? hopline tables {out} TABLE …")
-            list_tables(out, format_, with_snippets=open_)
-            return
-        found = written_table(out, table)
-        if open_:
-            say("\n".join(snippets(out, table)))
-        elif schema:
-            _show_schema(found, format_)
-        else:
-            _show_rows(found, where, columns, order_by, limit, format_)
+        if sum((wide, vertical, as_json, as_csv)) > 1:
+            raise UsageError("--wide, --vertical, --json and --csv exclude each other")
+        layout = Layout(wide=wide, vertical=vertical, json=as_json, csv=as_csv)
+        parts = _Parts(where, id_, order_by)
+        if sql is not None and (table or columns or schema or open_ or parts != _Parts()):
+            raise UsageError(
+                "--sql asks for itself: leave out TABLE, --where, --id, --columns, --order-by, --schema, --open"
+            )
+        if table is None and (columns or schema or parts != _Parts()):
+            raise UsageError(f"of which table? hopline tables {printable(location)} TABLE …")
+        with open_tables(location) as tables:
+            if sql is not None:
+                _show_answer(tables, sql, limit, layout)
+            elif table is None:
+                _list_tables(tables, layout, with_snippets=open_)
+            elif open_:
+                tables.require(table)
+                say("\n".join(snippets(location, table)))
+            elif schema:
+                tables.require(table)
+                _show_schema(WrittenTable(tables, table), layout)
+            else:
+                tables.require(table)
+                _show_rows(tables, table, columns, parts, limit, layout)
 
 
 tables_command.__doc__ = f"{tables_command.__doc__}\n{EPILOG}"
 
 
-def list_tables(out: Path, format_: Format, *, with_snippets: bool) -> None:
-    """List the tables in a folder."""
+def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None:
     from hopline.cli.pipeline_display import size_text
     from hopline.cli.table_rows import write_rows
     from hopline.pipeline.catalogue import written_tables
 
-    found = written_tables(out)
-    if format_ is not Format.TABLE:
+    found = written_tables(tables)
+    if layout.for_programs:
         rows = [
-            {
-                "table": one.name,
-                "rows": one.rows,
-                "days": [str(day) for day in one.days],
-                "files": len(one.files),
-                "bytes": one.bytes,
-                "meaning": one.meaning,
-            }
+            (one.name, one.rows, [str(day) for day in one.days], len(one.files), one.bytes, one.meaning)
             for one in found
         ]
-        write_rows(rows, ["table", "rows", "days", "files", "bytes", "meaning"], as_json=format_ is Format.JSON)
+        write_rows(("table", "rows", "days", "files", "bytes", "meaning"), rows, layout)
         return
-    table = Table("table", "rows", "days", "files", "size", "what a row is")
-    for index in (1, 3, 4):
-        table.columns[index].justify = "right"
+    drawn = Table("table", "rows", "days", "size", "what a row is", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for index in (1, 3):
+        drawn.columns[index].justify = "right"
     for one in found:
-        table.add_row(
-            one.name, f"{one.rows:,}", _days_text(one), f"{len(one.files):,}", size_text(one.bytes), one.meaning
-        )
-    make_console().print(table)
-    name = "flows" if any(one.name == "flows" for one in found) else found[0].name
+        drawn.add_row(one.name, f"{one.rows:,}", _days_text(one), size_text(one.bytes), one.meaning)
+    make_console().print(drawn)
+    name = "flows" if "flows" in tables.names else tables.names[0]
     if with_snippets:
-        say("\n".join(snippets(out, name)))
+        say("\n".join(snippets(str(tables.location), name)))
     else:
-        say(f"Look into one:  hopline tables {out} {name}     open it elsewhere:  hopline tables {out} {name} --open")
+        say(f"\nLook into one:  hopline tables {shlex.quote(str(tables.location))} {name}")
 
 
 def _days_text(table: WrittenTable) -> str:
     days = table.days
-    if not days:
-        return ""
-    return str(days[0]) if len(days) == 1 else f"{days[0]} … {days[-1]} ({len(days)})"
+    if len(days) <= 1:
+        return "".join(map(str, days))
+    return f"{days[0]} … {days[-1]} ({len(days)})"
 
 
-def snippets(out: Path, table: str) -> list[str]:
-    """Write the lines that open a table in Spark, DuckDB and pandas."""
-    folder = str((out / table).absolute())
+def snippets(location: str | Path, table: str) -> list[str]:
+    """Return the lines that open a table in Spark, DuckDB and pandas."""
+    folder = f"{location}/{table}" if "://" in str(location) else str((Path(location) / table).absolute())
     return [
         "# Spark",
         f"{table} = spark.read.parquet({folder!r})",
@@ -157,80 +179,77 @@ def _duckdb(folder: str) -> str:
     return f"select * from read_parquet('{pattern}', hive_partitioning = true)"  # noqa: S608 - for the user to run
 
 
-def _show_schema(table: WrittenTable, format_: Format) -> None:
+def _show_schema(table: WrittenTable, layout: Layout) -> None:
     from hopline.cli.table_rows import write_rows
 
-    if format_ is not Format.TABLE:
-        rows = [{"column": one.name, "type": one.type, "meaning": one.meaning} for one in table.columns]
-        write_rows(rows, ["column", "type", "meaning"], as_json=format_ is Format.JSON)
+    if layout.for_programs:
+        rows = [(column.name, column.type, column.meaning) for column in table.columns]
+        write_rows(("column", "type", "meaning"), rows, layout)
         return
-    drawn = Table("column", "type", "meaning", title=f"{table.name}: {table.meaning}", title_justify="left")
+    say(f"{table.name}: {table.meaning}\n")
+    drawn = Table("column", "type", "meaning", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in table.columns:
         drawn.add_row(column.name, column.type, column.meaning)
     make_console().print(drawn)
 
 
-def _show_rows(
-    table: WrittenTable, where: str | None, columns: str | None, order_by: str | None, limit: int, format_: Format
-) -> None:
-    from hopline.cli.table_rows import cell, down_the_page, write_rows
-    from hopline.pipeline.where import condition
+def _brief_columns(tables: Tables, table: str) -> str:
+    there_are = tables.columns(table)
+    return ", ".join(name for name in BRIEF.get(table, "").split() if name in there_are) or "*"
 
-    expression = condition(where, table.schema) if where else None
-    order = _order(order_by, table) if order_by else []
-    wanted = _columns(columns, table, brief=format_ is Format.TABLE)
-    count = table.dataset.count_rows(filter=expression)
-    rows_shown = limit or max(count, 1)
-    if format_ is not Format.TABLE:
-        if order:
-            rows = table.first_rows(wanted, expression, order, rows_shown).to_pylist()
-        else:
-            rows = table.rows_of(wanted, expression, rows_shown)
-        write_rows(rows, wanted, as_json=format_ is Format.JSON)
+
+def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:
+    from hopline.cli.table_rows import show_rows
+
+    answer = tables.ask(sql)
+    if layout.for_programs:
+        _write_rows(answer, limit, layout)
         return
-    console = make_console()
-    if min(count, rows_shown) == 1 and columns is None:
-        found = table.first_rows(table.schema.names, expression, order, 1).to_pylist()[0]
-        console.print(down_the_page(found))
-    elif count:
-        drawn = Table(*wanted)
-        for column, name in zip(drawn.columns, wanted, strict=True):
-            column.overflow = "fold"
-            column.justify = "right" if str(table.schema.field(name).type) in ("int64", "int32", "double") else "left"
-        for row in table.first_rows(wanted, expression, order, rows_shown).to_pylist():
-            drawn.add_row(*(Text(cell(name, row[name])) for name in wanted))
-        console.print(drawn)
-    shown = min(count, rows_shown)
-    say(
-        f"{shown:,} of {count:,} row{'' if count == 1 else 's'} of {table.name}"
-        + (f" where {printable(where)}" if where else "")
-    )
+    rows, more = _first_rows(answer, limit)
+    show_rows(make_console(), answer.columns, answer.types, rows, layout)
+    say(f"the first {len(rows):,} rows; --limit 0 shows all" if more else plural(len(rows), "row"))
 
 
-def _columns(text: str | None, table: WrittenTable, *, brief: bool) -> list[str]:
-    if text is None and brief:
-        return [name for name in BRIEF.get(table.name, "").split() if name in table.schema.names] or table.schema.names
-    if text is None or text.strip() == "*":
-        return list(table.schema.names)
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    _check(names, table, "--columns")
-    return names
+def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, limit: int, layout: Layout) -> None:
+    from hopline.cli.table_rows import Shortening, show_rows
+    from hopline.pipeline.query import Selection
+    from hopline.pipeline.short_ids import find_id
+
+    brief = _brief_columns(tables, table) if layout.is_brief else "*"
+    selection = Selection(table, columns or brief, parts.where, parts.order_by)
+    selection.check(tables)
+    parameters = []
+    if parts.id is not None:
+        found = find_id(tables, table, parts.id)
+        selection = replace(selection, equal_to_id=found.columns)
+        parameters = [found.value]
+    answer = tables.ask(selection.question(limit + 1 if limit else None), parameters)
+    if layout.for_programs:
+        _write_rows(answer, limit, layout)
+        return
+    rows, more = _first_rows(answer, limit)
+    count = tables.ask(selection.count(), parameters).fetch()[0][0] if more else len(rows)
+    if count == 1 and columns is None:
+        answer = tables.ask(replace(selection, columns="*").question(1), parameters)
+        rows, layout = answer.fetch(), replace(layout, vertical=True)
+    notes = show_rows(make_console(), answer.columns, answer.types, rows, layout, Shortening(tables, table))
+    if not rows and _CUT_ID.search(parts.where or ""):
+        notes = ["An id that was cut is found by --id, not by --where."]
+    where = f" where {printable(parts.where)}" if parts.where else ""
+    say("\n".join([*notes, f"{len(rows):,} of {plural(count, 'row')} of {table}{where}"]))
 
 
-def _order(text: str, table: WrittenTable) -> list[tuple[str, str]]:
-    order = []
-    for part in text.split(","):
-        name, _, direction = part.strip().partition(" ")
-        if direction.strip().lower() not in ("", "asc", "desc"):
-            raise UsageError(f"--order-by: expected asc or desc behind {name}, found {direction.strip()!r}")
-        order.append((name, "descending" if direction.strip().lower() == "desc" else "ascending"))
-    _check([name for name, _ in order], table, "--order-by")
-    return order
+def _write_rows(answer: Answer, limit: int, layout: Layout) -> None:
+    """Write rows for programs as they come, and say on standard error when there are more."""
+    from hopline.cli.table_rows import write_rows
+
+    rows = answer.rows()
+    write_rows(answer.columns, islice(rows, limit) if limit else rows, layout)
+    if limit and next(rows, None) is not None:
+        typer.echo(f"hopline tables: only the first {limit:,} rows; --limit 0 writes all", err=True)
 
 
-def _check(names: list[str], table: WrittenTable, option: str) -> None:
-    for name in names:
-        if name not in table.schema.names:
-            raise UsageError(
-                f"{option}: {table.name} has no column {name!r}; there are: {', '.join(table.schema.names)}"
-            )
+def _first_rows(answer: Answer, limit: int) -> tuple[list[Row], bool]:
+    """Return the rows to be shown, and whether there are more."""
+    rows = answer.fetch(limit + 1 if limit else None)
+    return (rows[:limit], True) if limit and len(rows) > limit else (rows, False)

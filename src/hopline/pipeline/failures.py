@@ -44,6 +44,10 @@ class BadCapturesError(PipelineError):
         return "\n".join([f"{len(self.bad)} of the captures cannot be read{go_on}:", *listed])
 
 
+class StorageError(PipelineError):
+    """The place where the tables lie cannot be read."""
+
+
 class BusyError(PipelineError):
     """Another run writes the same tables."""
 

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 
 from hopline.message import LocalError
-from hopline.pipeline.catalogue import MEANINGS
 from hopline.pipeline.days import Days
+from hopline.pipeline.table_meanings import MEANINGS
 
 TABLE_NAMES = tuple(MEANINGS)
 DEFAULT_WINDOW_S = 60

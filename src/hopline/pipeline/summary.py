@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from hopline.pipeline.catalogue import WrittenTable, written_tables
 from hopline.pipeline.days import Days
+from hopline.pipeline.query import Tables, open_tables, quoted
 
 SHOWN = 5
 _GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -42,10 +38,11 @@ class Finding:
         return len(self.rows) - len(self.shown)
 
 
-def findings(out: Path, days: Days | None = None) -> list[Finding]:
-    """Look through the tables in a folder, of some days or of all, for what is worth knowing."""
-    seen = (_Seen(table, out, days or Days()) for table in written_tables(out))
-    found = (look(one) for one in seen for look in _LOOKS.get(one.table.name, ()))
+def findings(location: str | Path, days: Days | None = None) -> list[Finding]:
+    """Look through the tables at a location, of some days or of all, for what is worth knowing."""
+    with open_tables(location) as tables:
+        seen = [_Seen(tables, name, days or Days()) for name in tables.names if tables.files(name)]
+        found = [look(one) for one in seen for look in _LOOKS.get(one.table, ())]
     return [finding for finding in found if finding.rows]
 
 
@@ -53,45 +50,26 @@ def findings(out: Path, days: Days | None = None) -> list[Finding]:
 class _Seen:
     """A table as the findings look at it."""
 
-    table: WrittenTable
-    out: Path
+    tables: Tables
+    table: str
     days: Days
 
-    def _where(self, more: pc.Expression | None) -> pc.Expression | None:
-        terms = [more] if more is not None else []
-        if self.days.first is not None:
-            terms.append(pc.field("date") >= pc.scalar(self.days.first))
-        if self.days.last is not None:
-            terms.append(pc.field("date") <= pc.scalar(self.days.last))
-        if not terms:
-            return None
-        where = terms[0]
-        for term in terms[1:]:
-            where = where & term
-        return where
+    def rows(self, columns: str, where: str = "true", *, then: str = "") -> list[dict[str, Any]]:
+        """Return columns, or what is computed of them, of the rows of these days; `then` groups, sorts and limits."""
+        first = f"date >= '{self.days.first}'" if self.days.first else "true"
+        last = f"date <= '{self.days.last}'" if self.days.last else "true"
+        question = f"select {columns} from {quoted(self.table)} where ({where}) and {first} and {last} {then}"  # noqa: S608
+        return list(self.tables.ask(question).records())
 
-    def counts(self, *columns: str, where: pc.Expression | None = None) -> list[tuple[tuple[Any, ...], int]]:
-        """Count rows by the values of some columns, the most frequent first; a batch at a time."""
-        counter: Counter[tuple[Any, ...]] = Counter()
-        for batch in self.table.batches(columns, self._where(where)):
-            counted = pa.Table.from_batches([batch]).group_by(list(columns)).aggregate([([], "count_all")])
-            for row in counted.to_pylist():
-                counter[tuple(row[column] for column in columns)] += row["count_all"]
-        return sorted(counter.items(), key=lambda item: (-item[1], [str(value) for value in item[0]]))
-
-    def rows(self, columns: list[str], where: pc.Expression | None = None) -> list[dict[str, Any]]:
-        """Give some columns of all rows: for tables that are small."""
-        return [row for batch in self.table.batches(columns, self._where(where)) for row in batch.to_pylist()]
-
-    def top(self, columns: list[str], by: pc.Expression, where: pc.Expression | None = None) -> list[dict[str, Any]]:
-        """Give the rows with the largest values of something."""
-        order = [("by", "descending"), (columns[0], "ascending")]
-        rows = self.table.first_rows(columns, self._where(where), order, SHOWN, {"by": by})
-        return list(rows.to_pylist())
+    def counts(self, *columns: str) -> list[tuple[tuple[Any, ...], int]]:
+        """Count rows by the values of some columns, the most frequent first."""
+        names = ", ".join(columns)
+        rows = self.rows(f"{names}, count(*) as count", then=f"group by all order by count desc, {names}")
+        return [(tuple(row[column] for column in columns), row["count"]) for row in rows]
 
     def command(self, where: str = "", order_by: str = "") -> str:
         """Write the command that shows the rows behind a finding."""
-        parts = ["hopline", "tables", shlex.quote(str(self.out)), self.table.name]
+        parts = ["hopline", "tables", shlex.quote(str(self.tables.location)), self.table]
         for option, value in (("--where", where), ("--order-by", order_by)):
             if value:
                 # Names off the wire stand in it: a shell must see nothing in them but text.
@@ -107,17 +85,18 @@ def _rejects(seen: _Seen) -> Finding:
 
 
 def _lost(seen: _Seen) -> Finding:
-    bad = (pc.field("lost") == pc.scalar(True)) | (pc.field("duplicate") == pc.scalar(True))
-    links: dict[tuple[str, str], list[int]] = {}
-    for (source, target, lost, _), count in seen.counts("from_node", "to_node", "lost", "duplicate", where=bad):
-        links.setdefault((source, target), [0, 0])[0 if lost else 1] += count
+    links = seen.rows(
+        "from_node, to_node, count(*) filter (lost) as lost, count(*) filter (lost is not true) as duplicates",
+        "lost or duplicate",
+        then="group by all order by count(*) desc, from_node, to_node",
+    )
     rows = [
-        (_short(source), _short(target), _number(lost), _number(doubled))
-        for (source, target), (lost, doubled) in sorted(links.items(), key=lambda item: (-sum(item[1]), item[0]))
+        (_short(link["from_node"]), _short(link["to_node"]), _number(link["lost"]), _number(link["duplicates"]))
+        for link in links
     ]
+    lost, duplicates = (sum(link[kind] for link in links) for kind in ("lost", "duplicates"))
+    title = f"Lost and duplicate hops: {_number(lost)} lost, {_number(duplicates)} duplicates"
     headers = ("from", "to", "lost", "duplicates")
-    total = [sum(one[index] for one in links.values()) for index in (0, 1)]
-    title = f"Lost and duplicate hops: {_number(total[0])} lost, {_number(total[1])} duplicates"
     return Finding(title, headers, tuple(rows), seen.command("lost or duplicate"), is_trouble=True)
 
 
@@ -138,12 +117,12 @@ def _outcomes(seen: _Seen) -> Finding:
 
 
 def _worst_flows(seen: _Seen) -> Finding:
-    columns = ["flow_id", "outcome", "identity", "origin", "messages", "duration_us", "skew_us", "critical_path"]
+    columns = "flow_id, outcome, identity, origin, messages, duration_us, skew_us, critical_path"
     # As they are, the worst would be those between odd clocks.
-    took = pc.field("duration_us") - pc.coalesce(pc.field("skew_us"), pc.scalar(0))
-    rows = seen.top(columns, took, where=pc.field("outcome") != pc.scalar("complete"))
+    worst = f"order by duration_us - coalesce(skew_us, 0) desc, flow_id limit {SHOWN}"
+    rows = seen.rows(columns, "outcome <> 'complete'", then=worst)
     trouble = bool(rows)
-    rows = rows or seen.top(columns, took)
+    rows = rows or seen.rows(columns, then=worst)
     flow = rows[0]["flow_id"] if rows else ""
     return Finding(
         f"{'Worst' if trouble else 'Slowest'} flows, by their durations less the skew of the clocks",
@@ -174,29 +153,27 @@ def _longest_stage(path: list[dict[str, Any]] | None) -> str:
 
 
 def _handlers(seen: _Seen) -> Finding:
-    columns = ["node", "actor", "actor_name", "handler", "identity", "window_start", "count", "errors"]
-    columns += ["run_p99_us", "wait_p99_us"]
-    worst: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in seen.rows(columns):
-        key = (row["node"] or "", row["actor"] or "", row["identity"] or "")
-        if key not in worst or (row["run_p99_us"] or 0) > (worst[key]["run_p99_us"] or 0):
-            worst[key] = row
-    slowest = sorted(worst.items(), key=lambda item: (-(item[1]["run_p99_us"] or 0), item[0]))
+    slowest = seen.rows(
+        "node, actor, actor_name, handler, identity, window_start, count, errors, run_p99_us, wait_p99_us",
+        then="qualify row_number() over (partition by node, actor, identity"
+        " order by run_p99_us desc nulls last, window_start) = 1"
+        " order by run_p99_us desc nulls last, node, actor, identity",
+    )
     return Finding(
         "Slowest handlers, by their worst window",
         ("actor", "at", "handles", "window", "messages", "errors", "run p99", "wait p99"),
         tuple(
             (
-                _handler_name(row) or _short(actor),
-                _short(node),
-                identity,
+                _handler_name(row) or _short(row["actor"]),
+                _short(row["node"]),
+                row["identity"] or "",
                 f"{row['window_start']:%Y-%m-%d %H:%M}",
                 _number(row["count"]),
                 _number(row["errors"]),
                 duration(row["run_p99_us"]),
                 duration(row["wait_p99_us"]),
             )
-            for (node, actor, identity), row in slowest
+            for row in slowest
         ),
         seen.command(order_by="run_p99_us desc"),
     )
@@ -218,10 +195,11 @@ def _incidents(seen: _Seen) -> Finding:
 
 
 def _skew(seen: _Seen) -> Finding:
-    rows = seen.rows(["date", "node_a", "node_b", "offset_us", "bound_us"])
-    estimates = [row for row in rows if row["offset_us"] is not None and row["bound_us"] >= 0]
-    surely = [row for row in estimates if abs(row["offset_us"]) > row["bound_us"]]
-    surely.sort(key=lambda row: (-abs(row["offset_us"]), row["node_a"], row["node_b"], row["date"]))
+    surely = seen.rows(
+        "date, node_a, node_b, offset_us, bound_us",
+        "bound_us >= 0 and abs(offset_us) > bound_us",
+        then="order by abs(offset_us) desc, node_a, node_b, date",
+    )
     return Finding(
         "Clocks that surely differ",
         ("day", "of", "against", "ahead by", "give or take"),
@@ -242,9 +220,11 @@ def _skew(seen: _Seen) -> Finding:
 
 def _out_of_step(seen: _Seen) -> Finding:
     """Return the clocks of which no offset can be told: messages took less than no time there and back."""
-    columns = ["date", "node_a", "node_b", "bound_us", "min_transit_ab_us", "min_transit_ba_us"]
-    rows = seen.rows(columns, pc.field("bound_us") < pc.scalar(0))
-    rows.sort(key=lambda row: (row["bound_us"], row["node_a"], row["node_b"], row["date"]))
+    rows = seen.rows(
+        "date, node_a, node_b, min_transit_ab_us, min_transit_ba_us",
+        "bound_us < 0",
+        then="order by bound_us, node_a, node_b, date",
+    )
     return Finding(
         "Clocks that did not keep step",
         ("day", "of", "and", "shortest way there", "shortest way back"),
@@ -264,14 +244,10 @@ def _out_of_step(seen: _Seen) -> Finding:
 
 
 def _audit(seen: _Seen) -> Finding:
-    columns = ["node", "hour", "balance", "dropped", "missing"]
-    bad = (
-        (pc.field("balanced") == pc.scalar(False))
-        | (pc.field("dropped") > pc.scalar(0))
-        | (pc.field("missing") > pc.scalar(0))
-    )
-    rows = sorted(
-        seen.rows(columns, bad), key=lambda row: (row["balance"] in (None, 0), row["hour"], row["node"] or "")
+    rows = seen.rows(
+        "node, hour, balance, dropped, missing",
+        "balanced = false or dropped > 0 or missing > 0",
+        then="order by coalesce(balance, 0) = 0, hour, node",
     )
     return Finding(
         "Books that do not hold, records that were not captured",

@@ -1,0 +1,114 @@
+"""What DuckDB says of a question that makes no sense, in plain words and with a mark below the place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hopline.message import printable
+from hopline.pipeline.failures import PipelineError, StorageError
+
+LONGEST_QUESTION = 100_000
+_SHOWN_BEFORE, _SHOWN_LINE = 40, 76  # characters of a long line: before the place, and in all
+_TRACEBACK = "Traceback (most recent call last)"  # of our own file system, which DuckDB called
+_RAISED = re.compile(r'\b\w+Error: ([^\n"\\]+)')
+_DEPTH = "Max expression depth limit"
+_NO_COLUMN = re.compile(r'does not have a column named "(.+?)"|Referenced column "(.+?)" not found')
+
+
+class QuestionError(PipelineError):
+    """A question that makes no sense, or would change something: what is wrong, and where."""
+
+    def __init__(self, problem: str, text: str = "", position: int | None = None, option: str = "") -> None:
+        super().__init__(problem, text, position, option)
+        self.problem = problem
+        self.text = text
+        self.position = position
+        self.option = option
+
+    def __str__(self) -> str:
+        problem = f"{self.option}: {self.problem}" if self.option else self.problem
+        return "\n".join([problem, *self._pointer()])
+
+    def _pointer(self) -> Sequence[str]:
+        """Return the line with the fault, and one with a mark below it."""
+        if self.position is None:
+            return ()
+        start = self.text.rfind("\n", 0, self.position) + 1
+        line = self.text[start:].partition("\n")[0].replace("\t", " ")
+        column = self.position - start
+        cut = max(column - _SHOWN_BEFORE, 0)
+        before, after = printable(line[cut:column]), printable(line[column : cut + _SHOWN_LINE])
+        return f"  {before}{after}", f"  {' ' * len(before)}^"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A statement of SQL, and which options of a command its parts come from: name, start and end."""
+
+    sql: str
+    options: tuple[tuple[str, int, int], ...] = ()
+
+    def fault(self, problem: str, position: int | None = None) -> QuestionError:
+        """Return the error for a problem with it, at a place in it if that is known."""
+        if position is None:
+            return QuestionError(problem, option=self.options[0][0] if len(self.options) == 1 else "")
+        for option, start, end in self.options:
+            if start <= position <= end:
+                return QuestionError(problem, self.sql[start:end], position - start, option)
+        return QuestionError(problem, self.sql, position)
+
+
+def missing_table(error: Exception) -> str | None:
+    """Return the name of the table that DuckDB does not know, if that is what is wrong."""
+    report = _report(error)
+    if report.get("error_subtype") != "MISSING_ENTRY" or report.get("type") != "Table":
+        return None
+    return report["name"]
+
+
+def query_failure(
+    error: Exception,
+    question: Question,
+    tables: Sequence[str] = (),
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> PipelineError:
+    """Return what DuckDB raised as an error for people.
+
+    Args:
+        error: what was raised.
+        question: what was asked.
+        tables: the tables that there are.
+        columns: those of the tables that were asked for.
+
+    """
+    report = _report(error)
+    message = report["exception_message"]
+    if report["exception_type"] == "IO" or _TRACEBACK in message:
+        causes = _RAISED.findall(message)
+        return StorageError(causes[-1] if causes else message.strip())
+    problem = message.partition("\n")[0].rstrip("!")
+    if _DEPTH in message:
+        problem = "nested too deeply: simplify it"
+    elif name := missing_table(error):
+        problem = f"no table {name!r}; there are: {', '.join(tables)}"
+    elif match := _NO_COLUMN.search(message):
+        there_are = "".join(f"; {table} has: {', '.join(names)}" for table, names in columns.items())
+        problem = f"no column {match[1] or match[2]!r}{there_are}"
+    if "position" not in report:
+        return question.fault(problem)
+    # DuckDB counts bytes.
+    return question.fault(problem, len(question.sql.encode()[: int(report["position"])].decode(errors="ignore")))
+
+
+def _report(error: Exception) -> dict[str, str]:
+    """Return what DuckDB says in JSON, as its setting ``errors_as_json`` has it; most errors, but not all, are."""
+    text = str(error)
+    try:
+        report: dict[str, str] = json.loads(text[text.index("{") :])
+        return {"exception_message": text, "exception_type": "", **report}
+    except ValueError:
+        return {"exception_message": text, "exception_type": type(error).__name__}
