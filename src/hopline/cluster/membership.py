@@ -579,6 +579,7 @@ class Membership:
         if was_away:  # the process was paused, and others will have thought it dead
             self._has_lost = True
         self.following.tick(now)
+        self.refusals.tick()
         if now >= self._health_at:
             self._health_at = now + _HEALTH_PERIOD
             for node in self.health.dead():

@@ -6,7 +6,7 @@ end of a message without a route, and one line of the log for each node, domain 
 
 A node that asks with keys that are not ours gets no answer. So that it can tell this from an empty network, it hears an
 announcement instead, through the rendezvous server, which it cannot verify and refuses in its turn. That is broadcast
-at most once in some seconds, whoever asks.
+at most once a second, however many ask; whoever asks within that second hears the next one, while it still listens.
 
 What a refused message says is not verified: nothing but texts ever depends on it. Reading it costs time, which a
 stranger must not get for nothing, so only a few are read in a second; the others are counted, as all are.
@@ -32,7 +32,7 @@ log = get_logger("hopline.cluster")
 
 _REMEMBERED = 1_000  # messages whose announcements were refused, and as many refusals
 _READ_A_SECOND = 20  # refused messages
-_ANNOUNCEMENT_PERIOD = 5.0  # seconds between two announcements for askers that were refused
+_ANNOUNCEMENT_PERIOD = 1.0  # seconds between two announcements for askers that were refused
 _LOGGED_A_MINUTE = 20  # refusals: a stranger can have any number of names
 _Key = TypeVar("_Key")
 _ABOUT_KEYS = frozenset(
@@ -66,6 +66,7 @@ class Refusals:
         self._by_message: dict[MessageIdentifier, Refusal] = {}
         self._may_read = _Budget(_READ_A_SECOND, 1.0)
         self._may_announce = _Budget(1, _ANNOUNCEMENT_PERIOD)
+        self._owes_announcement = False
         self._may_log = _Budget(_LOGGED_A_MINUTE, 60.0)
 
     @property
@@ -77,8 +78,9 @@ class Refusals:
         """Note that a message about routes was refused, and return whether that was because of keys."""
         if reason not in _ABOUT_KEYS:
             return False
-        if message.identifier == REQUEST_CLUSTER_ROUTES and self._may_announce.spend(self._clock()):
-            self._announce()
+        if message.identifier == REQUEST_CLUSTER_ROUTES:
+            self._owes_announcement = True
+            self.tick()
         if not self._may_read.spend(self._clock()):
             return True
         node = said_by(message) or b""
@@ -92,6 +94,12 @@ class Refusals:
         for identifier in _announced(message):
             _put(self._by_message, identifier, refusal)
         return True
+
+    def tick(self) -> None:
+        """Announce this node to those who asked with keys that are not ours, if it is time to."""
+        if self._owes_announcement and self._may_announce.spend(self._clock()):
+            self._owes_announcement = False
+            self._announce()
 
     def accepted(self, routes: Iterable[Route]) -> None:
         """Note that routes were accepted after all."""
