@@ -1,9 +1,15 @@
-"""Every day the same examples, so that a test that was green stays so; new ones, and more of them, are tried by
+"""What all tests share: the examples of property-based tests, and logs that are as they were before each test.
+
+Every day the same examples, so that a test that was green stays so; new ones, and more of them, are tried by
 ``make test ARGS='--hypothesis-profile=thorough'`` and ``make fuzz``.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("thorough", deadline=None, max_examples=1000)
@@ -11,3 +17,14 @@ settings.register_profile(
     "daily", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.load_profile("daily")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """Undo what commands that run inside the test process do to the logs: theirs is a whole process."""
+    loggers = [logging.getLogger(), logging.getLogger("hopline")]
+    before = [(logger.level, tuple(logger.handlers)) for logger in loggers]
+    yield
+    for logger, (level, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
