@@ -25,6 +25,7 @@ class _Peer(msgspec.Struct):
     uri: str
     interval: float
     heard_at: float
+    was_heard: bool = False  # since it is watched at this address
 
 
 class Health:
@@ -69,7 +70,13 @@ class Health:
         if peer is None:
             return False
         peer.heard_at = self._listened
+        peer.was_heard = True
         return True
+
+    def was_heard(self, node: bytes) -> bool:
+        """Return whether a peer that is watched has given a sign of life."""
+        peer = self._peers.get(node)
+        return peer is not None and peer.was_heard
 
     def forget(self, node: bytes) -> None:
         """Watch a peer no longer."""

@@ -29,7 +29,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     known_nodes: int = 10_000  # nodes that are remembered, for each domain
     unheard_nodes: int = 500  # nodes among them that have not given a sign of life yet; the oldest makes room
     known_routes: int = 10_000  # routes to each of them that are remembered
-    answer_links: int = 64  # links that only answer questions, for each domain; the oldest makes room for another
+    answer_links: int = 128  # links that only answer questions, for each domain; the oldest makes room for another
     tick: float = 0.05  # between looks at what is due
 
     def __post_init__(self) -> None:

@@ -47,6 +47,7 @@ _ASK_AGAIN = 0.6  # seconds between questions; who was told everything half a se
 _LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
 _NEVER_LEFT = "it never left for its node"
+_ANSWER_LINGER = 1.0  # seconds that answers may still take to leave when their link makes room for another
 _LONGEST_IDENTITY = 256  # libzmq's limit
 
 
@@ -66,7 +67,7 @@ class Attachment:
         self._formats = PeerFormats(network.wire_format, network.cluster.known_nodes)
         self._format_of = self._formats.by_node.get  # asked for every message
         self._introduced: WeakSet[Link] = WeakSet()  # links that begin with where this node's hubs are
-        self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_link)
+        self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_answer_link, self._is_alive)
         self._resolved: dict[str, str] = {}
         self._is_closing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -373,8 +374,14 @@ class Attachment:
         self._answer_links.closed(node)
         self._close_link(node)
 
-    def _close_link(self, node: bytes) -> None:
-        self._take_back(node, self._backend.disconnect(node))
+    def _close_link(self, node: bytes, linger: float = 0.0) -> None:
+        self._take_back(node, self._backend.disconnect(node, linger))
+
+    def _close_answer_link(self, node: bytes) -> None:
+        self._close_link(node, linger=_ANSWER_LINGER)
+
+    def _is_alive(self, node: bytes) -> bool:
+        return self.membership.health.was_heard(node)
 
     def is_address(self, uri: str) -> bool:
         """Tell whether a node can be at an address that it or another one announced."""

@@ -116,8 +116,8 @@ class Peers(Protocol):
         """Give the link to a peer, or raise `PeerGoneError`."""
         ...
 
-    def disconnect(self, node: bytes) -> Unsent:
-        """Forget a peer, and give back what never left for it."""
+    def disconnect(self, node: bytes, linger: float = 0.0) -> Unsent:
+        """Forget a peer, and return what never left for it; what did may still get there, for so many seconds."""
         ...
 
     async def nothing_waits(self) -> None:

@@ -509,7 +509,7 @@ class SimulatedPeers:
         link.inherit(left)
         return link
 
-    def disconnect(self, node: bytes) -> Unsent:
+    def disconnect(self, node: bytes, linger: float = 0.0) -> Unsent:  # noqa: ARG002 - what left is on its way
         """Forget a peer."""
         link = self._links.pop(node, None)
         left = [] if link is None else link.give_up()

@@ -246,10 +246,10 @@ class Backend:
         self.look_again(link)
         return link
 
-    def disconnect(self, node: bytes) -> list[tuple[Message, float]]:
-        """Forget a peer, and give back what never left for it."""
+    def disconnect(self, node: bytes, linger: float = 0.0) -> list[tuple[Message, float]]:
+        """Forget a peer, and return what never left for it; what libzmq has may still leave, for so many seconds."""
         link = self._links.get(node)
-        return [] if link is None else self._drop(link)
+        return [] if link is None else self._drop(link, linger)
 
     @property
     def links(self) -> tuple[PeerLink, ...]:
@@ -269,11 +269,11 @@ class Backend:
         """Drop a link, and tell what never left."""
         self._gave_up(link.node, self._drop(link))
 
-    def _drop(self, link: PeerLink) -> list[tuple[Message, float]]:
+    def _drop(self, link: PeerLink, linger: float = 0.0) -> list[tuple[Message, float]]:
         del self._links[link.node]
         self._pending.pop(link, None)
         self._changed.notify_all()
-        return link.give_up()
+        return link.give_up(linger)
 
     # -- looking after those that wait ---------------------------------------------------------------------------------
 
