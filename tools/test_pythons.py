@@ -45,7 +45,7 @@ def supported() -> list[str]:
 
 
 def pyenv_roots() -> Iterator[Path]:
-    """Give the places where pyenv may keep its versions."""
+    """Return the places where pyenv may keep its versions."""
     if given := os.environ.get("PYENV_ROOT"):
         yield Path(given)
     try:
@@ -62,7 +62,7 @@ def _output(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def candidates(version: str, path: str, roots: Iterable[Path]) -> Iterator[Path]:
-    """Give whatever may be the Python of a version, the likeliest first."""
+    """Return whatever may be the Python of a version, the likeliest first."""
     name = f"python{version}"
     for directory in filter(None, path.split(os.pathsep)):
         yield Path(directory) / name

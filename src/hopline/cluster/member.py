@@ -36,7 +36,7 @@ class Routes(Protocol):
     """What the directory knows: what lives here, and what lives elsewhere."""
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
-        """Give the routes to this node that others may know: of some messages, or all."""
+        """Return the routes to this node that others may know: of some messages, or all."""
         ...
 
     def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
@@ -52,7 +52,7 @@ class Routes(Protocol):
         ...
 
     def routes_to(self, node: bytes) -> list[Route]:
-        """Give what is known to live on another node."""
+        """Return what is known to live on another node."""
         ...
 
 
@@ -72,11 +72,11 @@ class Network(Rendezvous, HealthFeed, Protocol):
         ...
 
     def is_address(self, uri: str) -> bool:
-        """Tell whether a node can be at an address, by its looks."""
+        """Return whether a node can be at an address, by its looks."""
         ...
 
     def resolve(self, uri: str) -> str:
-        """Give an address with its name looked up."""
+        """Return an address with its name looked up."""
         ...
 
     def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None:
