@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import CALLBACKS
-from hopline.pipeline.tables.callbacks import callbacks
 from tests.pipeline import reference, scenarios
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, moment, rows_of, table
+from tests.pipeline.tables import callbacks
 from tests.pipeline.traffic import EXCEPTION, RECEIPT, kind
 
 # flow: who asked, when, who answered with what, when, and how it ended. Where nobody is named, no answer came.

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import FLOWS, SKEW
-from hopline.pipeline.tables.flows import flows
 from tests.pipeline import reference, scenarios
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, day, moment, rows_of, table
+from tests.pipeline.tables import flows
 
 # flow: outcome, origin, start, end, and messages, records, hops, nodes, bytes, depth
 EXPECTED = {

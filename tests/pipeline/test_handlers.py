@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hopline.pipeline.schemas import HANDLERS
-from hopline.pipeline.tables.handlers import handlers
 from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, table
+from tests.pipeline.tables import handlers
 
 GROUP = ("node", "local_receiver", "receiver_name", "handler", "identity", "version", "partition")
 SHARES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}

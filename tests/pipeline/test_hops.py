@@ -7,11 +7,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline.pipeline.schemas import HOPS
-from hopline.pipeline.tables.hops import hops
-from hopline.pipeline.tables.skew import skew
 from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, in_order, same, scattered, with_slow_ways
 from tests.pipeline.rows import Row, day, message, moment, rows_of, table
+from tests.pipeline.tables import hops
 
 WHAT = ("from_node", "to_node", "sent_seq", "received_seq", "transit_us", "lost", "duplicate")
 
@@ -23,7 +22,7 @@ def found(spark: SparkSession, *rows: Row) -> list[tuple[Any, ...]]:
 
 def transits(messages: DataFrame) -> DataFrame:
     """Match them, with the skew that the same messages tell."""
-    return hops(messages, skew(messages))
+    return hops(messages)
 
 
 def sent(at: int, *, to: str = "b", **columns: Any) -> Row:

@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hopline.message import LocalError
-from hopline.pipeline import PipelineOptions, RunReport, making, run, run_pipeline
+from hopline.pipeline import PipelineOptions, RunReport, run, run_pipeline
+from hopline.pipeline import captures as pipeline_captures
 from hopline.pipeline.catalogue import WrittenTable, written_tables
-from hopline.pipeline.decoding.files import RowGroup, decode_files
+from hopline.pipeline.decoding.segments import decoded
 from hopline.pipeline.failures import BadCapturesError, PipelineError, UnbalancedError
 from hopline.pipeline.progress import Silent
 from hopline.pipeline.query import open_tables
 from hopline.pipeline.schemas import TABLES
-from hopline.pipeline.writing import BUILDING
 from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -38,6 +38,13 @@ class Heard(Silent):
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+
+def run_document(out: Path) -> dict[str, Any]:
+    """Read what the last run wrote down."""
+    (part,) = (out / "run.json").glob("part-*")
+    document: dict[str, Any] = json.loads(part.read_text())
+    return document
 
 
 def options(captures: Path, out: Path, **more: Any) -> PipelineOptions:
@@ -72,14 +79,14 @@ def whole(captures: Path, spark: SparkSession, tmp_path_factory: pytest.TempPath
 
 def test_all_tables_are_made_and_every_record_is_a_message_or_a_reject(whole: tuple[RunReport, Heard]) -> None:
     report, heard = whole
-    out = report.options.out
+    out = Path(report.options.out)
     assert (report.records, report.messages, report.rejects) == (23, 20, 3)
     rows = contents(out)
     assert list(rows) == list(TABLES)
     assert {name: len(found) for name, found in rows.items()} == dict(report.rows)
     assert len(rows["hops"]) == 10
     assert all(heard.steps[name] == report.rows[name] for name in ("hops", "flows", "edges", "audit"))
-    assert sorted(path.name for path in out.iterdir()) == sorted(["_lock", "run.json", *TABLES])
+    assert sorted(path.name for path in out.iterdir()) == sorted(["run.json", *TABLES])
 
 
 def test_tables_have_the_columns_of_their_schema_and_one_file_a_day(whole: tuple[RunReport, Heard]) -> None:
@@ -94,7 +101,7 @@ def test_tables_have_the_columns_of_their_schema_and_one_file_a_day(whole: tuple
 
 def test_a_run_writes_down_what_it_did(whole: tuple[RunReport, Heard]) -> None:
     report, _ = whole
-    told = json.loads((report.options.out / "run.json").read_text())
+    told = run_document(Path(report.options.out))
     assert (told["records"], told["messages"], told["rejects"]) == (23, 20, 3)
     assert told["rows"] == dict(report.rows)
     assert len(told["captures"]["segments"]) == 5
@@ -114,7 +121,7 @@ def test_day_by_day_comes_to_the_same_as_all_at_once(
         days = {"first_day": (NOON + first * DAY).date(), "last_day": (NOON + last * DAY).date()}
         report = run(options(captures, tmp_path, **days), spark)
         assert report.records == report.messages + report.rejects
-    made, expected = contents(tmp_path), contents(whole[0].options.out)
+    made, expected = contents(tmp_path), contents(Path(whole[0].options.out))
     assert list(made) == list(expected) == list(TABLES)
     for name in TABLES:
         assert made[name] == expected[name], name
@@ -126,7 +133,22 @@ def test_only_the_tables_that_were_asked_for_are_touched(
     report = run(options(captures, tmp_path, tables=("hops",)), spark)
     assert list(contents(tmp_path)) == ["hops"]
     assert report.rows == {"hops": 10}
-    assert contents(tmp_path)["hops"] == contents(whole[0].options.out)["hops"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hops", "run.json"]
+    assert contents(tmp_path)["hops"] == contents(Path(whole[0].options.out))["hops"]
+
+
+def test_a_day_that_has_no_rows_any_more_is_emptied_and_other_days_stay(spark: SparkSession, tmp_path: Path) -> None:
+    captures, out = tmp_path / "captures", tmp_path / "out"
+    write_day(captures, crossing(1))
+    tomorrow = write_day(captures, [record(1, "received", at=NOON + DAY, frames=GARBAGE[1])], "b-1-1.parquet")
+    write_day(captures, [record(2, "received", frames=GARBAGE[2])], "c-1-1.parquet")
+    run(options(captures, out), spark)
+    assert {row["date"] for row in contents(out)["rejects"]} == {NOON.date(), (NOON + DAY).date()}
+    write_segment(tomorrow, crossing(2, NOON + DAY))
+    run(options(tomorrow, out), spark)
+    rows = contents(out)
+    assert [row["date"] for row in rows["rejects"]] == [NOON.date()]
+    assert len(rows["messages"]) == 4
 
 
 def test_a_table_without_rows_can_be_opened(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,19 +173,14 @@ def test_nothing_but_garbage_is_all_rejects(spark: SparkSession, tmp_path: Path)
 def test_what_cannot_be_read_is_left_out_and_noted(spark: SparkSession, tmp_path: Path) -> None:
     write_day(tmp_path / "captures", crossing(1))
     (tmp_path / "captures" / "broken.parquet").write_bytes(b"PAR1")
-    (tmp_path / "captures" / "date=2026-01-31" / ".a-1-2.open").touch()
     told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",))
     with pytest.raises(BadCapturesError, match=r"broken\.parquet"):
         run(told, spark)
     heard = Heard()
     told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",), skip_bad_files=True)
     assert run(told, spark, heard).records == 2
-    assert heard.notes == [
-        "1 of the captures cannot be read and are left out",
-        "1 of the segments are still open and left out",
-    ]
-    kept = json.loads((tmp_path / "out" / "run.json").read_text())["captures"]
-    assert (len(kept["left_out"]), kept["still_open"]) == (1, 1)
+    assert heard.notes == ["1 of the captures cannot be read and are left out"]
+    assert len(run_document(tmp_path / "out")["captures"]["left_out"]) == 1
 
 
 def damage(segment: Path) -> None:
@@ -180,12 +197,12 @@ def test_a_segment_that_is_damaged_inside_can_be_left_out(spark: SparkSession, t
     bad = [write_day(captures, crossing(2, NOON + timedelta(days=days))) for days in (1, 2)]
     for one in bad:
         damage(one)
-    with pytest.raises(BadCapturesError, match="--skip-bad-files goes on with the other 2"):
+    with pytest.raises(BadCapturesError, match="--skip-bad-files goes on with the other 1"):
         run(options(captures, tmp_path / "out", tables=tables), spark)
     heard = Heard()
     report = run(options(captures, tmp_path / "out", tables=tables, skip_bad_files=True), spark, heard)
     assert report.records == report.messages == 2
-    assert sorted(heard.notes) == [f"{one} is damaged inside and left out; decoding begins anew" for one in sorted(bad)]
+    assert heard.notes == ["2 of the captures cannot be read and are left out"]
     assert sorted(one.path for one in report.captures.bad) == sorted(str(one) for one in bad)
     assert contents(tmp_path / "out") == contents(tmp_path / "good")
     for one in captures.rglob("*.parquet"):
@@ -201,24 +218,21 @@ def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark
     run(told, spark)
     before = contents(tmp_path / "out")
     damage(segment)
-    with pytest.raises(BadCapturesError, match=f"{segment}: a segment is damaged inside") as caught:
+    with pytest.raises(BadCapturesError, match=f"{segment}: is damaged inside") as caught:
         run(told, spark)
     assert "\n" not in str(caught.value)
     assert contents(tmp_path / "out") == before
-    assert not list((tmp_path / "out").glob(f"{BUILDING}*"))
 
 
-def test_records_that_get_lost_are_noticed_and_nothing_is_published(
+def test_records_that_get_lost_are_noticed(
     captures: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def decode_some(*arguments: Any) -> DataFrame:
+        return decoded(*arguments).where("seq != 3")
 
-    def decode_some(spark: SparkSession, row_groups: list[RowGroup], *others: Any) -> None:
-        decode_files(spark, row_groups[1:], *others)
-
-    monkeypatch.setattr(making, "decode_files", decode_some)
-    with pytest.raises(UnbalancedError, match="23 records were read, but"):
+    monkeypatch.setattr(pipeline_captures, "decoded", decode_some)
+    with pytest.raises(UnbalancedError, match="23 records were read, but 18 messages and 3 rejects"):
         run(options(captures, tmp_path), spark)
-    assert [path.name for path in tmp_path.iterdir()] == ["_lock"]
 
 
 def test_a_session_of_somebody_else_is_left_as_it_was(captures: Path, spark: SparkSession, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import duckdb
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
+from hopline.pipeline.writing import building
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from hopline.cli import app
 from hopline.cli.tables import snippets
-from hopline.pipeline.writing import building
 from tests.pipeline.captures import NOON, crossing, write_day
 from tests.pipeline.written import write_tables
 

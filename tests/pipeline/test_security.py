@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hopline.pipeline.arrow_schemas import arrow_schema
-from hopline.pipeline.decoding.judging import Judging
-from hopline.pipeline.schemas import INCIDENTS, MESSAGES, SECURITY, VERDICTS
-from hopline.pipeline.tables.security import incidents, security
+from hopline.pipeline.schemas import INCIDENTS, SECURITY, VERDICTS
+from hopline.pipeline.tables.incidents import incidents
+from hopline.pipeline.tables.security import security, with_replays
 from tests.pipeline.coincidences import same
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 
@@ -74,14 +69,17 @@ def test_offences_from_outside_are_incidents_and_what_is_unsigned_where_it_must_
     assert frame.columns == INCIDENTS.names
 
 
-def test_what_is_noted_while_messages_are_written_is_the_same(
-    spark: SparkSession, messages: DataFrame, tmp_path: Path
-) -> None:
-    notebook = Judging(60, ["ORDER"]).notebook(tmp_path, "part-1")
-    for begin in (0, 4, 8):
-        notebook.add(pa.Table.from_pylist(ROWS[begin : begin + 4], arrow_schema(MESSAGES)))
-    notebook.close()
-    noted = spark.read.parquet(str(tmp_path / "verdicts"))
-    same(security(messages, verdicts=noted), rows_of(security(messages)))
-    found = ds.dataset(tmp_path / "incidents", format="parquet", partitioning="hive").to_table().to_pylist()
-    assert sorted((row["offence"], row["seq"]) for row in found) == sorted(OFFENCES)
+def test_what_a_node_received_again_is_replayed_and_the_first_by_number_is_the_real_one(spark: SparkSession) -> None:
+    said = [(5, "b", 1), (3, "b", 1), (9, "b", 1), (4, "c", 1), (6, "b", 2)]
+    rows = [received(seq, "verified", node=node, fingerprint=bytes_) for seq, node, bytes_ in said]
+    rows += [received(1, "bad_signature", fingerprint=1), received(2, None, fingerprint=1)]
+    judged = with_replays(table(spark, rows).repartition(3))
+    assert sorted((row["seq"], row["verdict"] or "") for row in rows_of(judged)) == [
+        (1, "bad_signature"),
+        (2, ""),
+        (3, "verified"),
+        (4, "verified"),
+        (5, "replayed"),
+        (6, "verified"),
+        (9, "replayed"),
+    ]

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
-from hopline.pipeline.schemas import SKEW
-from hopline.pipeline.tables.skew import SHORTEST, estimated, skew
+from hopline.pipeline.schemas import HOPS, SKEW
+from hopline.pipeline.tables.skew import skew as estimated
 from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered, with_slow_ways
 from tests.pipeline.rows import day, message, table
+from tests.pipeline.tables import skew
 
-TRANSITS = from_arrow_schema(SHORTEST)
+_NAMES = ("date", "from_node", "to_node", "transit_us")
+TRANSITS = StructType([field for field in HOPS if field.name in _NAMES])
 
 
 def expected_skew(transits: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -39,7 +41,7 @@ def expected_skew(transits: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def transit(from_node: str, to_node: str, us: int, on: int = 0) -> dict[str, Any]:
-    return {"date": day(on), "from_node": from_node, "to_node": to_node, "transit_us": us, "transits": 1}
+    return {"date": day(on), "from_node": from_node, "to_node": to_node, "transit_us": us}
 
 
 def test_the_offset_is_half_the_difference_of_the_shortest_ways_and_the_bound_half_their_sum(

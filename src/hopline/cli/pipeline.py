@@ -50,7 +50,17 @@ after them is read too, so that what crosses midnight is whole.
 
 def run_command(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURES...", help="Files, folders or patterns.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the tables; it is made if it is not there.")],
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", help="Folder of the tables, on any storage that Spark knows: s3a://…, hdfs://…."),
+    ] = "",
+    format_: Annotated[
+        str, typer.Option("--format", help="What Spark writes: parquet, or delta, iceberg, … where the session has it.")
+    ] = "parquet",
+    table_prefix: Annotated[
+        str | None,
+        typer.Option("--table-prefix", metavar="CATALOG.SCHEMA", help="Write tables of a catalogue instead of --out."),
+    ] = None,
     master: Annotated[
         str | None,
         typer.Option("--master", help="Where Spark runs: local[2], spark://host:7077, yarn, … Default: local[*]."),
@@ -78,6 +88,7 @@ def run_command(
     """Read captures, and write the tables: messages, hops, flows and the others."""
     with pipeline_errors("pipeline run", debug=debug):
         from hopline.pipeline import PipelineOptions, run_pipeline
+        from hopline.pipeline.options import TABLE_NAMES
 
         options = PipelineOptions(
             captures=tuple(captures),
@@ -92,7 +103,9 @@ def run_command(
             memory=memory,
             conf=_settings(conf or []),
             verbose=verbose,
-            **({} if tables is None else {"tables": _names(tables)}),
+            tables=TABLE_NAMES if tables is None else _names(tables),
+            format=format_,
+            table_prefix=table_prefix,
         )
         console = make_console()
         from hopline.cli.pipeline_display import shown_progress
@@ -150,8 +163,10 @@ def show_report(console: Console, report: RunReport) -> None:
     for bad in read.bad:
         console.print(printable(f"left out: {bad}"), style="yellow")
     console.print(f"{report.records:,} records = {report.messages:,} messages + {report.rejects:,} rejects")
-    console.print(draw_findings(findings(report.options.out, days)))
-    console.print(f"\nAll tables:  hopline tables {printable(str(report.options.out))}")
+    out = str(report.options.out)
+    if out and "://" not in out and report.options.format == "parquet":
+        console.print(draw_findings(findings(Path(out), days)))
+        console.print(f"\nAll tables:  hopline tables {printable(out)}")
 
 
 def _day(option: str, text: str | None) -> date | None:

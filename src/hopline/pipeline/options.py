@@ -25,11 +25,13 @@ class PipelineOptions:
     """What to read, what to make of it, where to put it, and where Spark runs. Wrong ones raise `LocalError`."""
 
     captures: tuple[str, ...]  # files, folders or patterns
-    out: Path
+    out: str | Path = ""  # a folder on any storage that Spark knows
     first_day: date | None = None
     last_day: date | None = None
     keys: Path | None = None
     window_s: int = DEFAULT_WINDOW_S
+    format: str = "parquet"
+    table_prefix: str | None = None  # write tables of a catalogue, as in lake.hopline, instead of folders in `out`
     tables: tuple[str, ...] = TABLE_NAMES
     skip_bad_files: bool = False
     master: str | None = None
@@ -41,9 +43,12 @@ class PipelineOptions:
     def __post_init__(self) -> None:
         if not self.captures:
             raise LocalError("captures", "at least one file, folder or pattern", "none")
+        out = str(self.out)
+        if bool(out) is bool(self.table_prefix):
+            raise LocalError("out", "a folder, or a table prefix instead of it", out)
         for place in self.captures:
-            if self.out.resolve().is_relative_to(Path(place.removeprefix("file://")).resolve()):
-                raise LocalError("out", f"a folder that is not in the captures ({place})", str(self.out))
+            if out and f"{_normal(out)}/".startswith(f"{_normal(place)}/"):
+                raise LocalError("out", f"a folder that is not in the captures ({place})", out)
         if self.first_day and self.last_day and self.first_day > self.last_day:
             raise LocalError("days", "the first not after the last", f"{self.first_day} to {self.last_day}")
         if not 1 <= self.window_s <= _DAY_S or _DAY_S % self.window_s:
@@ -67,6 +72,8 @@ class PipelineOptions:
         return {
             "captures": list(self.captures),
             "out": str(self.out),
+            "format": self.format,
+            "table_prefix": self.table_prefix,
             "from": self.first_day,
             "to": self.last_day,
             "keys": None if self.keys is None else str(self.keys),
@@ -78,3 +85,8 @@ class PipelineOptions:
             "memory": self.memory,
             "conf": {name: "…" if _SECRET.search(name) else value for name, value in self.conf.items()},
         }
+
+
+def _normal(place: str) -> str:
+    """Return a path such that places inside it begin with it."""
+    return place.rstrip("/") if "://" in place else str(Path(place).resolve())

@@ -80,6 +80,7 @@ _RECORD = (
     ("duration_us", LONG, "handled: time in the handler; delivered: time in the mailbox"),
     ("reason", TEXT, "for the outcomes that need one"),
     ("dropped", INT, "capture records lost just before this one"),
+    ("segment", TEXT, "the file that the record lies in, below the captures"),
 )
 
 # -- what is written ---------------------------------------------------------------------------------------------------

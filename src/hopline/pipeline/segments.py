@@ -102,9 +102,14 @@ def read_rows(
             columns=columns, filter=condition, use_threads=False
         ):
             if batch.num_rows:
-                yield pa.RecordBatch.from_arrays([_column(batch, field) for field in wanted], schema=wanted)
+                yield in_schema(batch, wanted)
     except (OSError, pa.ArrowException) as problem:
         raise CaptureError(segment.path, f"is damaged inside: {first_line(problem)}") from problem
+
+
+def in_schema(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in the wanted schema: what it has not is null, what it has beyond that is left out."""
+    return pa.RecordBatch.from_arrays([_column(batch, field) for field in wanted], schema=wanted)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -33,6 +33,8 @@ SHUFFLE_PARTITIONS_HERE = 32  # what is too small is put together while the quer
 QUERY_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
+    # What is kept for several tables may have fewer partitions where there are few rows.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -1,31 +1,25 @@
-"""What a run asks of Spark, with its errors translated: tables written and read back, work stopped."""
+"""What a run asks of Spark, with its errors translated: work that can be stopped, settings for a while."""
 
 from __future__ import annotations
 
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import date, datetime
-from pathlib import Path
 
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from hopline.message import get_logger
-from hopline.pipeline.arrow_schemas import file_schema
 from hopline.pipeline.failures import SparkFailedError, spark_failure
-from hopline.pipeline.folders import DAY
 
 STOPPING_S = 20.0
 REACHING_S = 10.0
+ONE_FILE_A_BATCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
+"""For rows that hold whole files: Python gets one at a time."""
 _PORTS = {"spark": 7077, "sc": 15002}
-_TIME_ZONE = "spark.sql.session.timeZone"
 
 _log = get_logger(__name__)
 
@@ -72,54 +66,21 @@ def wait_until_idle(spark: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def documented(table: DataFrame, schema: StructType, name: str) -> DataFrame:
-    """Give a table exactly the columns of its schema, with their types and comments, which go into the files."""
-    # Where a comment is there already, Spark takes ours for a repetition, and may lose both: the name tells them apart.
-    return table.select(
-        *(
-            sf.col(one.name).cast(one.dataType).alias(one.name, metadata=one.metadata | {"table": name})
-            for one in schema
-        )
-    )
-
-
-def balanced(table: DataFrame) -> DataFrame:
-    """Bring the rows of each day together, or divide them where they are many."""
-    return table.hint("rebalance", "date")
-
-
-def write_by_day(table: DataFrame, place: Path, schema: StructType) -> None:
-    """Write a table with a folder for each day, and in each a file of every task that has rows of it."""
-    said = documented(table, schema, place.name)
-    said.write.partitionBy("date").option("compression", "zstd").parquet(str(place))
-
-
-def write_empty(schema: StructType, place: Path, day: date) -> None:
-    """Write a table without rows, but with columns: whoever opens it finds these. Spark would need a job for it."""
-    folder = place / f"{DAY}{day}"
-    folder.mkdir(parents=True)
-    pq.write_table(file_schema(schema).empty_table(), folder / "empty.parquet", compression="zstd")
-
-
-def within(records: DataFrame, start: datetime | None, end: datetime | None) -> DataFrame:
-    """Keep the records from one time to before another; None is no limit."""
-    if start is not None:
-        records = records.filter(sf.col("ts") >= sf.lit(start))
-    if end is not None:
-        records = records.filter(sf.col("ts") < sf.lit(end))
-    return records
-
-
 @contextmanager
-def in_utc(spark: SparkSession) -> Iterator[None]:
-    """Let a session that somebody else set up take times for UTC's, as all tables do."""
-    before = spark.conf.get(_TIME_ZONE)
-    spark.conf.set(_TIME_ZONE, "UTC")
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session for a while, which somebody else may have set up."""
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        with suppress(Exception):  # it may have been stopped
-            spark.conf.set(_TIME_ZONE, str(before))
+        with suppress(Exception):  # the session may have been stopped
+            for name, old in before.items():
+                if old is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, old)
 
 
 def place_of(spark: SparkSession) -> str:

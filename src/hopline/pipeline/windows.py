@@ -25,3 +25,8 @@ def day(ts: Column) -> Column:
 def last_seen(messages: DataFrame) -> DataFrame:
     """Give the time of each node's last message: as long as that, somebody watched."""
     return messages.where(sf.col("node").isNotNull()).groupBy("node").agg(sf.max("ts").alias("last_ts"))
+
+
+def us_between(start: Column, end: Column) -> Column:
+    """Return the microseconds from one time to another."""
+    return sf.unix_micros(end) - sf.unix_micros(start)

@@ -118,6 +118,7 @@ def _with_measures(records: pa.RecordBatch, frames: Frames, fingerprint: Longs) 
         "frame_count": pa.array(frames.counts, pa.int32()),
         "bytes": pa.array(frames.bytes_of(frames.first, frames.behind)),
         "fingerprint": pa.array(fingerprint),
+        "segment": pa.nulls(len(records), pa.string()),  # whoever knows the file says so
     }
     return pa.table({name: records.column(name) for name in RECORD_COLUMNS} | measures)
 

@@ -19,14 +19,16 @@ from hopline.wire import RemoteError, decode
 MISSING_FRAME = "missing_frame"
 """The code of a record whose frames, or one of them, are null: no decoder ever sees it."""
 
-_COMPUTED = ("date", "flow_id", "service", "frame_count", "bytes", "fingerprint", "message_id")  # of both ways alike
+_COMPUTED = (  # of both ways alike
+    *("date", "segment", "flow_id", "service", "frame_count", "bytes", "fingerprint", "message_id"),
+)
 _SAID = pa.schema(
     [
         *(one for one in MESSAGES if one.name not in (*RECORD_COLUMNS, *_COMPUTED)),
         pa.field("body_digest", pa.int64()),
     ]
 )
-_REFUSED = pa.schema([one for one in REJECTS if one.name not in (*RECORD_COLUMNS, "date", "frames")])
+_REFUSED = pa.schema([one for one in REJECTS if one.name not in (*RECORD_COLUMNS, "date", "segment", "frames")])
 
 
 @dataclass(frozen=True, slots=True)

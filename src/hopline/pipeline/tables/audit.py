@@ -1,45 +1,39 @@
-"""Do the books hold? What each node recorded, hour by hour, and what is missing."""
+"""Whether all messages are accounted for: what each node recorded, hour by hour, and what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from functools import reduce
+from operator import add
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from hopline.capture.records import Event
+from hopline.capture.events import ENDINGS, Event
 from hopline.pipeline.schemas import AUDIT
-from hopline.pipeline.tables.books import BALANCING, CAME_IN, WENT_OUT
-from hopline.pipeline.traces import Traces, TracesOfMessages
-from hopline.pipeline.traces.hours import COUNTED, HOUR_S, HOURS, hours_of
-from hopline.pipeline.traces.spans import NUMBERED, SPANS, spans_of
+from hopline.pipeline.tables.by_flow import is_event
 from hopline.pipeline.windows import day, window_start
 
+_HOUR_S = 3600
+_BLOCK_BITS = 16  # gaps are looked for in blocks of so many numbers, so that a node is not one partition
+_CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
+_WENT_OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
 _AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
-_COUNTS = ("records", "dropped", "missing", "rejects", *Event, "copies", "balance")
+_EVENTS = tuple(event.value for event in Event)
+_COUNTS = ("records", "dropped", "missing", "rejects", *_EVENTS, "copies", "balance")
+_BROADCAST = 1
 
 
-def audit(
-    messages: DataFrame,
-    rejects: DataFrame,
-    traces: Traces | None = None,
-    spans: DataFrame | None = None,
-    hours: DataFrame | None = None,
-) -> DataFrame:
-    """Count what each node recorded by hour, what is missing, and whether what came in went out.
+def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Return one row a node and hour: records, gaps between them, and whether what came in also went out.
 
-    The others are of the same messages and rejects, where they were noted before.
+    Args:
+        messages: The table of messages.
+        rejects: The table of rejects.
     """
-    spans = _spans(messages, rejects) if spans is None else spans
-    hours = _hours(messages, rejects) if hours is None else hours
-    is_full = _sum(_AT_LEVEL_FULL) > 0
+    is_full = reduce(add, (sf.col(event.value) for event in _AT_LEVEL_FULL)) > 0
     return (
-        _by_hour(hours)
-        .unionByName(_gaps(spans), allowMissingColumns=True)
-        .unionByName((traces or TracesOfMessages(messages)).made_by(BALANCING), allowMissingColumns=True)
+        _by_hour(messages, rejects)
+        .unionByName(_balances(messages), allowMissingColumns=True)
         .groupBy("node", "hour")
         .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
         .withColumn("date", day(sf.col("hour")))
@@ -50,63 +44,64 @@ def audit(
     )
 
 
-def _spans(messages: DataFrame, rejects: DataFrame) -> DataFrame:
-    """Give the numbers of each node's records as spans without a gap."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from spans_of([pa.Table.from_batches([batch])]).to_batches()
-
-    numbered = messages.select(*NUMBERED).unionByName(rejects.select(*NUMBERED))
-    return numbered.mapInArrow(work, from_arrow_schema(SPANS))
-
-
-def _hours(messages: DataFrame, rejects: DataFrame) -> DataFrame:
-    """Count records by hour, some at a time."""
-
-    def work(is_reject: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from hours_of(pa.Table.from_batches([batch]), is_reject=is_reject).to_batches()
-
-    counted = [
-        rows.select(*COUNTED).mapInArrow(partial(work, is_reject), from_arrow_schema(HOURS))
-        for rows, is_reject in ((messages, False), (rejects, True))
-    ]
-    return counted[0].unionByName(counted[1])
-
-
-def _by_hour(hours: DataFrame) -> DataFrame:
-    event, records, is_reject = sf.col("event"), sf.col("records"), sf.col("is_reject")
-    return hours.select(
-        "node",
-        "hour",
-        "records",
-        "dropped",
-        sf.when(is_reject, records).otherwise(0).alias("rejects"),
-        # Nothing tells which of them are the same message: they are balanced hour by hour.
-        sf.when(is_reject, records * _side()).otherwise(0).alias("balance"),
-        *(sf.when(event == name, records).otherwise(0).alias(name) for name in Event),
+def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    columns = ("node", "ts", "seq", "event", "dropped")
+    records = messages.select(*columns, sf.lit(False).alias("is_reject")).unionByName(
+        rejects.select(*columns, sf.lit(True).alias("is_reject"))
     )
-
-
-def _gaps(spans: DataFrame) -> DataFrame:
-    """Count the numbers that no record has and none says it dropped, in the hour of the record behind the gap."""
-    earlier = Window.partitionBy("node").orderBy("first", "ts").rowsBetween(Window.unboundedPreceding, -1)
-    gap = sf.col("first") - sf.max("last").over(earlier) - 1 - sf.col("dropped")
-    return spans.select(
-        "node",
-        window_start(sf.col("ts"), HOUR_S).alias("hour"),
-        sf.greatest(sf.coalesce(gap, sf.lit(0)), sf.lit(0)).alias("missing"),
+    # Records without a number are in no block: they are spread by their time.
+    block = sf.coalesce(sf.shiftright("seq", _BLOCK_BITS), -sf.unix_seconds("ts"))
+    in_order = Window.partitionBy("node", "block").orderBy("seq", "ts")
+    numbered = records.withColumns(
+        {
+            "hour": window_start(sf.col("ts"), _HOUR_S),
+            "block": block,
+            "dropped": sf.coalesce("dropped", sf.lit(0)),
+        }
+    ).withColumn("previous", sf.lag("seq").over(in_order))
+    is_first = sf.col("previous").isNull()
+    blocks = numbered.groupBy("node", "hour", "block").agg(
+        sf.count("*").alias("records"),
+        sf.sum("dropped").alias("dropped"),
+        sf.sum(_unexplained(sf.col("seq"), sf.col("previous"), sf.col("dropped"))).alias("missing_inside"),
+        sf.max("seq").alias("last"),
+        sf.min(sf.when(is_first, sf.struct("seq", "dropped"))).alias("first"),
+        sf.count_if("is_reject").alias("rejects"),
+        # Nothing tells which rejects are the same message: they are balanced hour by hour.
+        sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
+        *(sf.count_if(sf.col("event") == event).alias(event) for event in _EVENTS),
+    )
+    # One row a block and hour: few enough to have a node's in one partition.
+    earlier = Window.partitionBy("node").orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
+    before = sf.max("last").over(earlier)
+    missing_before = _unexplained(sf.col("first.seq"), sf.col("before"), sf.col("first.dropped"))
+    return (
+        blocks.withColumn("before", before)
+        .withColumn("missing", sf.col("missing_inside") + missing_before)
+        .select("node", "hour", "records", "dropped", "missing", "rejects", "balance", *_EVENTS)
     )
 
 
 def _side() -> Column:
-    event = sf.col("event")
-    return sf.when(event.isin(*CAME_IN), 1).when(event.isin(*WENT_OUT), -1).otherwise(0)
+    return sf.when(is_event(*_CAME_IN), 1).when(is_event(*_WENT_OUT), -1).otherwise(0)
 
 
-def _sum(names: tuple[str, ...]) -> Column:
-    total = sf.lit(0)
-    for name in names:
-        total = total + sf.col(name)
-    return total
+def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
+    """Return how many numbers between two records the second does not say were dropped."""
+    return sf.greatest(sf.coalesce(seq - previous - 1 - dropped, sf.lit(0)), sf.lit(0))
+
+
+def _balances(messages: DataFrame) -> DataFrame:
+    """Return the outcomes that are too few or too many, and the copies of broadcasts, in the hour of the last record.
+
+    By message: what is under way when an hour ends is balanced all the same.
+    """
+    difference = sf.sum(_side())
+    copies = sf.when(sf.max("distribution") == _BROADCAST, sf.greatest(-difference, sf.lit(0))).otherwise(0)
+    return (
+        messages.where(is_event(*_CAME_IN, *_WENT_OUT))
+        .groupBy("node", "message_id")
+        .agg(window_start(sf.max("ts"), _HOUR_S).alias("hour"), copies.alias("copies"), difference.alias("difference"))
+        .groupBy("node", "hour")
+        .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
+    )

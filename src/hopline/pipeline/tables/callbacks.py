@@ -1,64 +1,116 @@
-"""The table of callbacks: who asked for what, who answered, and how it ended."""
+"""Requests that named callback points: who asked for what, who answered, and how it ended."""
 
 from __future__ import annotations
 
-from functools import partial
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-
-from hopline.pipeline.arrow_schemas import arrow_schema
+from hopline.capture.events import Event
 from hopline.pipeline.schemas import CALLBACKS
-from hopline.pipeline.tables.asking import ASKED_BY, OUTCOMES, asked, firsts, matters
-from hopline.pipeline.tables.clocks import Watched
-from hopline.pipeline.traces import Kernel, TracesOfMessages
-from hopline.pipeline.traces.arrays import NONE, days_of, longs, picked
-from hopline.pipeline.traces.columns import KIND, RECEIVED
-from hopline.pipeline.traces.replays import is_offence
-from hopline.pipeline.windows import last_seen
+from hopline.pipeline.tables.by_flow import EXCEPTION, KIND, is_event, is_offence
+from hopline.pipeline.windows import day, us_between
+
+_CALLBACK = ("flow_key", "flow_id", "callback_id")
 
 
-def callbacks(messages: DataFrame) -> DataFrame:
-    """Match every request that named callback points with its first answer."""
-    return TracesOfMessages(messages).made_by(asking(last_seen(messages).toArrow())).to(CALLBACKS)
+def callbacks(records: DataFrame, last_seen: DataFrame) -> DataFrame:
+    """Return one row a request that named callback points, with its first answer.
+
+    Args:
+        records: The result of `by_flow`.
+        last_seen: The time of each node's last message.
+    """
+    asking_nodes = sf.broadcast(last_seen.withColumnRenamed("node", "asked_node"))
+    return _with_outcome(_answered(records).join(asking_nodes, "asked_node", "left")).to(CALLBACKS)
 
 
-def asking(ends: pa.Table) -> Kernel:
-    """Give the kernel that does so; `ends` are the times of the nodes' last messages."""
-    return Kernel(
-        columns=(*ASKED_BY, "flow_id", "sender", "callback_receiver", "callback_key", "callbacks"),
-        schema=arrow_schema(CALLBACKS),
-        work=partial(_callbacks, Watched(ends)),
-        together="ask",
-        keep=matters,
-        shrink=firsts,
+def _answered(records: DataFrame) -> DataFrame:
+    """Return each request with the first answer that reached the node of the one who waits."""
+    is_request = sf.col("request_rank").isNotNull()
+    is_answer, is_receipt = sf.col("is_answer"), sf.col("is_receipt")
+    relevant = records.where(sf.col("callback_id").isNotNull() & ~is_offence()).where(
+        is_request | is_answer | is_event(Event.EXPIRED)
+    )
+    # Where the format does not say which node waits, only the request does: hence first by node, then all of them.
+    by_node = relevant.groupBy(*_CALLBACK, "node").agg(
+        sf.min(sf.when(is_request, _request())).alias("request"),
+        sf.min(sf.when(is_answer & ~is_receipt, _answer())).alias("answer"),
+        sf.min(sf.when(is_answer & is_receipt, _answer())).alias("receipt"),
+        sf.max(is_answer & is_event(Event.RESOLVED)).alias("is_resolved"),
+        sf.max(is_event(Event.EXPIRED)).alias("is_expired"),
+    )
+    by_callback = by_node.groupBy(*_CALLBACK).agg(
+        sf.min("request").alias("request"),
+        sf.collect_list(
+            sf.when(
+                sf.col("answer").isNotNull() | sf.col("receipt").isNotNull(),
+                sf.struct("node", "answer", "receipt", "is_resolved"),
+            )
+        ).alias("arrivals"),
+        sf.max("is_expired").alias("is_expired"),
+    )
+    asked_node = sf.coalesce(sf.nullif(sf.col("request.home"), sf.lit("")), sf.col("request.sender"))
+    at_home = sf.filter("arrivals", lambda arrival: arrival["node"] == sf.col("asked_node"))
+    return (
+        by_callback.where(sf.col("request").isNotNull())
+        .withColumn("asked_node", asked_node)
+        .withColumn("arrival", sf.get(at_home, sf.lit(0)))
+        .withColumn("receipt", sf.when(sf.col("request.is_receipt_enough"), sf.col("arrival.receipt")))
+        .withColumn("answer", sf.least(sf.col("arrival.answer"), sf.col("receipt")))
     )
 
 
-def _callbacks(watched: Watched, rows: pa.Table) -> pa.Table:
-    found = asked(rows.filter(pa.array(~is_offence(rows))), watched)
-    rows, request, answer = found.rows, found.request, found.answer
-    asked_ts, answered_ts = picked(rows, "ts", request), picked(rows, "ts", answer)
-    peer_of = np.where((answer != NONE) & (longs(rows, "event")[answer] == RECEIVED), answer, NONE)
-    answered_by = (picked(rows, "peer", peer_of), picked(rows, "sender", answer), picked(rows, "node", answer))
-    is_timed = found.is_from_home & answered_ts.is_valid().to_numpy(zero_copy_only=False)
-    return pa.table(
-        {
-            "date": days_of(asked_ts),
-            "flow_id": picked(rows, "flow_id", request),
-            "asked_node": pa.array(found.names, pa.string()).take(pa.array(found.waits_at)),
-            "asked_receiver": picked(rows, "callback_receiver", request),
-            "callback_key": picked(rows, "callback_key", request),
-            **{name: picked(rows, name, request) for name in KIND},
-            "asked_for": picked(rows, "callbacks", request),
-            "asked_ts": picked(rows, "ts", np.where(found.is_from_home, request, NONE)),
-            "ttl_us": picked(rows, "ttl_us", request),
-            **{f"answer_{name}": picked(rows, name, answer) for name in KIND},
-            "answered_by": pc.coalesce(*answered_by),
-            "answered_ts": answered_ts,
-            "latency_us": pa.array(found.latency_us, mask=~is_timed),
-            "outcome": pa.array(OUTCOMES).take(pa.array(found.outcome)),
-        }
+def _request() -> Column:
+    """Return what a record says of the request; the smallest is the record that counts."""
+    at_home = sf.when(sf.col("node") == sf.col("home"), sf.col("seq"))
+    sender = sf.when(is_event(Event.RECEIVED), sf.col("peer")).otherwise(sf.col("node"))
+    return sf.struct(
+        "request_rank",
+        "trail",
+        at_home.alias("seq_at_home"),
+        "ts",
+        "node",
+        "seq",
+        sender.alias("sender"),
+        "home",
+        sf.col("callback_receiver").alias("asked_receiver"),
+        sf.coalesce("callback_key", sf.lit(0)).alias("callback_key"),
+        *KIND,
+        "asked_for",
+        sf.coalesce("ttl_us", sf.lit(0)).alias("ttl_us"),
+        "is_receipt_enough",
+    )
+
+
+def _answer() -> Column:
+    return sf.struct("ts", "seq", *KIND, "answered_by")
+
+
+def _with_outcome(asked: DataFrame) -> DataFrame:
+    # What another node saw of the request has another clock: no time of asking, and no latency.
+    is_from_home = sf.coalesce(sf.col("request.node") == sf.col("asked_node"), sf.lit(False))
+    asked_ts, ttl_us = sf.when(is_from_home, sf.col("request.ts")), sf.col("request.ttl_us")
+    answered_ts = sf.col("answer.ts")
+    latency_us = us_between(asked_ts, answered_ts)
+    is_late = (ttl_us > 0) & (latency_us > ttl_us) & ~sf.col("arrival.is_resolved")
+    is_over = (ttl_us > 0) & (us_between(asked_ts, sf.col("last_ts")) > ttl_us)
+    outcome = (
+        sf.when(is_late, "late")
+        .when(sf.col("answer.identity") == EXCEPTION, "exception")
+        .when(sf.col("answer").isNotNull(), "answered")
+        .when(sf.col("is_expired") | is_over, "expired")
+        .otherwise("unanswered")
+    )
+    return asked.select(
+        day(sf.col("request.ts")).alias("date"),
+        "flow_id",
+        "asked_node",
+        *(sf.col(f"request.{name}").alias(name) for name in ("asked_receiver", "callback_key", *KIND, "asked_for")),
+        asked_ts.alias("asked_ts"),
+        ttl_us.alias("ttl_us"),
+        *(sf.col(f"answer.{name}").alias(f"answer_{name}") for name in KIND),
+        sf.col("answer.answered_by").alias("answered_by"),
+        answered_ts.alias("answered_ts"),
+        latency_us.alias("latency_us"),
+        outcome.alias("outcome"),
     )

@@ -2,73 +2,135 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from hopline.capture.records import Event
-from hopline.pipeline.arrow_schemas import arrow_schema
+from hopline.capture.events import Event
 from hopline.pipeline.schemas import EDGES
-from hopline.pipeline.tables.groups import Groups
-from hopline.pipeline.tables.talks import KEYS, OPEN, TALKS, talking
-from hopline.pipeline.traces import TracesOfMessages
-from hopline.pipeline.traces.arrays import NONE, codes, days_of, is_set, longs, picked
-from hopline.pipeline.traces.parcels import brought_together, packed_up, unpacked
-from hopline.pipeline.windows import WINDOW_S, last_seen
+from hopline.pipeline.tables.by_flow import is_event, text
+from hopline.pipeline.tables.percentiles import percentile
+from hopline.pipeline.windows import WINDOW_S, day, us_between, window_start
 
-_WHO = KEYS[1:]
+_ENDS = ("kind", "source_node", "source", "source_name", "target_node", "target", "target_name", "identity")
 _COUNTS = ("count", "bytes", "errors", "lost")
-_PERCENTS = (50, 95, 99)
+_PERCENTILES = (50, 95, 99)
 
 
-def edges(messages: DataFrame, skew: DataFrame, window_s: int = WINDOW_S, talks: DataFrame | None = None) -> DataFrame:
-    """Sum up the messages between nodes, and between handlers.
+def edges(hops: DataFrame, deliveries: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+    """Return one row a window, source, target and kind of message.
 
-    `talks` are what `talking` makes of the same messages, where that was done before.
+    Args:
+        hops: The table of hops: what goes from node to node.
+        deliveries: The result of `deliveries`: what goes from handler to handler.
+        window_s: The length of a window in seconds.
     """
-    if talks is None:
-        talks = TracesOfMessages(messages).made_by(talking(window_s, skew.toArrow(), last_seen(messages).toArrow()))
-        has_open = True  # for all that is known
-    else:
-        has_open = not talks.where(OPEN).isEmpty()
-    parcels = talks.where(~sf.col(OPEN)).drop(OPEN)
-    if has_open:
-        looked_up = _looked_up(unpacked(talks.where(OPEN), TALKS), messages)
-        parcels = parcels.unionByName(packed_up(looked_up, KEYS, TALKS))
-    return brought_together(parcels, partial(_edges, window_s), arrow_schema(EDGES)).to(EDGES)
-
-
-def _looked_up(talks: DataFrame, messages: DataFrame) -> DataFrame:
-    """Put the receiver that was handling the cause in the place of the source."""
-    at, who = ["source_node", "cause"], ["local_receiver", "receiver_name"]
-    handling = (
-        messages.where((sf.col("event") == Event.DELIVERED) & sf.col("local_receiver").isNotNull())
-        .select(sf.col("node").alias("source_node"), sf.col("seq").alias("cause"), "ts", *who)
-        .join(talks.select(*at).distinct(), at, "left_semi")
-        .groupBy(*at)
-        .agg(sf.min_by(sf.struct(*who), "ts").alias("handling"))
+    columns = ("at", *_ENDS, *_COUNTS, "transit_us")
+    both = _physical(hops).select(*columns).unionByName(deliveries.select(*columns))
+    return (
+        both.withColumn("window_start", window_start(sf.col("at"), window_s))
+        .groupBy("window_start", *_ENDS)
+        .agg(
+            *(sf.sum(name).alias(name) for name in _COUNTS),
+            *(percentile("transit_us", percent).alias(f"transit_p{percent}_us") for percent in _PERCENTILES),
+        )
+        .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
+        .to(EDGES)
     )
-    found = talks.join(handling, at, "left")
-    is_found = sf.col("handling").isNotNull()
-    for name, seen in zip(("source", "source_name"), who, strict=True):
-        found = found.withColumn(name, sf.when(is_found, sf.col(f"handling.{seen}")).otherwise(sf.col(name)))
-    return found.drop("handling")
 
 
-def _edges(window_s: int, rows: pa.Table) -> pa.Table:
-    texts = [codes(rows, name)[0] for name in _WHO]
-    groups = Groups((longs(rows, "window_start", NONE), *texts))
-    transits = groups.percentiles(longs(rows, "transit_us"), is_set(rows, "transit_us"), _PERCENTS)
-    window_start = picked(rows, "window_start", groups.first)
-    return pa.table(
-        {
-            "date": days_of(window_start),
-            "window_start": window_start,
-            "window_s": pa.repeat(window_s, len(groups.first)),
-            **{name: picked(rows, name, groups.first) for name in _WHO},
-            **{name: groups.sums(longs(rows, name)) for name in _COUNTS},
-            **{f"transit_p{percent}_us": found for percent, found in zip(_PERCENTS, transits, strict=True)},
-        }
+def _physical(hops: DataFrame) -> DataFrame:
+    return hops.select(
+        sf.coalesce("sent_ts", "received_ts").alias("at"),
+        sf.lit("physical").alias("kind"),
+        sf.col("from_node").alias("source_node"),
+        sf.col("from_node").alias("source"),
+        sf.lit(None).cast("string").alias("source_name"),
+        sf.col("to_node").alias("target_node"),
+        sf.col("to_node").alias("target"),
+        sf.lit(None).cast("string").alias("target_name"),
+        "identity",
+        sf.lit(1).alias("count"),
+        "bytes",
+        sf.col("rejected").cast("int").alias("errors"),
+        sf.coalesce(sf.col("lost").cast("int"), sf.lit(0)).alias("lost"),
+        "transit_us",
+    )
+
+
+def deliveries(records: DataFrame) -> DataFrame:
+    """Return each delivery of a message, and each failure of its handler, with the submission that it comes from.
+
+    The source is the receiver that was handling the cause of the submission; where that is not known, whoever
+    submitted it; where no capture saw the submission, nobody.
+
+    Args:
+        records: The result of `by_flow`.
+    """
+    is_submitted, is_delivered = is_event(Event.SUBMITTED), is_event(Event.DELIVERED)
+    has_failed = is_event(Event.HANDLED) & sf.col("reason").isNotNull()
+    relevant = records.where(sf.col("node").isNotNull() & (is_submitted | is_delivered | has_failed))
+    numbered = _numbered(relevant.withColumn("target", sf.when(~is_submitted, text("local_receiver"))))
+    nth = Window.partitionBy("flow_key", "message_id", "nth").orderBy(~is_submitted)
+    so_far = nth.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    submission = sf.first(
+        sf.when(
+            is_submitted, sf.struct("node", text("local_receiver").alias("receiver"), "receiver_name", "cause", "ts")
+        ),
+        ignorenulls=True,
+    )
+    delivered = (
+        numbered.withColumn("submission", submission.over(so_far))
+        .where(~is_submitted & sf.col("at").isNotNull())
+        .select(
+            "at",
+            sf.lit("logical").alias("kind"),
+            sf.coalesce("submission.node", sf.lit("")).alias("source_node"),
+            sf.struct(
+                sf.coalesce("submission.receiver", sf.lit("")).alias("receiver"),
+                sf.col("submission.receiver_name").alias("receiver_name"),
+            ).alias("submitter"),
+            sf.col("submission.cause").alias("cause"),
+            sf.col("node").alias("target_node"),
+            "target",
+            sf.col("receiver_name").alias("target_name"),
+            "identity",
+            is_delivered.cast("int").alias("count"),
+            sf.when(is_delivered, sf.col("bytes")).otherwise(0).alias("bytes"),
+            (~is_delivered).cast("int").alias("errors"),
+            sf.lit(0).alias("lost"),
+            # Messages that nothing tells apart are counted, but nobody knows which took how long.
+            sf.when(
+                is_delivered & (sf.col("submissions") == 1), us_between(sf.col("submission.ts"), sf.col("at"))
+            ).alias("transit_us"),
+        )
+    )
+    return _with_source(delivered, records)
+
+
+def _numbered(relevant: DataFrame) -> DataFrame:
+    """Add which submission each delivery to a target belongs to, and leave out what was delivered once more."""
+    is_submitted, is_delivered = is_event(Event.SUBMITTED), is_event(Event.DELIVERED)
+    at_target = Window.partitionBy("flow_key", "message_id", "target_node", "target").orderBy("ts", "node", "seq")
+    of_message = Window.partitionBy("flow_key", "message_id")
+    so_far = at_target.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        relevant.withColumn("target_node", sf.when(~is_submitted, sf.col("node")))
+        .withColumn("nth", sf.count(sf.when(is_submitted | is_delivered, True)).over(so_far))
+        .withColumn("at", sf.last(sf.when(is_delivered, sf.col("ts")), ignorenulls=True).over(so_far))
+        .withColumn("submissions", sf.count(sf.when(is_submitted, True)).over(of_message))
+        .where(is_submitted | (sf.col("submissions") == 0) | (sf.col("nth") <= sf.col("submissions")))
+    )
+
+
+def _with_source(delivered: DataFrame, records: DataFrame) -> DataFrame:
+    """Add who was handling the cause of the submission, which may lie in another flow, or else who submitted it."""
+    receiver = sf.struct(sf.col("local_receiver").alias("receiver"), "receiver_name")
+    handling = (
+        records.where(is_event(Event.DELIVERED) & sf.col("local_receiver").isNotNull())
+        .groupBy(sf.col("node").alias("source_node"), sf.col("seq").alias("cause"))
+        .agg(sf.min_by(receiver, "ts").alias("handling"))
+    )
+    source = sf.coalesce("handling", "submitter")
+    return delivered.join(handling, ["source_node", "cause"], "left").withColumns(
+        {"source": source["receiver"], "source_name": source["receiver_name"]}
     )

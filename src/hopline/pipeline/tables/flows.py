@@ -1,188 +1,146 @@
-"""The table of flows: what belongs together by its correlation id, how long it took, where, and how it ended."""
+"""Flows, one row a correlation id: how it ended, how long it took, and where the time went."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
 
-import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
-from hopline.pipeline.arrow_schemas import arrow_schema
+from hopline.capture.events import ENDINGS, Event
+from hopline.pipeline.paths.causality import EVENTS
+from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
 from hopline.pipeline.schemas import FLOWS
-from hopline.pipeline.tables.asking import (
-    ANSWERED,
-    ASKED_BY,
-    BY_EXCEPTION,
-    IN_VAIN,
-    LATE,
-    UNANSWERED,
-    asked,
-    matters,
-)
-from hopline.pipeline.tables.causality import Records
-from hopline.pipeline.tables.clocks import Clocks, Watched
-from hopline.pipeline.tables.critical_path import paths
-from hopline.pipeline.tables.flow_records import COLUMNS, capped, records_of, without_offences
-from hopline.pipeline.tables.flow_totals import TOTALS, totals
-from hopline.pipeline.tables.large_flows import totals_of_large_flows
-from hopline.pipeline.tables.matching import crosses, matched
-from hopline.pipeline.traces import Kernel, TracesOfMessages
-from hopline.pipeline.traces.arrays import DAY_US, NONE, longs, picked, starts_of
-from hopline.pipeline.traces.columns import Flags, Longs
-from hopline.pipeline.windows import last_seen
+from hopline.pipeline.tables.by_flow import flag, is_event, is_offence
+from hopline.pipeline.tables.hops import with_skew
+from hopline.pipeline.windows import day
 
-_SCHEMA = arrow_schema(FLOWS)
-_TIME = _SCHEMA.field("start_ts").type
+_FLOW = ("flow_key", "flow_id")
+_FAILURES = tuple(ending for ending in ENDINGS if ending is not Event.EXPIRED)
+_ANSWERS = ("answered", "exception", "late")
+_IN_VAIN = ("expired", "late")
 
 
-def flows(messages: DataFrame, skew: DataFrame) -> DataFrame:
-    """Give a row for each flow: exact totals, the outcome, and the critical path of its first records."""
-    traces = TracesOfMessages(messages)
-    kernel = walking(skew.toArrow(), last_seen(messages).toArrow(), totals_of_large_flows(traces))
-    return traces.made_by(kernel).to(FLOWS)
+def flows(records: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: DataFrame) -> DataFrame:
+    """Return one row a flow: exact totals, the outcome, and the critical path of its first records.
 
-
-def walking(skew: pa.Table, ends: pa.Table, large: pa.Table) -> Kernel:
-    """Give the kernel that does so.
-
-    `ends` are the times of the nodes' last messages, and `large` the totals of flows that are too large to be counted
-    in one piece.
+    Args:
+        records: The result of `by_flow`.
+        callbacks: The table of callbacks.
+        hops: The table of hops.
+        skew: The table of skew.
     """
-    known = _Known(Clocks(skew), Watched(ends), _LargeFlows(large))
-    return Kernel(
-        columns=tuple(dict.fromkeys((*COLUMNS, *ASKED_BY, "flow_id", "hops", "bytes"))),
-        schema=_SCHEMA,
-        work=partial(_flows, known),
-        together="flow",
-        shrink=capped,
+    stitched = records.where(sf.col("flow_id").isNotNull())
+    lost = hops.where("lost and flow_id is not null").select("flow_id", "lost").distinct()
+    start, end = (sf.timestamp_micros(name) for name in ("start_us", "end_us"))
+    return (
+        _totals(stitched)
+        .join(_paths(stitched, skew), "flow_id")
+        .join(_answers(callbacks), "flow_id", "left")
+        .join(lost, "flow_id", "left")
+        .withColumns(
+            {
+                "date": day(start),
+                "start_ts": start,
+                "end_ts": end,
+                "duration_us": sf.col("end_us") - sf.col("start_us"),
+                "outcome": _outcome(),
+            }
+        )
+        .to(FLOWS)
     )
 
 
-class _LargeFlows:
-    """The totals of flows that are too large to be counted here."""
-
-    def __init__(self, counted: pa.Table) -> None:
-        self._counted = counted.sort_by("flow").combine_chunks()
-        self._flows = longs(self._counted, "flow")
-
-    def places(self, flow: Longs) -> Longs:
-        """Tell where these flows are among them, or none."""
-        if not len(self._flows):
-            return np.full(len(flow), NONE)
-        at = np.minimum(np.searchsorted(self._flows, flow), len(self._flows) - 1)
-        return np.where(self._flows[at] == flow, at, NONE)
-
-    def instead(self, places: Longs, counted: tuple[Longs | Flags, ...]) -> Iterator[Longs | Flags]:
-        """Give these totals instead of what was counted of the same flows."""
-        is_large = places != NONE
-        for name, here in zip(TOTALS.names, counted, strict=True):
-            if is_large.any():
-                here[is_large] = self._counted[name].to_numpy()[places[is_large]]
-            yield here
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known beyond the flows themselves."""
-
-    clocks: Clocks
-    watched: Watched
-    large: _LargeFlows
-
-
-def _flows(known: _Known, rows: pa.Table) -> pa.Table:
-    recorded = capped(rows)
-    rows = without_offences(recorded)
-    if not len(rows):
-        return _SCHEMA.empty_table()
-    records = records_of(rows)
-    first = np.flatnonzero(starts_of(records.flow))
-    flow = longs(rows, "flow")[first]
-    in_large = known.large.places(flow)
-    counted = totals(records, longs(rows, "hops"), longs(rows, "bytes"))
-    total = dict(zip(TOTALS.names, known.large.instead(in_large, counted), strict=True))
-    found = paths(rows, records, known.clocks)
-    ended = _ended(rows, recorded, flow, known)
-    outcome = np.select(
-        [
-            in_large != NONE,
-            ~found.has_root,
-            ended.got_exception | (total["is_failed"] & ~ended.got_answer),
-            ~ended.is_asked & ended.is_lost,
-            ended.waited_in_vain | (~ended.is_asked & total["is_expired"]),
-            ended.is_unanswered,
-        ],
-        ["truncated", "orphan", "failed", "failed", "expired", "unanswered"],
-        "complete",
+def _totals(stitched: DataFrame) -> DataFrame:
+    """Return what is exact whatever the size of the flow, each message counted once."""
+    is_sent, is_received = is_event(Event.SENT), is_event(Event.RECEIVED)
+    from_node = sf.when(is_sent, sf.col("node")).otherwise(sf.col("peer"))
+    to_node = sf.when(is_sent, sf.col("peer")).otherwise(sf.col("node"))
+    # Records that tell the same are counted together: the message crossed between two nodes, or was refused by one.
+    place = (
+        sf.when(is_event(Event.REJECTED) | is_offence(), sf.xxhash64("node", "fingerprint"))
+        .when(is_sent | is_received, sf.xxhash64(from_node, to_node, "hops"))
+        .otherwise(0)
     )
-    start, end = records.ts[found.root], records.ts[found.last]
-    return pa.table(
-        {
-            "date": pa.array((start // DAY_US).astype(np.int32)).cast(pa.date32()),
-            "flow_id": picked(rows, "flow_id", first),
-            "start_ts": pa.array(start, _TIME),
-            "end_ts": pa.array(end, _TIME),
-            "duration_us": end - start,
-            "origin": picked(rows, "node", np.where(found.has_root, found.root, NONE)),
-            "identity": picked(rows, "identity", found.root),
-            "messages": total["messages"],
-            "records": total["records"],
-            "hops": total["hops"],
-            "nodes": _nodes(records),
-            "bytes": total["bytes"],
-            "depth": found.depth,
-            "outcome": pa.array(outcome),
-            "skew_us": found.skew_us,
-            "skew_bound_us": found.skew_bound_us,
-            "critical_path": found.stages,
-        }
+    by_place = stitched.groupBy(*_FLOW, "message_id", place.alias("place")).agg(
+        sf.count("*").alias("records"),
+        sf.count_if(is_event(Event.SUBMITTED)).alias("submitted"),
+        sf.count_if(is_sent).alias("sent"),
+        sf.count_if(is_received).alias("received"),
+        # As long as nobody sent it on, a message has the size that it was made with.
+        sf.min(sf.struct("trail", "bytes")).alias("first"),
+        sf.max(is_offence()).alias("is_offence"),
+        sf.max(is_event(*_FAILURES)).alias("is_failed"),
+        sf.max(is_event(Event.EXPIRED)).alias("is_expired"),
+    )
+    is_own = ~sf.col("is_offence")
+    # Of what was sent, whatever arrived more often is a duplicate.
+    crossed = sf.when(sf.col("sent") > 0, sf.col("sent")).otherwise(sf.col("received"))
+    by_message = by_place.groupBy(*_FLOW, "message_id").agg(
+        sf.sum("records").alias("all_records"),
+        sf.sum(sf.when(is_own, sf.col("records"))).alias("records"),
+        sf.sum(sf.when(is_own, crossed)).alias("hops"),
+        sf.sum(sf.when(is_own, sf.col("submitted"))).alias("submitted"),
+        sf.max(sf.when(is_own, sf.col("sent"))).alias("sent"),
+        sf.min(sf.when(is_own, sf.col("first"))).alias("first"),
+        sf.max(sf.when(is_own, sf.col("is_failed"))).alias("is_failed"),
+        sf.max(sf.when(is_own, sf.col("is_expired"))).alias("is_expired"),
+    )
+    copies = sf.when(sf.col("submitted") > 0, sf.col("submitted")).otherwise(sf.greatest("sent", sf.lit(1)))
+    messages = sf.when(sf.col("records").isNotNull(), copies)
+    return (
+        by_message.withColumn("messages", messages)
+        .groupBy(*_FLOW)
+        .agg(
+            sf.sum("all_records").alias("all_records"),
+            sf.sum("records").alias("records"),
+            sf.sum("hops").alias("hops"),
+            sf.sum("messages").alias("messages"),
+            sf.sum(sf.col("messages") * sf.col("first.bytes")).alias("bytes"),
+            flag(sf.max("is_failed")).alias("is_failed"),
+            flag(sf.max("is_expired")).alias("is_expired"),
+        )
+        .drop("flow_key")
     )
 
 
-def _nodes(records: Records) -> Longs:
-    known = np.unique(records.on_node[records.node != 0], return_index=True)[1]
-    return np.bincount(records.flow[records.node != 0][known], minlength=int(records.flow[-1]) + 1)
+def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
+    """Return where the time of each flow went: its records, in order, are walked in Arrow batches of whole flows."""
+    number = sf.array_position(sf.array(*(sf.lit(event) for event in EVENTS)), sf.col("event"))
+    return (
+        with_skew(stitched, skew, "peer", "node")
+        .withColumns(
+            {
+                "ts_us": sf.unix_micros("ts"),
+                "event_number": sf.coalesce(number, sf.lit(0)),
+                "is_offence": is_offence(),
+            }
+        )
+        .select("flow_key", *COLUMNS)
+        .sortWithinPartitions(*_FLOW, "trail", "ts_us", "node", "seq")
+        .select(*COLUMNS)
+        .mapInArrow(walk, from_arrow_schema(PATHS))
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """What became of those who asked in each flow, and of what crossed in those where nobody did."""
+def _answers(callbacks: DataFrame) -> DataFrame:
+    outcome = sf.col("outcome")
+    return callbacks.groupBy("flow_id").agg(
+        sf.lit(True).alias("is_asked"),
+        sf.max(outcome == "exception").alias("got_exception"),
+        sf.max(outcome.isin(*_ANSWERS)).alias("got_answer"),
+        sf.max(outcome.isin(*_IN_VAIN)).alias("waited_in_vain"),
+        sf.max(outcome == "unanswered").alias("is_unanswered"),
+    )
 
-    is_asked: Flags
-    got_exception: Flags
-    got_answer: Flags
-    waited_in_vain: Flags
-    is_unanswered: Flags
-    is_lost: Flags
 
-
-def _ended(rows: pa.Table, recorded: pa.Table, flow: Longs, known: _Known) -> _Ended:
-    """Tell how the flows ended. What was lost is told by all that was recorded, as forged messages arrive as well."""
-    waiting = rows.filter(pa.array((longs(rows, "ask") != 0) & matters(rows)))
-    found = asked(waiting, known.watched)
-    asking = np.searchsorted(flow, longs(found.rows, "flow")[found.request])
-
-    def has(*outcomes: int) -> Flags:
-        flags = np.zeros(len(flow), np.bool_)
-        flags[asking[np.isin(found.outcome, outcomes)]] = True
-        return flags
-
-    is_asked = has(ANSWERED, BY_EXCEPTION, LATE, IN_VAIN, UNANSWERED)
-    one_way = np.isin(longs(recorded, "flow"), flow[~is_asked])
-    crossing = recorded.filter(pa.array(one_way & crosses(recorded))).combine_chunks()
-    is_lost = np.zeros(len(flow), np.bool_)
-    if len(crossing):
-        ways = matched(crossing)
-        lost = ways.leaves[ways.never_arrived(known.watched, ways.skew(known.clocks))[1]]
-        is_lost[np.searchsorted(flow, longs(crossing, "flow")[lost])] = True
-    return _Ended(
-        is_asked,
-        has(BY_EXCEPTION),
-        has(ANSWERED, BY_EXCEPTION, LATE),
-        has(IN_VAIN, LATE),
-        has(UNANSWERED),
-        is_lost,
+def _outcome() -> Column:
+    is_asked = flag(sf.col("is_asked"))
+    return (
+        sf.when(sf.col("all_records") > FLOW_DETAIL_LIMIT, "truncated")
+        .when(sf.col("origin").isNull(), "orphan")
+        .when(sf.col("got_exception") | (sf.col("is_failed") & ~flag(sf.col("got_answer"))), "failed")
+        .when(~is_asked & sf.col("lost"), "failed")
+        .when(sf.col("waited_in_vain") | (~is_asked & sf.col("is_expired")), "expired")
+        .when(sf.col("is_unanswered"), "unanswered")
+        .otherwise("complete")
     )

@@ -1,65 +1,60 @@
-"""What the actors did: how often, how long the messages waited for them and how long they took."""
+"""What the actors did, by window: how often, how long messages waited for them and how long they took."""
 
 from __future__ import annotations
 
-from functools import partial
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
-from hopline.pipeline.arrow_schemas import arrow_schema
+from hopline.capture.events import Event
 from hopline.pipeline.schemas import HANDLERS
-from hopline.pipeline.tables.groups import Groups
-from hopline.pipeline.tables.runs import RUN_BY, is_delivered_or_handled, runs
-from hopline.pipeline.traces import Kernel, Traces, TracesOfMessages
-from hopline.pipeline.traces.arrays import NONE, codes, days_of, in_windows, is_set, longs, picked
-from hopline.pipeline.traces.columns import KIND
-from hopline.pipeline.traces.parcels import PARCELS, brought_together, packed
-from hopline.pipeline.windows import WINDOW_S
+from hopline.pipeline.tables.by_flow import KIND, is_event
+from hopline.pipeline.tables.percentiles import percentile
+from hopline.pipeline.windows import WINDOW_S, day, window_start
 
-_WHO = ("node", "actor", "actor_name", "handler", *KIND)  # an identity has one class, and a kind one method there
-_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
+_GROUP = ("window_start", "node", "actor", "actor_name", "handler", *KIND)
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 
-def handlers(messages: DataFrame, window_s: int = WINDOW_S, traces: Traces | None = None) -> DataFrame:
-    """Sum up the `handled` records by window, node, actor and kind."""
-    parcels = (traces or TracesOfMessages(messages)).made_by(running(window_s))
-    return brought_together(parcels, partial(_handlers, window_s), arrow_schema(HANDLERS)).to(HANDLERS)
+def handlers(records: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+    """Return one row a window, node, actor and kind of message, of the `handled` records.
 
-
-def running(window_s: int) -> Kernel:
-    """Give the kernel that finds the runs of handlers, in parcels by what they are summed up by."""
-    return Kernel(columns=RUN_BY, schema=PARCELS, work=partial(_runs, window_s), keep=is_delivered_or_handled)
-
-
-def _runs(window_s: int, rows: pa.Table) -> pa.Table:
-    found = runs(rows)
-    found = found.set_column(0, "window_start", in_windows(found["ts"], window_s))
-    return packed(("window_start", *_WHO), found)
-
-
-def _handlers(window_s: int, rows: pa.Table) -> pa.Table:
-    texts = {name: codes(rows, name)[0] for name in _WHO}
-    groups = Groups((longs(rows, "window_start", NONE), *texts.values()))
-    times = {
-        f"{name}_{percentile}_us": column
-        for name in ("wait", "run")
-        for percentile, column in zip(
-            _PERCENTILES,
-            groups.percentiles(longs(rows, f"{name}_us"), is_set(rows, f"{name}_us"), list(_PERCENTILES.values())),
-            strict=True,
+    Args:
+        records: The result of `by_flow`.
+        window_s: The length of a window in seconds.
+    """
+    runs = _runs(records).withColumn("window_start", window_start(sf.col("ts"), window_s))
+    times = [
+        percentile(f"{time}_us", percent).alias(f"{time}_{name}_us")
+        for time in ("wait", "run")
+        for name, percent in _PERCENTILES.items()
+    ]
+    return (
+        runs.groupBy(*_GROUP)
+        .agg(
+            sf.count("*").alias("count"),
+            sf.count("reason").alias("errors"),
+            *times,
+            sf.max("wait_us").alias("wait_max_us"),
+            sf.max("run_us").alias("run_max_us"),
+            (sf.coalesce(sf.sum("run_us"), sf.lit(0)) / (window_s * 1_000_000)).alias("busy_share"),
         )
-    }
-    window_start = picked(rows, "window_start", groups.first)
-    return pa.table(
-        {
-            "date": days_of(window_start),
-            "window_start": window_start,
-            "window_s": pa.repeat(window_s, len(groups.first)),
-            **{name: picked(rows, name, groups.first) for name in _WHO},
-            "count": groups.counts,
-            "errors": groups.sums(rows["has_failed"].to_numpy()),
-            **times,
-            "busy_share": groups.sums(longs(rows, "run_us")) / (window_s * 1_000_000),
-        }
+        .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
+        .to(HANDLERS)
+    )
+
+
+def _runs(records: DataFrame) -> DataFrame:
+    """Return each `handled` record with the time in the mailbox that the last `delivered` one before it tells."""
+    is_delivered, is_handled = is_event(Event.DELIVERED), is_event(Event.HANDLED)
+    in_order = Window.partitionBy("flow_key", "message_id", "node", "actor").orderBy("seq", "ts", "event")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # A struct, because a delivery that does not say how long it took is still the last one.
+    delivery = sf.last(sf.when(is_delivered, sf.struct("duration_us")), ignorenulls=True).over(so_far)
+    return (
+        records.where(is_delivered | is_handled)
+        .withColumnsRenamed({"local_receiver": "actor", "receiver_name": "actor_name"})
+        .select("flow_key", "message_id", *_GROUP[1:], "event", "ts", "seq", "duration_us", "reason")
+        .withColumn("wait_us", delivery["duration_us"])
+        .where(is_handled)
+        .withColumnRenamed("duration_us", "run_us")
     )

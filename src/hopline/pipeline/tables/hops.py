@@ -1,72 +1,42 @@
-"""Transits between two nodes: what one sent, matched with what the other received."""
+"""Transits between two nodes, each with the skew of their clocks and whether it was lost."""
 
 from __future__ import annotations
 
-from functools import partial
-
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
-from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.schemas import HOPS
-from hopline.pipeline.tables.clocks import Clocks, Watched
-from hopline.pipeline.tables.matching import MATCHED_BY, crosses_or_is_rejected, matched, rejected
-from hopline.pipeline.traces import Kernel, TracesOfMessages
-from hopline.pipeline.traces.arrays import NONE, days_of, picked
-from hopline.pipeline.windows import last_seen
-
-# What the same bytes say at both ends.
-_SAID = (
-    "flow_id",
-    "message_id",
-    "fingerprint",
-    "service",
-    "wire_format",
-    "identity",
-    "version",
-    "partition",
-    "hops",
-    "bytes",
-)
 
 
-def hops(messages: DataFrame, skew: DataFrame) -> DataFrame:
-    """Match each `sent` with its `received`, with the estimated skew of the two clocks."""
-    return TracesOfMessages(messages).made_by(matching(skew.toArrow(), last_seen(messages).toArrow())).to(HOPS)
+def hops(transits: DataFrame, skew: DataFrame, last_seen: DataFrame) -> DataFrame:
+    """Return one row a transit.
 
+    Args:
+        transits: Sendings matched with arrivals, as `transits` does it.
+        skew: The estimated offsets of the clocks.
+        last_seen: The time of each node's last message.
 
-def matching(skew: pa.Table, ends: pa.Table) -> Kernel:
-    """Give the kernel that does so; `ends` are the times of the nodes' last messages."""
-    return Kernel(
-        columns=tuple(dict.fromkeys((*_SAID, *MATCHED_BY))),
-        schema=arrow_schema(HOPS),
-        work=partial(_hops, Clocks(skew), Watched(ends)),
-        keep=crosses_or_is_rejected,
+    Returns:
+        The table of hops. What never arrived is `lost` where the receiver's capture goes on after the sending, by the
+        estimated offset of the two clocks where there is one; null where nobody watched the receiver any more.
+    """
+    never_arrived = sf.col("sent_ts").isNotNull() & sf.col("received_ts").isNull()
+    sent_us = sf.unix_micros("sent_ts") + sf.coalesce("skew_us", sf.lit(0))  # by the receiver's clock
+    was_watched = sf.when(sf.unix_micros("last_ts") >= sent_us, True)
+    receivers = sf.broadcast(last_seen.withColumnRenamed("node", "to_node"))
+    return (
+        with_skew(transits, skew, "from_node", "to_node")
+        .join(receivers, "to_node", "left")
+        .withColumn("lost", sf.when(never_arrived, was_watched).otherwise(False))
+        .to(HOPS)
     )
 
 
-def _hops(clocks: Clocks, watched: Watched, rows: pa.Table) -> pa.Table:
-    ways = matched(rows)
-    either, nodes = ways.either, pa.array(ways.names, pa.string()).dictionary_encode()
-    sent_ts, received_ts = picked(rows, "ts", ways.leaves), picked(rows, "ts", ways.arrives)
-    skew = ways.skew(clocks)
-    missing, is_lost = ways.never_arrived(watched, skew)
-    return pa.table(
-        {
-            "date": days_of(pc.coalesce(sent_ts, received_ts)),
-            "from_node": nodes.take(pa.array(ways.source)),
-            "to_node": nodes.take(pa.array(ways.target)),
-            **{name: picked(rows, name, either) for name in _SAID},
-            "sent_ts": sent_ts,
-            "received_ts": received_ts,
-            "sent_seq": picked(rows, "seq", ways.leaves),
-            "received_seq": picked(rows, "seq", ways.arrives),
-            "transit_us": pa.array(ways.received_us - ways.sent_us, mask=~ways.is_timed),
-            "skew_us": pa.array(skew.offset_us, mask=~skew.is_known),
-            "skew_bound_us": pa.array(skew.bound_us, mask=~skew.is_known),
-            "lost": pa.array(is_lost, mask=missing & ~is_lost),
-            "duplicate": pa.array(ways.is_duplicate),
-            "rejected": pa.array((ways.arrives != NONE) & rejected(rows)[ways.arrives]),
-        }
+def with_skew(rows: DataFrame, skew: DataFrame, one: str, other: str) -> DataFrame:
+    """Add `skew_us`, by how much the other's clock is ahead of the one's that day, and `skew_bound_us`."""
+    forwards = skew.select("date", sf.col("node_a").alias(one), sf.col("node_b").alias(other), "offset_us", "bound_us")
+    backwards = skew.select(
+        "date", sf.col("node_b").alias(one), sf.col("node_a").alias(other), (-sf.col("offset_us")), "bound_us"
     )
+    offsets = forwards.union(backwards).withColumnsRenamed({"offset_us": "skew_us", "bound_us": "skew_bound_us"})
+    return rows.join(sf.broadcast(offsets), ["date", one, other], "left")

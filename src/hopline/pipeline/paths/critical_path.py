@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hopline.pipeline.tables.causality import STAGES, TRANSIT, UNSEEN, Links, Records, depths, link
-from hopline.pipeline.tables.clocks import Clocks
-from hopline.pipeline.tables.flow_records import NODES
-from hopline.pipeline.traces.arrays import DAY_US, NONE, names, order_of, picked, starts_of
-from hopline.pipeline.traces.columns import Flags, Longs
+from hopline.pipeline.paths.arrays import NONE, Flags, Longs, is_set, longs, order_of, picked, starts_of
+from hopline.pipeline.paths.causality import RUN, STAGES, TRANSIT, UNSEEN, Links, Records, depths, link
 
 STAGE = pa.struct([("stage", pa.string()), ("node", pa.string()), ("identity", pa.string()), ("us", pa.int64())])
 
@@ -91,20 +88,25 @@ def _walk(records: Records, links: Links, ends: _Ends) -> _Steps:
     return _Steps(*(column[order] for column in columns))
 
 
-def paths(rows: pa.Table, records: Records, clocks: Clocks) -> Paths:
-    """Find the critical path of each flow."""
+def paths(rows: pa.Table, records: Records) -> Paths:
+    """Return the critical path of each flow.
+
+    Args:
+        rows: The records as a table, with the columns of `hopline.pipeline.paths.walk.COLUMNS`.
+        records: The same as arrays.
+    """
     links, begins = link(records)
     ends = _ends(records, links, begins)
     steps = _walk(records, links, ends)
     count = len(ends.root)
     offsets = np.concatenate(([0], np.cumsum(np.bincount(steps.flow, minlength=count))))
     # What runs is the message that was handled; everything else happens to the message that moves.
-    runs = np.isin(steps.stage, [STAGES.index("run")])
+    moved = np.where(steps.stage == RUN, steps.start, steps.end)
     stages = pa.StructArray.from_arrays(
         [
             pa.array(STAGES).take(pa.array(steps.stage)),
             picked(rows, "node", steps.end),
-            picked(rows, "identity", np.where(runs, steps.start, steps.end)),
+            picked(rows, "identity", moved),
             pa.array(records.ts[steps.end] - records.ts[steps.start]),
         ],
         fields=list(STAGE),
@@ -116,27 +118,26 @@ def paths(rows: pa.Table, records: Records, clocks: Clocks) -> Paths:
         ends.has_root,
         ends.last,
         depth,
-        *_skew(clocks, rows, records, ends, steps),
+        *_skew(rows, records, ends, steps),
         pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), stages),
     )
 
 
-def _skew(clocks: Clocks, rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> tuple[pa.Array, pa.Array]:
-    """Add up the skew of the clocks between both ends, and what is not known of it; none where nothing is known."""
+def _skew(rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> tuple[pa.Array, pa.Array]:
+    """Return the skew between the clocks of both ends, and its bound: the sums over the transits on the path."""
     count = len(ends.root)
     crosses = steps.stage == TRANSIT
-    came = steps.end[crosses]
-    skew = clocks.compare(names(rows, *NODES), records.ts[came] // DAY_US, records.peer[came], records.node[came])
+    arrival = steps.end[crosses]
     is_known = ~crosses
-    is_known[crosses] = skew.is_known
-    # What nobody saw may have happened on the way between two clocks.
+    is_known[crosses] = is_set(rows, "skew_us")[arrival]
+    # What was not seen may have happened on the way between two clocks.
     is_known &= (steps.stage != UNSEEN) | (records.node[steps.start] == records.node[steps.end])
     is_one_clock = records.node[ends.root] == records.node[ends.last]
     is_unknown = (np.bincount(steps.flow[~is_known], minlength=count) > 0) & ~is_one_clock
 
-    def added_up(of_transits: Longs) -> pa.Array:
-        of_flows = np.zeros(count, np.int64)
-        np.add.at(of_flows, steps.flow[crosses], of_transits)
-        return pa.array(np.where(is_one_clock, 0, of_flows), mask=is_unknown)
+    def sum_of(column: str) -> pa.Array:
+        by_flow = np.zeros(count, np.int64)
+        np.add.at(by_flow, steps.flow[crosses], longs(rows, column)[arrival])
+        return pa.array(np.where(is_one_clock, 0, by_flow), mask=is_unknown)
 
-    return added_up(skew.offset_us), added_up(skew.bound_us)
+    return sum_of("skew_us"), sum_of("skew_bound_us")

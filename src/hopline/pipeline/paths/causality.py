@@ -9,8 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopline.pipeline.traces.arrays import NONE, order_of, starts_of
-from hopline.pipeline.traces.columns import DELIVERED, ENDED, HANDLED, RECEIVED, RESOLVED, SENT, SUBMITTED, Flags, Longs
+from hopline.capture.events import ENDINGS, Event
+from hopline.pipeline.paths.arrays import NONE, Flags, Longs, order_of, starts_of
+
+EVENTS = tuple(event.value for event in Event)
+"""Events by number: that of the first is 1, no event is 0."""
+SUBMITTED, SENT, RECEIVED, DELIVERED, HANDLED, RESOLVED = range(1, 7)
+FIRST_ENDING = len(EVENTS) - len(ENDINGS) + 1
 
 # What becomes of the time between a record and the one that it follows.
 STAGES = ("send", "transit", "wait", "run", "unseen")
@@ -145,7 +150,7 @@ def _on_node(records: Records) -> _OnNode:
     cause = np.full(count, NONE)
     cause[asking] = np.where(is_found, below, NONE)
     came = (event == RECEIVED) | (event == DELIVERED)
-    return _OnNode(cause, latest(came)[:count], latest(came | (event == SUBMITTED) | (event >= ENDED))[:count])
+    return _OnNode(cause, latest(came)[:count], latest(came | (event == SUBMITTED) | (event >= FIRST_ENDING))[:count])
 
 
 def _taken_by(records: Records) -> Longs:
@@ -177,7 +182,15 @@ def link(records: Records) -> tuple[Links, Flags]:
     # A receipt, or a report, is the router's: no handler is its cause, but what happened just before is.
     is_routers = submitted & ~records.has_cause & ~records.may_begin
     parent = np.select(
-        [submitted, sent, event == RECEIVED, event == DELIVERED, event == HANDLED, event == RESOLVED, event >= ENDED],
+        [
+            submitted,
+            sent,
+            event == RECEIVED,
+            event == DELIVERED,
+            event == HANDLED,
+            event == RESOLVED,
+            event >= FIRST_ENDING,
+        ],
         [
             np.where(is_routers, happened, cause),
             either(either(arrival, came), sent_before),

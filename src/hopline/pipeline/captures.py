@@ -1,0 +1,169 @@
+"""The captures of a run: listed by Spark wherever they are, and inspected before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.storagelevel import StorageLevel
+
+from hopline.capture.naming import DAY, SEGMENT
+from hopline.pipeline.days import Days
+from hopline.pipeline.decoding.segments import decoded, inspected
+from hopline.pipeline.failures import BadCapturesError, BadFile
+from hopline.pipeline.keys import Keyring
+from hopline.pipeline.schemas import REJECTS
+
+_DAY_IN_PATH = re.compile(rf"/{DAY}(\d{{4}}-\d\d-\d\d)/[^/]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A file of records that can be read."""
+
+    path: str
+    bytes: int
+    records: Mapping[date | None, int]  # by day
+
+    def records_on(self, days: Days) -> int:
+        """Return how many records it has on some days."""
+        return sum(count for day, count in self.records.items() if day in days)
+
+
+class Captures:
+    """What a run reads, and what it leaves out, and why."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        days: Days,
+        segments: Sequence[Segment],
+        bad: Sequence[BadFile],
+        outside: int,
+        rejects: DataFrame,
+    ) -> None:
+        self.segments = tuple(segments)
+        self.bad = tuple(bad)
+        self.outside = outside  # segments without records of the days
+        self._spark = spark
+        self._days = days
+        self._inspected = rejects
+
+    @property
+    def bytes(self) -> int:
+        """The size of the segments."""
+        return sum(segment.bytes for segment in self.segments)
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        """The days that have records, of those that the run is about."""
+        found = {day for segment in self.segments for day in segment.records}
+        return tuple(sorted(day for day in found if day is not None and day in self._days))
+
+    @property
+    def records_of_days(self) -> int:
+        """How many records the days have, rejects included."""
+        return sum(segment.records_on(self._days) for segment in self.segments)
+
+    @cached_property
+    def rejects_of_days(self) -> int:
+        """How many records of the days are no valid messages."""
+        rejects = self.rejects()
+        return (rejects if self._days.is_all else rejects.where(sf.col("date").isin(list(self.days)))).count()
+
+    def rejects(self) -> DataFrame:
+        """Return the records that are no valid messages."""
+        return self._inspected.where(sf.col("path").isNull()).select(*REJECTS.names)
+
+    def messages(self, keyring: Keyring) -> DataFrame:
+        """Return the records that are messages, decoded."""
+        files = _binary_files(self._spark, [segment.path for segment in self.segments])
+        return decoded(files, keyring, (self._days.read_from, self._days.read_until))
+
+    def close(self) -> None:
+        """Let go of what was found by inspecting."""
+        self._inspected.unpersist()
+
+
+def find_captures(spark: SparkSession, places: Sequence[str], days: Days, *, skip_bad_files: bool = False) -> Captures:
+    """List the segments at some places that may have records of some days, and inspect each.
+
+    Args:
+        spark: The session; every path that it can read is a place.
+        places: Files, folders (with the folders in them) or patterns.
+        days: The days that the run is about.
+        skip_bad_files: Leave out what cannot be read, as long as something is left.
+
+    Raises:
+        BadCapturesError: Some of the files cannot be read; it names all of them. Or nothing is left to read.
+    """
+    bad: list[BadFile] = []
+    paths: dict[str, None] = {}  # in order, each once: places may overlap
+    outside = 0
+    for place in places:
+        try:
+            listed = _listed(spark, place)
+        except AnalysisException as problem:
+            bad.append(BadFile(place, _problem_of(problem)))
+            continue
+        if not listed:
+            bad.append(BadFile(place, f"no segments in it, expected files *{SEGMENT}"))
+        for path in listed:
+            if _may_have_records(path, days):
+                paths.setdefault(path)
+            else:
+                outside += 1
+    inspection = _inspect(spark, list(paths), days)
+    segments: list[Segment] = []
+    files = inspection.where(sf.col("path").isNotNull())
+    for row in files.select("path", "file_bytes", "problem", "records").collect():
+        if row.problem is not None:
+            bad.append(BadFile(plain_path(row.path), row.problem))
+        elif row.records or days.is_all:
+            segments.append(Segment(row.path, row.file_bytes, {one["date"]: one["count"] for one in row.records}))
+        else:
+            outside += 1
+    if bad and not (skip_bad_files and segments):
+        raise BadCapturesError(sorted(bad, key=str), others=len(segments))
+    if not segments:
+        raise BadCapturesError([BadFile(", ".join(places), f"none of its {outside} segments has records of {days}")])
+    return Captures(spark, days, sorted(segments, key=lambda one: one.path), bad, outside, inspection)
+
+
+def _listed(spark: SparkSession, place: str) -> list[str]:
+    """List the segments at a place. A file that is named itself is taken whatever its name."""
+    found = [row.path for row in _binary_files(spark, [place]).select("path").collect()]
+    if len(found) == 1 and found[0].rpartition("/")[2] == place.rstrip("/").rpartition("/")[2]:
+        return found
+    return sorted(path for path in found if path.endswith(SEGMENT))
+
+
+def _binary_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(paths))
+
+
+def _inspect(spark: SparkSession, paths: list[str], days: Days) -> DataFrame:
+    files = _binary_files(spark, paths) if paths else spark.createDataFrame([], "path string, content binary")
+    return inspected(files, (days.read_from, days.read_until)).persist(StorageLevel.DISK_ONLY)
+
+
+def _may_have_records(path: str, days: Days) -> bool:
+    found = _DAY_IN_PATH.search(path)
+    return found is None or days.may_lie_under(date.fromisoformat(found[1]))
+
+
+def _problem_of(problem: AnalysisException) -> str:
+    if problem.getCondition() == "PATH_NOT_FOUND":
+        return "no such file or folder, and no pattern that matches one"
+    return str(problem).splitlines()[0]
+
+
+def plain_path(path: str) -> str:
+    """Return a path as people write it: Spark puts a scheme before local ones as well."""
+    return re.sub(r"^file:/+", "/", path)

@@ -1,0 +1,49 @@
+"""The tables that some messages give, made the way the job makes them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from hopline.pipeline.tables import by_flow as _by_flow
+from hopline.pipeline.tables import callbacks as _callbacks
+from hopline.pipeline.tables import edges as _edges
+from hopline.pipeline.tables import flows as _flows
+from hopline.pipeline.tables import handlers as _handlers
+from hopline.pipeline.tables import hops as _hops
+from hopline.pipeline.tables import skew as _skew
+from hopline.pipeline.tables import transits as _transits
+from hopline.pipeline.windows import WINDOW_S, last_seen
+
+
+def transits(messages: DataFrame) -> DataFrame:
+    return _transits.transits(_by_flow.by_flow(messages))
+
+
+def skew(messages: DataFrame) -> DataFrame:
+    return _skew.skew(transits(messages))
+
+
+def hops(messages: DataFrame, skew: DataFrame | None = None) -> DataFrame:
+    matched = transits(messages)
+    return _hops.hops(matched, _skew.skew(matched) if skew is None else skew, last_seen(messages))
+
+
+def callbacks(messages: DataFrame) -> DataFrame:
+    return _callbacks.callbacks(_by_flow.by_flow(messages), last_seen(messages))
+
+
+def flows(messages: DataFrame, skew: DataFrame | None = None) -> DataFrame:
+    records = _by_flow.by_flow(messages)
+    matched = _transits.transits(records)
+    offsets = _skew.skew(matched) if skew is None else skew
+    crossed = _hops.hops(matched, offsets, last_seen(messages))
+    return _flows.flows(records, callbacks(messages), crossed, offsets)
+
+
+def handlers(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+    return _handlers.handlers(_by_flow.by_flow(messages), window_s)
+
+
+def edges(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+    deliveries = _edges.deliveries(_by_flow.by_flow(messages))
+    return _edges.edges(hops(messages), deliveries, window_s)
