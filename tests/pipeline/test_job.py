@@ -284,12 +284,18 @@ def test_keys_are_expected_where_some_are_given(captures: Path, spark: SparkSess
 
 
 def test_no_secret_is_written_down(tmp_path: Path) -> None:
-    conf = {"spark.hadoop.fs.s3a.secret.key": "hush", "spark.sql.shuffle.partitions": "8"}
+    secrets = (
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+    )
+    conf = dict.fromkeys(secrets, "hush") | {"spark.sql.shuffle.partitions": "8"}
     told = options(
         tmp_path / "captures", tmp_path / "out", conf=conf, remote="sc://host:15002/;token=hush"
     ).without_secrets()
     assert "hush" not in json.dumps(told, default=str)
-    assert told["conf"] == {"spark.hadoop.fs.s3a.secret.key": "…", "spark.sql.shuffle.partitions": "8"}
+    assert told["conf"] == dict.fromkeys(secrets, "…") | {"spark.sql.shuffle.partitions": "8"}
 
 
 def test_nobody_at_the_masters_address_is_said_at_once(captures: Path, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ TABLE_NAMES = tuple(MEANINGS)
 DEFAULT_WINDOW_S = 60
 DEFAULT_MEMORY = "2g"
 _DAY_S = 24 * 60 * 60
-# As Spark itself decides what it does not show.
-_SECRET = re.compile(r"secret|password|token|access[.]?key|credential", re.IGNORECASE)
+# What Spark itself does not show, and the settings of storages that hold a key (Azure's accounts, Google's services).
+_SECRET = re.compile(r"secret|password|token|(access|account|private)[.]?key|credential", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
