@@ -179,5 +179,7 @@ def test_records_are_shown_one_a_line_or_as_json(recorded: Recorded) -> None:
     lines = run(recorded.folder, "capture", "show", directory, "--limit", "2", "--json").stdout.splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2]
     assert all(isinstance(bytes.fromhex(frame), bytes) for frame in json.loads(lines[0])["frames"])
+    numbered = run(recorded.folder, "capture", "show", directory, "--seq", "4", "--seq", "2", "--json")
+    assert {json.loads(line)["seq"] for line in numbered.stdout.splitlines()} == {2, 4}
     nothing = run(recorded.folder, "capture", "show", directory, "--event", "overflow")
     assert (nothing.exit_code, nothing.stdout) == (0, f"there are no such records in {directory}\n")

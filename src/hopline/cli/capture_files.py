@@ -125,6 +125,9 @@ def show_command(
     path: PathArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most so many records.")] = 50,
     event: Annotated[list[str] | None, typer.Option("--event", help="Only these events.")] = None,
+    seq: Annotated[
+        list[int] | None, typer.Option("--seq", help="Only the records with these numbers, as the tables name them.")
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -133,7 +136,7 @@ def show_command(
     With `--json` every record is a line with its frames as hex, which `hopline decode` takes apart.
     """
     with one_line_errors("capture show", debug=debug):
-        records = islice(_records(existing(path), event or []), limit)
+        records = islice(_records(existing(path), event or [], seq or []), limit)
         if as_json:
             for record in records:
                 frames = [frame.hex() for frame in record["frames"]]
@@ -145,7 +148,7 @@ def show_command(
         make_console().print(table if table.row_count else f"there are no such records in {path}")
 
 
-def _records(path: Path, events: list[str]) -> Iterator[dict[str, Any]]:
+def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
@@ -153,7 +156,11 @@ def _records(path: Path, events: list[str]) -> Iterator[dict[str, Any]]:
     from hopline.capture.listing import segments_at
     from hopline.pipeline.segments import foreign_column
 
-    wanted = pc.field("event").isin(events) if events else None
+    wanted = pc.scalar(value=True)
+    if events:
+        wanted &= pc.field("event").isin(events)
+    if numbers:
+        wanted &= pc.field("seq").isin(numbers)
     for segment in segments_at(path):
         try:
             dataset = ds.dataset(segment, format="parquet")
