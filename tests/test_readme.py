@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 COMMANDS = [block for language, block in BLOCKS if language == "sh"]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_there_are_only_blocks_that_can_be_run() -> None:
@@ -85,3 +85,17 @@ def test_links_between_the_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_lead_somewhere(page: Path) -> None:
+    for target, heading in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            linked = (page.parent / target) if target else page
+            assert heading in anchors(linked.read_text(encoding="utf-8")), f"{target}#{heading}"
+
+
+def anchors(page: str) -> set[str]:
+    """Return the names that headings have in links, as Markdown renderers make them."""
+    headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
