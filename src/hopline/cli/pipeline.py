@@ -37,22 +37,27 @@ EPILOG = """
     hopline pipeline run captures --out tables
     hopline pipeline run 'captures/date=2026-01-*' --out tables --keys hopline.toml
     hopline pipeline run captures --out tables --from 2026-01-31 --to 2026-01-31     # one day again; the others stay
-    hopline pipeline run captures --out tables --master spark://host:7077 --conf spark.executor.memory=4g
-    hopline tables tables                                                            # what came of it
+    hopline pipeline run s3a://lake/captures --out s3a://lake/tables --master spark://host:7077
+    hopline pipeline run captures --table-prefix lake.hopline --format iceberg       # tables of a catalogue
+    hopline tables tables                                                            # what the tables say
 
-A run replaces the tables in `--out`, each as a whole and only when all of them are made; a run that fails or is
-stopped leaves them as they were. With `--from` or `--to` only these days (UTC) are replaced, and an hour before and
-after them is read too, so that what crosses midnight is whole.
+A run replaces the days (UTC) that the captures have records of; other days stay. With `--from` or `--to` it replaces
+these days only, and reads an hour before and after them too, so that flows that cross midnight are complete. Each
+table is committed when it is made; after a run that failed or was stopped, repeat it. See docs/pipeline.md.
 
 **Exit codes**: 0 all is well, 1 an error, 2 wrong options, 3 captures that cannot be read, 130 stopped by Ctrl-C.
 """
 
 
 def run_command(
-    captures: Annotated[list[str], typer.Argument(metavar="CAPTURES...", help="Files, folders or patterns.")],
+    captures: Annotated[
+        list[str], typer.Argument(metavar="CAPTURES...", help="Files, folders or patterns; paths or URIs.")
+    ],
     out: Annotated[
         str,
-        typer.Option("--out", "-o", help="Folder of the tables, on any storage that Spark knows: s3a://…, hdfs://…."),
+        typer.Option(
+            "--out", "-o", help="Folder of the tables, on any storage that Spark can open: s3a://…, hdfs://…."
+        ),
     ] = "",
     format_: Annotated[
         str, typer.Option("--format", help="What Spark writes: parquet, or delta, iceberg, … where the session has it.")

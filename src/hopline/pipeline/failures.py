@@ -12,7 +12,7 @@ LISTED_FILES = 20
 
 
 class PipelineError(HoplineError):
-    """A run did not come to its end. The tables are as they were before."""
+    """A run failed. Tables that it had not committed yet are as they were; repeating the run replaces the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,8 @@ class StorageError(PipelineError):
     """The place where the tables lie cannot be read."""
 
 
-class BusyError(PipelineError):
-    """Another run writes the same tables."""
-
-
 class UnbalancedError(PipelineError):
-    """Records were lost or doubled on the way: the sum of messages and rejects is not theirs. Nothing was published."""
+    """The rows of messages and rejects are not as many as the records that were read."""
 
     def __init__(self, records: int, messages: int, rejects: int) -> None:
         super().__init__(records, messages, rejects)
@@ -61,8 +57,8 @@ class UnbalancedError(PipelineError):
 
     def __str__(self) -> str:
         return (
-            f"{self.records} records were read, but {self.messages} messages and {self.rejects} rejects came of them; "
-            "the tables are left as they were. This is a fault in Hopline, or captures that change while they are read"
+            f"{self.records} records were read, but {self.messages} messages and {self.rejects} rejects written: the "
+            "captures changed while they were read (run it again), or this is a fault in Hopline"
         )
 
 
