@@ -12,6 +12,7 @@ from hopline.pipeline.captures import Captures, plain_path
 from hopline.pipeline.captures import find_captures as find_captures_by
 from hopline.pipeline.days import Days
 from hopline.pipeline.failures import LISTED_FILES, BadCapturesError
+from hopline.pipeline.keys import Keyring
 from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
 from tests.pipeline.captures import NOON, crossing, frames, record, write_day, write_segment
 
@@ -89,8 +90,18 @@ def test_a_file_that_is_named_is_taken_whatever_its_name(find: Finder, tmp_path:
     assert paths(find([named])) == [str(named)]
 
 
+def test_names_that_look_like_patterns_or_addresses_are_only_names(find: Finder, tmp_path: Path) -> None:
+    folder = tmp_path / "my {captures}, 100% [of] é+#%20"
+    named = write_day(folder, crossing(1), "a-[1]-1.parquet")
+    write_day(folder, crossing(2), "a-1-1.parquet")
+    found = find([f"{tmp_path}/my*/*/a-?1?-1.parquet"])
+    assert paths(found) == [str(named)]
+    assert found.messages(Keyring()).count() == 2
+
+
 def test_a_file_system_that_spark_does_not_know_is_said(find: Finder) -> None:
-    assert "s4://bucket/captures: " in find.problem_of("s4://bucket/captures")
+    told = find.problem_of("s4://bucket/captures")
+    assert told == 's4://bucket/captures: UnsupportedFileSystemException: No FileSystem for scheme "s4"'
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
+from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
@@ -16,10 +19,11 @@ from pyspark.storagelevel import StorageLevel
 from hopline.capture.naming import DAY, SEGMENT
 from hopline.pipeline.days import Days
 from hopline.pipeline.decoding.segments import decoded, inspected
-from hopline.pipeline.failures import BadCapturesError, BadFile
+from hopline.pipeline.failures import BadCapturesError, BadFile, cause_of
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.schemas import REJECTS
 
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
 _DAY_IN_PATH = re.compile(rf"/{DAY}(\d{{4}}-\d\d-\d\d)/[^/]*$")
 
 
@@ -83,12 +87,13 @@ class Captures:
 
     def messages(self, keyring: Keyring) -> DataFrame:
         """Return the records that are messages, decoded."""
-        files = _binary_files(self._spark, [segment.path for segment in self.segments])
+        files = _files_named(self._spark, [segment.path for segment in self.segments])
         return decoded(files, keyring, (self._days.read_from, self._days.read_until))
 
     def close(self) -> None:
         """Let go of what was found by inspecting."""
-        self._inspected.unpersist()
+        with suppress(Exception):  # Spark may have been stopped
+            self._inspected.unpersist()
 
 
 def find_captures(spark: SparkSession, places: Sequence[str], days: Days, *, skip_bad_files: bool = False) -> Captures:
@@ -109,7 +114,7 @@ def find_captures(spark: SparkSession, places: Sequence[str], days: Days, *, ski
     for place in places:
         try:
             listed = _listed(spark, place)
-        except AnalysisException as problem:
+        except (PySparkException, Py4JJavaError) as problem:
             bad.append(BadFile(place, _problem_of(problem)))
             continue
         if not listed:
@@ -122,7 +127,10 @@ def find_captures(spark: SparkSession, places: Sequence[str], days: Days, *, ski
     inspection = _inspect(spark, list(paths), days)
     segments: list[Segment] = []
     files = inspection.where(sf.col("path").isNotNull())
-    for row in files.select("path", "file_bytes", "problem", "records").collect():
+    rows = files.select("path", "file_bytes", "problem", "records").collect()
+    with_bytes = {plain_path(row.path) for row in rows}
+    bad += [BadFile(plain_path(path), "is empty: 0 bytes") for path in paths if plain_path(path) not in with_bytes]
+    for row in rows:
         if row.problem is not None:
             bad.append(BadFile(plain_path(row.path), row.problem))
         elif row.records or days.is_all:
@@ -130,15 +138,20 @@ def find_captures(spark: SparkSession, places: Sequence[str], days: Days, *, ski
         else:
             outside += 1
     if bad and not (skip_bad_files and segments):
+        inspection.unpersist()
         raise BadCapturesError(sorted(bad, key=str), others=len(segments))
     if not segments:
+        inspection.unpersist()
         raise BadCapturesError([BadFile(", ".join(places), f"none of its {outside} segments has records of {days}")])
     return Captures(spark, days, sorted(segments, key=lambda one: one.path), bad, outside, inspection)
 
 
 def _listed(spark: SparkSession, place: str) -> list[str]:
-    """List the segments at a place. A file that is named itself is taken whatever its name."""
-    found = [row.path for row in _binary_files(spark, [place]).select("path").collect()]
+    """List the segments at a place. A file that is named itself is taken whatever its name.
+
+    Empty files are listed too, which Spark never hands out as rows.
+    """
+    found = [unquote(uri) for uri in _binary_files(spark, [place]).inputFiles()]
     if len(found) == 1 and found[0].rpartition("/")[2] == place.rstrip("/").rpartition("/")[2]:
         return found
     return sorted(path for path in found if path.endswith(SEGMENT))
@@ -148,8 +161,13 @@ def _binary_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(paths))
 
 
+def _files_named(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Return files by their names, in which `*` and the like stand for themselves."""
+    return _binary_files(spark, [_PATTERN.sub(r"\\\g<0>", path) for path in paths])
+
+
 def _inspect(spark: SparkSession, paths: list[str], days: Days) -> DataFrame:
-    files = _binary_files(spark, paths) if paths else spark.createDataFrame([], "path string, content binary")
+    files = _files_named(spark, paths) if paths else spark.createDataFrame([], "path string, content binary")
     return inspected(files, (days.read_from, days.read_until)).persist(StorageLevel.DISK_ONLY)
 
 
@@ -158,10 +176,10 @@ def _may_have_records(path: str, days: Days) -> bool:
     return found is None or days.may_lie_under(date.fromisoformat(found[1]))
 
 
-def _problem_of(problem: AnalysisException) -> str:
-    if problem.getCondition() == "PATH_NOT_FOUND":
+def _problem_of(problem: PySparkException | Py4JJavaError) -> str:
+    if isinstance(problem, PySparkException) and problem.getCondition() == "PATH_NOT_FOUND":
         return "no such file or folder, and no pattern that matches one"
-    return str(problem).splitlines()[0]
+    return cause_of(problem)
 
 
 def plain_path(path: str) -> str:
