@@ -20,6 +20,7 @@ from hopline.pipeline.progress import Silent
 from hopline.pipeline.query import open_tables
 from hopline.pipeline.schemas import TABLES
 from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
+from tests.pipeline.written import run_document
 
 Rows = dict[str, list[dict[str, Any]]]
 DAY = timedelta(days=1)
@@ -38,13 +39,6 @@ class Heard(Silent):
 
     def note(self, text: str) -> None:
         self.notes.append(text)
-
-
-def run_document(out: Path) -> dict[str, Any]:
-    """Read what the last run wrote down."""
-    (part,) = (out / "run.json").glob("part-*")
-    document: dict[str, Any] = json.loads(part.read_text())
-    return document
 
 
 def options(captures: Path, out: Path, **more: Any) -> PipelineOptions:

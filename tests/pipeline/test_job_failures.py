@@ -18,8 +18,8 @@ Caused by: java.io.IOException: can not read class org.apache.parquet.format.Pag
 PYTHON = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
   File "worker.py", line 2013, in main
     process()
-  File "row_files.py", line 72, in flush
-    self._writer.write_table(rows)
+  File "decoder.py", line 72, in decode
+    spill(rows)
 OSError: [Errno 28] No space left on device"""
 
 

@@ -1,7 +1,8 @@
-"""Tables as the job writes them, without Spark: for the tests of what reads them."""
+"""Tables as the job writes them, without Spark, for the tests of what reads them; and what a run wrote about itself."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,6 +17,13 @@ from hopline.pipeline.schemas import TABLES
 
 DAY = date(2026, 1, 31)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def run_document(out: Path) -> dict[str, Any]:
+    """Return what the last run wrote about itself."""
+    (part,) = (out / "run.json").glob("part-*")
+    document: dict[str, Any] = json.loads(part.read_text())
+    return document
 
 
 def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]], day: date = DAY) -> None:

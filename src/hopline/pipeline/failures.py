@@ -115,13 +115,18 @@ class SparkFailedError(PipelineError):
 def spark_failure(doing: str, problem: BaseException) -> PipelineError:
     """Translate what Spark threw while it was doing something."""
     text = _all_that_was_said(problem)
-    said = _innermost(text)
+    said = cause_of(problem)
     for pattern, meaning in _MEANINGS:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
             if meaning is _DAMAGED and (file := _FILE.search(text)):
                 return BadCapturesError([BadFile(f"/{(file[1] or file[2]).lstrip('/')}", _DAMAGED)])
             return SparkFailedError(doing, meaning, said)
     return SparkFailedError(doing, "Spark failed", said)
+
+
+def cause_of(problem: BaseException) -> str:
+    """Return the last cause of what Spark threw, in one line."""
+    return _innermost(_all_that_was_said(problem))
 
 
 def _all_that_was_said(problem: BaseException) -> str:

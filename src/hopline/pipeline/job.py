@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -111,26 +111,26 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
     began, clock = datetime.now(UTC), time.monotonic()
     steps = Steps(progress)
     others = order_of(options.tables)
-    steps.planned(["Spark", "captures", *_RECORD_TABLES, *others])
+    steps.planned(["Spark", "captures", *(name for name in (*_RECORD_TABLES, *others) if name in options.tables)])
     keyring = Keyring() if options.keys is None else Keyring.load(options.keys)
     with _started(opening, steps) as spark, tagged(spark, f"hopline-{uuid.uuid4()}"):
         job = _Job(options, keyring, spark, steps)
-        captures = job.inspect()
-        rows = job.write_records(captures)
-        rows |= job.write_others(captures, others)
-        captures.close()
-        report = RunReport(
-            options=options,
-            captures=captures,
-            records=captures.records_of_days,
-            rows=rows,
-            began=began,
-            seconds=time.monotonic() - clock,
-            seconds_of=steps.seconds,
-            spark_version=spark.version,
-        )
+        with closing(job.inspect()) as captures:
+            rows = job.write_records(captures)
+            rows |= job.write_others(captures, others)
+            report = RunReport(
+                options=options,
+                captures=captures,
+                records=captures.records_of_days,
+                rows=rows,
+                began=began,
+                seconds=time.monotonic() - clock,
+                seconds_of=steps.seconds,
+                spark_version=spark.version,
+            )
+            document = report.document()
         with translated("writing run.json"):
-            job.storage.write_run(report.document())
+            job.storage.write_run(document)
     return report
 
 
