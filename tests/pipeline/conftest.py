@@ -10,7 +10,13 @@ from pyspark.sql import SparkSession
 from hopline.pipeline.session import spark_session
 from tests.pipeline.elsewhere import QUICK_START
 
-CONFIG = {"spark.driver.extraJavaOptions": QUICK_START, "spark.sql.shuffle.partitions": "4"}
+# For a handful of rows: to compile a query takes longer than to interpret it.
+CONFIG = {
+    "spark.driver.extraJavaOptions": QUICK_START,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @pytest.fixture(scope="session")
