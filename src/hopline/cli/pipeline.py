@@ -169,9 +169,13 @@ def show_report(console: Console, report: RunReport) -> None:
         console.print(printable(f"left out: {bad}"), style="yellow")
     console.print(f"{report.records:,} records = {report.messages:,} messages + {report.rejects:,} rejects")
     out = str(report.options.out)
-    if out and "://" not in out and report.options.format == "parquet":
+    if report.options.format != "parquet" or not out:
+        return
+    if Path(out).is_dir():  # a server, or the driver of a cluster, may have written where this machine cannot look
         console.print(draw_findings(findings(Path(out), days)))
         console.print(f"\nAll tables:  hopline tables {printable(out)}")
+    else:
+        console.print(f"\nSummary of the tables:  hopline pipeline summary {printable(out)}")
 
 
 def _day(option: str, text: str | None) -> date | None:
