@@ -53,6 +53,27 @@ def test_tables_are_asked_wherever_they_lie(lake: str, out: Path) -> None:
         assert [file.size for file in there.files("flows")] == [file.size for file in here.files("flows")]
 
 
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("_delta_log/00000000000000000000.json", "flows has the format delta, which keeps old rows beside the new"),
+        ("metadata/v1.metadata.json", "flows has the format iceberg"),
+    ],
+)
+def test_old_rows_of_formats_with_a_log_are_not_taken_for_the_table(tmp_path: Path, log: str, told: str) -> None:
+    write_tables(tmp_path)
+    (tmp_path / "flows" / log).parent.mkdir()
+    (tmp_path / "flows" / log).write_text("{}")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/logged", recursive=True)
+    try:
+        for location in (tmp_path, "memory://logged"):
+            with pytest.raises(StorageError, match=told), open_tables(location) as tables:
+                tables.ask("select * from flows")
+    finally:
+        memory.rm("/logged", recursive=True)
+
+
 def test_commands_and_findings_take_a_uri(lake: str, out: Path) -> None:
     tables = f"{lake}/my tables"
     result = CliRunner().invoke(app, ["tables", tables, "flows", "--where", "outcome = 'failed'"])

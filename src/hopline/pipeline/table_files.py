@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -35,6 +35,8 @@ from hopline.pipeline.folders import DAY, NO_DAY
 
 SCHEME = "tables"
 _HIDDEN = (".", "_")  # what Spark and other writers keep beside the rows, or have not committed yet
+# Formats that say in a log which files are the table.
+_LOGS = {"/_delta_log/": "delta", ".metadata.json": "iceberg"}
 
 ReadRange = Callable[[int, int], bytes]
 """Return the bytes of a file from an offset, at most so many."""
@@ -85,8 +87,10 @@ class LocalStorage:
 
     def files(self, folder: str) -> Iterable[TableFile]:
         """List the files below one of them."""
-        for path in (self._folder / folder).rglob("*.parquet"):
-            yield TableFile(path.relative_to(self._folder).as_posix(), path.stat().st_size)
+        for path in (self._folder / folder).rglob("*"):
+            with suppress(FileNotFoundError):  # a run that goes on meanwhile moves its files
+                if path.is_file():
+                    yield TableFile(path.relative_to(self._folder).as_posix(), path.stat().st_size)
 
     def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
         """Open a file."""
@@ -166,11 +170,22 @@ def list_tables(location: str | Path, storage: Storage, tables: Iterable[str]) -
 
 
 def list_files(location: str | Path, storage: Storage, table: str) -> list[TableFile]:
-    """Return the files with rows of a table."""
+    """Return the files with rows of a table.
+
+    Raises:
+        StorageError: They cannot be listed, or not all of them belong to the table as it is now.
+    """
     try:
-        return sorted((file for file in storage.files(table) if _has_rows(file)), key=lambda file: file.path)
+        files = list(storage.files(table))
     except Exception as error:
         raise storage_failure(str(location), error) from error
+    for log, format_ in _LOGS.items():
+        if any(log in file.path for file in files):
+            raise StorageError(
+                f"{without_password(str(location))}: {table} has the format {format_}, which keeps old rows beside the "
+                f"new ones: query it with Spark, for instance"
+            )
+    return sorted((file for file in files if _has_rows(file)), key=lambda file: file.path)
 
 
 def storage_failure(location: str, error: BaseException) -> StorageError:
