@@ -6,9 +6,9 @@
 # A notebook for data engineers: open it in Jupyter (with jupytext) or VS Code, or run it as a program. It makes a
 # capture of a small trading house with planted faults, lets the pipeline write its tables, and asks:
 #
-# 1. Which flows never came home, and why?
-# 2. Where does the time go, and which road takes it?
-# 3. Who forges, and are the clocks right?
+# 1. Which flows did not complete, and why?
+# 2. Where does the time go?
+# 3. Which messages were forged, and are the clocks right?
 #
 # With captures of your own, leave the first cell out and set `captures` and `tables`.
 
@@ -54,7 +54,7 @@ def ask(question: str) -> Any:
 
 
 # %% [markdown]
-# ## 1. Which flows never came home, and why?
+# ## 1. Which flows did not complete, and why?
 
 # %%
 outcomes = ask("select outcome, count(*) as flows from flows group by outcome order by flows desc")
@@ -94,7 +94,7 @@ right.set(title="How long callers wait", xlabel="milliseconds", ylabel="requests
 figure.savefig(home / "time.png")
 
 # %% [markdown]
-# ## 3. Who forges, and are the clocks right?
+# ## 3. Which messages were forged, and are the clocks right?
 
 # %%
 offences = ask("""
@@ -106,10 +106,10 @@ skew = ask("""
     select node_a, node_b, offset_us / 1000.0 as ms, bound_us / 1000.0 as give_or_take from skew
     where bound_us >= 0 and abs(offset_us) > bound_us order by abs(offset_us) desc
 """)
-print(f"{len(skew)} pairs of clocks surely differ")
-# A negative bound says that two clocks did not keep step, so that no offset fits all transits between them.
+print(f"{len(skew)} pairs of clocks differ by more than the error of the estimate")
+# A negative bound says that the difference of two clocks changed, so that no offset fits all transits between them.
 out_of_step = ask("select date, node_a, node_b, min_transit_ab_us, min_transit_ba_us from skew where bound_us < 0")
-print(f"{len(out_of_step)} pairs of clocks did not keep step")
+print(f"{len(out_of_step)} pairs of clocks whose difference changed")
 
 figure, axes = plt.subplots(figsize=(9, 4), constrained_layout=True)
 worst = skew.head(12)
