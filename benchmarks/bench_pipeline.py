@@ -27,9 +27,9 @@ from hopline.pipeline.captures import Captures, find_captures
 from hopline.pipeline.days import Days
 from hopline.pipeline.decoding import decoded, records
 from hopline.pipeline.keys import Keyring
-from hopline.pipeline.schemas import RECORDS
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
+from hopline.pipeline.tables.recorded import RECORDS
 
 SIZES = (1_000_000, 10_000_000)
 EXTREME_MESSAGES = 1_000_000

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from hopline.pipeline.schemas import TABLES
-from hopline.pipeline.table_meanings import MEANINGS
+from hopline.pipeline.tables.all import TABLES
 
 DOCS = Path(__file__).parent.parent / "docs"
 INDEX = DOCS / "pipeline.md"
@@ -61,7 +60,7 @@ def type_text(type_: DataType) -> str:
 
 def table_list() -> str:
     """Return the tables, with what a row of each is, as a Markdown table."""
-    tables = [f"| [`{table}`](tables/{table}.md) | {MEANINGS[table]} |" for table in TABLES]
+    tables = [f"| [`{table}`](tables/{table}.md) | {TABLES[table].meaning} |" for table in TABLES]
     return "\n".join(["| table | what a row is |", "|---|---|", *tables])
 
 
@@ -72,7 +71,9 @@ def generate() -> dict[Path, str]:
         FileNotFoundError: A table has no page yet.
         ValueError: A page has no place for its derived part.
     """
-    pages = {page_of(table): _with_part(page_of(table), "columns", column_list(TABLES[table])) for table in TABLES}
+    pages = {
+        page_of(table): _with_part(page_of(table), "columns", column_list(TABLES[table].schema)) for table in TABLES
+    }
     return pages | {INDEX: _with_part(INDEX, "tables", table_list())}
 
 

@@ -15,11 +15,9 @@ from pyspark.sql.types import BooleanType, DataType, TimestampType
 from typer.testing import CliRunner
 
 from hopline.cli import app
-from hopline.cli.tables import BRIEF
-from hopline.pipeline.schemas import TABLES
 from hopline.pipeline.short_ids import id_columns
 from hopline.pipeline.summary import findings
-from hopline.pipeline.table_meanings import MEANINGS
+from hopline.pipeline.tables.all import TABLES
 from tests.cli.commands import run
 from tests.pipeline.written import NOON, flow, write_table, write_tables
 
@@ -43,9 +41,9 @@ def rows(*arguments: str | Path) -> list[dict[str, object]]:
 
 def test_the_tables_are_listed_with_rows_days_sizes_and_meaning(out: Path) -> None:
     told = tables(out)
-    for name, meaning in MEANINGS.items():
+    for name, table in TABLES.items():
         assert name in told
-        assert meaning in told
+        assert table.meaning in told
     assert "2026-01-30 … 2026-01-31 (2)" in told
     listed = {row["table"]: row for row in rows(out)}
     assert (listed["flows"]["rows"], listed["flows"]["files"]) == (4, 2)
@@ -53,9 +51,11 @@ def test_the_tables_are_listed_with_rows_days_sizes_and_meaning(out: Path) -> No
 
 
 def test_every_table_of_the_pipeline_has_a_meaning_and_columns_for_a_screen() -> None:
-    assert list(MEANINGS) == list(TABLES)
-    for name, columns in BRIEF.items():
-        assert set(columns.split()) <= set(TABLES[name].names)
+    for name, table in TABLES.items():
+        assert table.name == name
+        assert table.meaning
+        assert table.shown_first
+        assert set(table.shown_first) <= set(table.schema.names)
 
 
 def test_rows_are_chosen_sorted_and_limited(out: Path) -> None:
@@ -96,15 +96,17 @@ def guids(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("table", TABLES)
 def test_every_table_fits_into_80_columns_in_a_line_a_row(tmp_path: Path, table: str) -> None:
     values: dict[DataType, object] = {TimestampType(): NOON + timedelta(microseconds=123_456), BooleanType(): False}
-    row = {column.name: values[column.dataType] for column in TABLES[table] if column.dataType in values}
+    row = {column.name: values[column.dataType] for column in TABLES[table].schema if column.dataType in values}
     kind = {"identity": "ORDER.SHIPPED", "event": "delivered", "outcome": "unanswered", "offence": "bad_signature"}
-    row |= {name: value for name, value in kind.items() if name in TABLES[table].names}
+    row |= {name: value for name, value in kind.items() if name in TABLES[table].schema.names}
     row |= {"window_start": NOON} if "window_start" in row else {}
-    rows = [row | dict.fromkeys(id_columns(TABLES[table].names), f"{number:08x}{GUIDS[0][8:]}") for number in (1, 2)]
+    rows = [
+        row | dict.fromkeys(id_columns(TABLES[table].schema.names), f"{number:08x}{GUIDS[0][8:]}") for number in (1, 2)
+    ]
     write_table(tmp_path, table, rows)
     lines = tables(tmp_path, table, width=80).splitlines()
     assert max(len(line.rstrip()) for line in lines) <= 80
-    assert lines[0].split() == BRIEF[table].split()
+    assert lines[0].split() == list(TABLES[table].shown_first)
     assert lines[3].startswith("Times are UTC") or table == "skew"
     assert lines[-2:] == [
         "Ids are cut: --id 00000001 finds one, --wide shows them whole.",
@@ -206,7 +208,7 @@ def test_csv_has_a_header_and_nested_columns_as_json(out: Path) -> None:
 
 def test_the_schema_says_what_the_columns_mean(out: Path) -> None:
     told = rows(out, "flows", "--schema")
-    assert [row["column"] for row in told] == TABLES["flows"].names
+    assert [row["column"] for row in told] == TABLES["flows"].schema.names
     meanings = {row["column"]: row["meaning"] for row in told}
     assert meanings["critical_path"] == "where the duration went: its parts sum to it"
     assert all(meanings.values())

@@ -23,13 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
-from hopline.pipeline.schemas import TABLES
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.shipping import ARCHIVE_NAME
+from hopline.pipeline.tables.all import TABLES
 
 SPARK = Path(pyspark.__file__).parent
 # Started sooner, at the price of a long run's speed.
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The cheap compiler, with as much room for its code as the other would have: all that Spark generates must fit.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 DEADLINE_S = 600  # for machines that have much else to do
 # What executors have: what Spark asks for, to speak Arrow and pandas.
 INSTALLED_ON_EXECUTORS = ("pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")

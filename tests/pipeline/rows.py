@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.schemas import MESSAGES
+from hopline.pipeline.tables.messages import MESSAGES
 
 Row = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hopline.capture.records import ENDINGS, Event
-from hopline.pipeline.schemas import AUDIT, REJECTS
-from hopline.pipeline.tables.audit import audit
+from hopline.pipeline.tables.audit import AUDIT, audit
+from hopline.pipeline.tables.rejects import REJECTS
 from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 

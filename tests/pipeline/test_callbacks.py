@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.schemas import CALLBACKS
+from hopline.pipeline.tables.callbacks import CALLBACKS
 from tests.pipeline import reference, scenarios
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, moment, rows_of, table

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.schemas import EDGES
+from hopline.pipeline.tables.edges import EDGES
 from tests.pipeline import reference
 from tests.pipeline.coincidences import CLASSES, PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.schemas import FLOWS, SKEW
+from hopline.pipeline.tables.flows import FLOWS
+from hopline.pipeline.tables.skew import SKEW
 from tests.pipeline import reference, scenarios
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, day, moment, rows_of, table

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.schemas import HANDLERS
+from hopline.pipeline.tables.handlers import HANDLERS
 from tests.pipeline.coincidences import PARTITIONS, coincidences, nearest_rank, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, table
 from tests.pipeline.tables import handlers

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from hopline.pipeline.schemas import HOPS
+from hopline.pipeline.tables.hops import HOPS
 from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, in_order, same, scattered, with_slow_ways
 from tests.pipeline.rows import Row, day, message, moment, rows_of, table

@@ -18,7 +18,7 @@ from hopline.pipeline.decoding.segments import decoded
 from hopline.pipeline.failures import BadCapturesError, PipelineError, UnbalancedError
 from hopline.pipeline.progress import Silent
 from hopline.pipeline.query import open_tables
-from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.tables.all import TABLES
 from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
 from tests.pipeline.written import run_document
 
@@ -86,8 +86,8 @@ def test_all_tables_are_made_and_every_record_is_a_message_or_a_reject(whole: tu
 def test_tables_have_the_columns_of_their_schema_and_one_file_a_day(whole: tuple[RunReport, Heard]) -> None:
     with open_tables(whole[0].options.out) as tables:
         for table in written_tables(tables):
-            assert [column.name for column in table.columns] == TABLES[table.name].names
-            meanings = [column.metadata["comment"] for column in TABLES[table.name]]
+            assert [column.name for column in table.columns] == TABLES[table.name].schema.names
+            meanings = [column.metadata["comment"] for column in TABLES[table.name].schema]
             assert [column.meaning for column in table.columns[1:]] == meanings[1:], table.name
             if table.name != "messages":
                 assert len(table.files) == max(len(table.days), 1), table.name
@@ -151,7 +151,7 @@ def test_a_table_without_rows_can_be_opened(spark: SparkSession, tmp_path: Path)
     with open_tables(tmp_path / "out") as tables:
         for table in written_tables(tables):
             assert (table.rows, table.days) == (0, [])
-            assert [column.name for column in table.columns] == TABLES[table.name].names
+            assert [column.name for column in table.columns] == TABLES[table.name].schema.names
             assert tables.ask(f"from {table.name}").fetch() == []
             assert spark.read.parquet(str(tmp_path / "out" / table.name)).count() == 0
 

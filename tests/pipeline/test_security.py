@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hopline.pipeline.schemas import INCIDENTS, SECURITY, VERDICTS
-from hopline.pipeline.tables.incidents import incidents
-from hopline.pipeline.tables.security import security, with_replays
+from hopline.pipeline.tables.incidents import INCIDENTS, incidents
+from hopline.pipeline.tables.security import SECURITY, VERDICTS, security, with_replays
 from tests.pipeline.coincidences import same
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 

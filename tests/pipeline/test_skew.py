@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.schemas import HOPS, SKEW
+from hopline.pipeline.tables.hops import HOPS
+from hopline.pipeline.tables.skew import SKEW
 from hopline.pipeline.tables.skew import skew as estimated
 from tests.pipeline import reference
 from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered, with_slow_ways

@@ -26,9 +26,9 @@ from hopline.capture.records import SCHEMA
 from hopline.capture.room import Room
 from hopline.message import LocalError, WireFormat
 from hopline.pipeline.errors import CaptureError
-from hopline.pipeline.schemas import RECORDS
 from hopline.pipeline.segments import find_segments
 from hopline.pipeline.source import HoplineSource, RecordReader, RecordStreamReader, RowGroup
+from hopline.pipeline.tables.recorded import RECORDS
 from tests.pipeline.capture_files import NOON, record, write_capture, write_segment
 
 ONLY_THE_WIRE = pa.schema([SCHEMA.field("ts"), SCHEMA.field("frames")])

@@ -10,7 +10,7 @@ from tools import table_pages
 from typer.testing import CliRunner
 
 from hopline.cli import app
-from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.tables.all import TABLES
 from tests.pipeline.written import write_tables
 
 PAGES = {table: table_pages.page_of(table) for table in TABLES}
@@ -44,7 +44,7 @@ def test_every_page_explains_its_table_and_shows_a_query_with_its_result(table: 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_column_has_a_meaning(table: str) -> None:
-    for field in TABLES[table]:
+    for field in TABLES[table].schema:
         assert field.metadata["comment"], field.name
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from hopline.generator import Options, generate
 from hopline.generator.judgement import judge
 from hopline.pipeline import PipelineOptions, run
-from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.tables.all import TABLES
 
 RECORDS = 100_000
 

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from hopline.pipeline.paths.causality import DELIVERED, HANDLED, RESOLVED, SUBMITTED, beside, by_group
 from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
-from hopline.pipeline.schemas import MESSAGES
+from hopline.pipeline.tables.messages import MESSAGES
 
 _FLAGS = ("may_begin", "is_from_waiting", "is_answer", "is_receipt", "is_receipt_enough", "is_offence")
 _NUMBERS = ("ts_us", "event_number", "trail", "callback_id", "skew_us", "skew_bound_us")

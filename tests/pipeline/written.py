@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.tables.all import TABLES
 
 DAY = date(2026, 1, 31)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ def run_document(out: Path) -> dict[str, Any]:
 
 def write_table(out: Path, name: str, rows: Sequence[Mapping[str, Any]], day: date = DAY) -> None:
     """Write rows of a table; columns that are not given are null."""
-    columns = StructType([field for field in TABLES[name] if field.name != "date"])
+    columns = StructType([field for field in TABLES[name].schema if field.name != "date"])
     schema = to_arrow_schema(columns, timezone="UTC")
     said = {"org.apache.spark.sql.parquet.row.metadata": columns.json()}
     table = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema.with_metadata(said))

@@ -22,9 +22,9 @@ from rich.text import Text
 
 from hopline.cli.console import json_line, say_json
 from hopline.message import printable
+from hopline.pipeline.findings import duration
 from hopline.pipeline.query import Row, Tables
 from hopline.pipeline.short_ids import id_columns, short_ids
-from hopline.pipeline.summary import duration
 
 _SHOWN_BYTES = 16
 _NARROWEST = 10  # characters of a long value in a line: with less room than that for each column, rows become blocks

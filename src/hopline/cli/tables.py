@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from hopline.pipeline.catalogue import WrittenTable
     from hopline.pipeline.query import Answer, Row, Tables
 
-# What fits into 80 columns; --wide shows everything.
-BRIEF = {
-    "messages": "ts node event peer identity flow_id",
-    "rejects": "ts node code detail",
-    "hops": "sent_ts from_node to_node flow_id transit_us lost duplicate",
-    "callbacks": "asked_ts asked_node identity flow_id latency_us outcome",
-    "flows": "start_ts flow_id identity origin outcome duration_us",
-    "handlers": "window_start node actor_name handler identity run_p99_us",
-    "edges": "window_start source source_name target target_name identity count",
-    "security": "window_start node peer verified unsigned bad_signature replayed",
-    "incidents": "ts node peer offence identity flow_id",
-    "skew": "date node_a node_b offset_us bound_us transits_ab transits_ba",
-    "audit": "hour node records dropped missing rejects balance balanced",
-}
-
 _CUT_ID = re.compile(r"_id *= *'[0-9a-f]{8,}'", re.IGNORECASE)
 
 EPILOG = """
@@ -194,8 +179,10 @@ def _show_schema(table: WrittenTable, layout: Layout) -> None:
 
 
 def _brief_columns(tables: Tables, table: str) -> str:
+    from hopline.pipeline.tables.all import TABLES
+
     there_are = tables.columns(table)
-    return ", ".join(name for name in BRIEF.get(table, "").split() if name in there_are) or "*"
+    return ", ".join(name for name in TABLES[table].shown_first if name in there_are) or "*"
 
 
 def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:

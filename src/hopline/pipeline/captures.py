@@ -21,7 +21,7 @@ from hopline.pipeline.days import Days
 from hopline.pipeline.decoding.segments import decoded, inspected
 from hopline.pipeline.failures import BadCapturesError, BadFile, cause_of
 from hopline.pipeline.keys import Keyring
-from hopline.pipeline.schemas import REJECTS
+from hopline.pipeline.tables.rejects import REJECTS
 
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
 _DAY_IN_PATH = re.compile(rf"/{DAY}(\d{{4}}-\d\d-\d\d)/[^/]*$")

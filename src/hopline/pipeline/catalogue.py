@@ -8,9 +8,10 @@ from datetime import date
 from functools import cached_property
 
 from hopline.pipeline.folders import SPARK_SCHEMA
-from hopline.pipeline.query import Tables, literal
+from hopline.pipeline.query import Tables
+from hopline.pipeline.sql_text import literal
 from hopline.pipeline.table_files import SCHEME, TableFile
-from hopline.pipeline.table_meanings import MEANINGS
+from hopline.pipeline.tables.all import TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class WrittenTable:
     @property
     def meaning(self) -> str:
         """Return what a row is."""
-        return MEANINGS[self.name]
+        return TABLES[self.name].meaning
 
     @property
     def files(self) -> list[TableFile]:

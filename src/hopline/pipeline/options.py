@@ -10,9 +10,9 @@ from pathlib import Path
 
 from hopline.message import LocalError
 from hopline.pipeline.days import Days
-from hopline.pipeline.table_meanings import MEANINGS
+from hopline.pipeline.tables.all import TABLES
 
-TABLE_NAMES = tuple(MEANINGS)
+TABLE_NAMES = tuple(TABLES)
 DEFAULT_WINDOW_S = 60
 DEFAULT_MEMORY = "2g"
 _DAY_S = 24 * 60 * 60

@@ -30,6 +30,7 @@ import duckdb
 
 from hopline.pipeline.failures import PipelineError
 from hopline.pipeline.query_errors import LONGEST_QUESTION, Question, missing_table, query_failure
+from hopline.pipeline.sql_text import quoted
 from hopline.pipeline.table_files import (
     SCHEME,
     ReadOnlyFiles,
@@ -40,7 +41,7 @@ from hopline.pipeline.table_files import (
     open_storage,
     without_password,
 )
-from hopline.pipeline.table_meanings import MEANINGS
+from hopline.pipeline.tables.all import TABLES
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
@@ -81,7 +82,7 @@ def open_tables(location: str | Path) -> Iterator[Tables]:
 
     """
     storage = open_storage(location)
-    names = list_tables(location, storage, MEANINGS)
+    names = list_tables(location, storage, TABLES)
     if not names:
         shown = without_password(str(location))
         raise NoTableError(f"{shown}: no tables in it; hopline pipeline run CAPTURES --out {shown} makes them")
@@ -250,18 +251,6 @@ class Answer:
         """Return its rows as dictionaries, one by one."""
         for row in self.rows():
             yield dict(zip(self.columns, row, strict=True))
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL writes it, whatever is in it."""
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
-
-
-def literal(text: str) -> str:
-    """Return a text as SQL writes it."""
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"
 
 
 def interruptible(cursor: Any, call: Callable[[], Result]) -> Result:

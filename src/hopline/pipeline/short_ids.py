@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hopline.pipeline.failures import PipelineError
-from hopline.pipeline.query import Tables, quoted
+from hopline.pipeline.query import Tables
+from hopline.pipeline.sql_text import quoted
 
 SHORTEST = 8
 _LISTED = 5  # of the ids that a beginning may stand for

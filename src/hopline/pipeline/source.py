@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from hopline.message import LocalError
 from hopline.pipeline.errors import CaptureError
 from hopline.pipeline.pushdown import condition_of
-from hopline.pipeline.schemas import RECORDS
 from hopline.pipeline.segments import find_segments, open_segment, read_rows
+from hopline.pipeline.tables.recorded import RECORDS
 
 MAX_FILES = "maxfilespertrigger"
 
@@ -31,8 +31,8 @@ class HoplineSource(DataSource):
 
     Name: ``hopline``. Found by itself wherever Hopline is installed.
 
-    Schema: `hopline.pipeline.schemas.RECORDS`. A schema given with ``.schema(…)`` chooses columns of it, and no others
-    are read. Columns that a file lacks are null; it must have ``ts`` and ``frames``.
+    Schema: `hopline.pipeline.tables.recorded.RECORDS`. A schema given with ``.schema(…)`` chooses columns of it, and no
+    others are read. Columns that a file lacks are null; it must have ``ts`` and ``frames``.
 
     Options
     -------

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
 
@@ -24,7 +23,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.tables.all import TABLES
 
 DYNAMIC_OVERWRITE = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
@@ -34,21 +33,6 @@ DYNAMIC_OVERWRITE = {
 RUN = "run.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How the rows of a table lie in its files, so that what people ask for is found without reading everything."""
-
-    sorted_by: tuple[str, ...] = ()
-    looked_up_by: tuple[str, ...] = ()  # columns with a bloom filter
-
-
-# Messages come sorted from the decoder.
-LAYOUTS = {
-    "messages": Layout(looked_up_by=("flow_id", "correlation_id")),
-    "flows": Layout(sorted_by=("flow_id",), looked_up_by=("flow_id",)),
-    "hops": Layout(looked_up_by=("flow_id",)),
-    "callbacks": Layout(looked_up_by=("flow_id",)),
-}
 _ROW_GROUP_BYTES = 16 << 20
 _DISTINCT_IN_ROW_GROUP = 100_000
 
@@ -111,7 +95,7 @@ class _Tables:
         if self.format != "parquet":
             return {}
         options = {"compression": "zstd", "parquet.block.size": str(_ROW_GROUP_BYTES)}
-        for column in LAYOUTS.get(name, Layout()).looked_up_by:
+        for column in TABLES[name].looked_up_by:
             options[f"parquet.bloom.filter.enabled#{column}"] = "true"
             options[f"parquet.bloom.filter.expected.ndv#{column}"] = str(_DISTINCT_IN_ROW_GROUP)
         return options
@@ -132,7 +116,7 @@ class PathTables(_Tables):
         """Return a table."""
         reader = self.spark.read.format(self.format)
         if self.format == "parquet":  # whose files need not be opened to know their columns
-            reader = reader.schema(TABLES[name])
+            reader = reader.schema(TABLES[name].schema)
         return reader.load(self._path(name))
 
     def write(self, name: str, table: DataFrame) -> None:
@@ -143,12 +127,12 @@ class PathTables(_Tables):
     def empty(self, name: str, day: date) -> None:
         """Remove the rows of a day; the table is made where there is none."""
         if self.format == "parquet":
-            columns = StructType([field for field in TABLES[name] if field.name != "date"])
+            columns = StructType([field for field in TABLES[name].schema if field.name != "date"])
             self.empty_table(columns).write.mode("overwrite").parquet(f"{self._path(name)}/date={day}")
         elif self._days_of(name):
             self.spark.sql(f"DELETE FROM {self.format}.`{self._path(name)}` WHERE date = DATE'{day}'")  # noqa: S608
         else:
-            self.write(name, self.empty_table(TABLES[name]))
+            self.write(name, self.empty_table(TABLES[name].schema))
 
     def write_run(self, document: Mapping[str, object]) -> None:
         """Write down what a run did."""
@@ -172,7 +156,7 @@ class CatalogTables(_Tables):
     def write(self, name: str, table: DataFrame) -> None:
         """Write rows, in place of those of the same days."""
         if not self.spark.catalog.tableExists(self._name(name)):
-            new = self.empty_table(TABLES[name]).write.format(self.format).options(**self.options_of(name))
+            new = self.empty_table(TABLES[name].schema).write.format(self.format).options(**self.options_of(name))
             new.partitionBy("date").saveAsTable(self._name(name))
         columns = self.read(name).columns
         table.select(*columns).write.mode("overwrite").insertInto(self._name(name))
@@ -181,7 +165,7 @@ class CatalogTables(_Tables):
         """Remove the rows of a day; the table is made where there is none."""
         table = self._name(name)
         if not self.spark.catalog.tableExists(table):
-            self.write(name, self.empty_table(TABLES[name]))
+            self.write(name, self.empty_table(TABLES[name].schema))
             return
         try:
             self.spark.sql(f"DELETE FROM {table} WHERE date = DATE'{day}'")  # noqa: S608 - names of our own
@@ -198,15 +182,15 @@ class CatalogTables(_Tables):
 
 def documented(table: DataFrame, name: str) -> DataFrame:
     """Return exactly the columns of a table's schema, with their types and comments, which go into the files."""
-    layout = LAYOUTS.get(name, Layout())
     # Where a comment is there already, Spark takes ours for a repetition and may lose both: the name tells them apart.
     rows = table.select(
         *(
             sf.col(field.name).cast(field.dataType).alias(field.name, metadata=field.metadata | {"table": name})
-            for field in TABLES[name]
+            for field in TABLES[name].schema
         )
     )
-    return rows.sortWithinPartitions("date", *layout.sorted_by) if layout.sorted_by else rows
+    sorted_by = TABLES[name].sorted_by
+    return rows.sortWithinPartitions("date", *sorted_by) if sorted_by else rows
 
 
 def _as_rows(spark: SparkSession, document: Mapping[str, object]) -> DataFrame:

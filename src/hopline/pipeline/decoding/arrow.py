@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from hopline.pipeline import schemas
 from hopline.pipeline.arrow_schemas import arrow_schema
+from hopline.pipeline.tables import messages, recorded, rejects
 
-RECORDS, MESSAGES, REJECTS = (arrow_schema(schema) for schema in (schemas.RECORDS, schemas.MESSAGES, schemas.REJECTS))
+RECORDS = arrow_schema(recorded.RECORDS)
+MESSAGES = arrow_schema(messages.MESSAGES)
+REJECTS = arrow_schema(rejects.REJECTS)
 
 RECORD_COLUMNS = tuple("local_receiver" if name == "receiver" else name for name in RECORDS.names if name != "frames")
 """The record's own columns in the tables, where its `receiver` has another name: the header has one too."""

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from hopline.pipeline.decoding.arrow import RECORD_COLUMNS
 from hopline.pipeline.decoding.batches import Read, read_batch
 from hopline.pipeline.keys import Keyring
-from hopline.pipeline.schemas import TABLES
+from hopline.pipeline.tables.messages import MESSAGES
+from hopline.pipeline.tables.rejects import REJECTS
 
 
 def decoded(records: DataFrame, table: str, keyring: Keyring | None = None) -> DataFrame:
@@ -25,4 +26,4 @@ def decoded(records: DataFrame, table: str, keyring: Keyring | None = None) -> D
             yield from read_batch(batch, ring)[at].to_batches()
 
     named = records.withColumnRenamed("receiver", "local_receiver").select(*RECORD_COLUMNS, "frames")
-    return named.mapInArrow(read, TABLES[table])
+    return named.mapInArrow(read, MESSAGES if table == "messages" else REJECTS)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from hopline.pipeline.decoding.frames import Flags, Longs
-from hopline.pipeline.schemas import KIND, ROUTER
+from hopline.pipeline.tables.messages import MESSAGE_KIND, ROUTER
 
 NAMES = (
     "identity",
@@ -26,7 +26,7 @@ NAMES = (
 
 NUMBERS = ("version", "ttl_ticks", "callback_key", "trace_options", "distribution", "hops", "body.offset", "body.count")
 
-LISTS = {"callback_point": KIND.names, "routing": ROUTER.names}
+LISTS = {"callback_point": MESSAGE_KIND.names, "routing": ROUTER.names}
 
 
 class Slices:

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from hopline.message import HoplineError
-from hopline.pipeline.schemas import RECORDS
+from hopline.pipeline.tables.recorded import RECORDS
 
 
 class ForeignCaptureError(HoplineError):

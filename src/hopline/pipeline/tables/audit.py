@@ -9,9 +9,40 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import ENDINGS, Event
-from hopline.pipeline.schemas import AUDIT
+from hopline.pipeline.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.by_flow import is_event
+from hopline.pipeline.tables.table import DATE, FLAG, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, window_start
+
+AUDIT = columns(
+    ("date", DATE, "day"),
+    ("node", TEXT, "node"),
+    ("hour", TIME, "start of the hour"),
+    ("records", LONG, "records, rejects included"),
+    ("dropped", LONG, "capture records that the node says it lost"),
+    ("missing", LONG, "gaps in seq that no dropped explains"),
+    ("rejects", LONG, "records that are no valid message"),
+    *(
+        (event, LONG, f"messages {event}")
+        for event in (
+            "submitted",
+            "received",
+            "sent",
+            "delivered",
+            "handled",
+            "resolved",
+            "expired",
+            "unroutable",
+            "rejected",
+            "overflow",
+            "hop_limit",
+            "failed",
+        )
+    ),
+    ("copies", LONG, "copies that broadcasts made: their outcomes beyond the first"),
+    ("balance", LONG, "submitted + received + copies - delivered - sent - endings: 0 when the books hold"),
+    ("balanced", FLAG, "whether they do; null where only the wire was recorded"),
+)
 
 _HOUR_S = 3600
 _BLOCK_BITS = 16  # gaps are looked for in blocks of so many numbers, so that a node is not one partition
@@ -105,3 +136,37 @@ def _balances(messages: DataFrame) -> DataFrame:
         .groupBy("node", "hour")
         .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
     )
+
+
+def _unbalanced_hours(seen: Seen) -> Finding:
+    rows = seen.rows(
+        "node, hour, balance, dropped, missing",
+        "balanced = false or dropped > 0 or missing > 0",
+        then="order by coalesce(balance, 0) = 0, hour, node",
+    )
+    return Finding(
+        "Books that do not hold, records that were not captured",
+        ("node", "hour", "balance", "records dropped", "records missing"),
+        tuple(
+            (
+                short(row["node"]),
+                f"{row['hour']:%Y-%m-%d %H}h",
+                f"{row['balance']:+}" if row["balance"] else "0",
+                number(row["dropped"]),
+                number(row["missing"]),
+            )
+            for row in rows
+        ),
+        seen.command("balanced = false or dropped > 0 or missing > 0"),
+        is_trouble=True,
+    )
+
+
+TABLE = Table(
+    name="audit",
+    meaning="per node and hour: do the books hold?",
+    schema=AUDIT,
+    shown_first=("hour", "node", "records", "dropped", "missing", "rejects", "balance", "balanced"),
+    function=audit,
+    findings=(_unbalanced_hours,),
+)

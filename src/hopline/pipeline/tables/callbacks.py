@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import Event
-from hopline.pipeline.schemas import CALLBACKS
+from hopline.pipeline.findings import Finding, Seen, number
 from hopline.pipeline.tables.by_flow import EXCEPTION, KIND, is_event, is_offence
+from hopline.pipeline.tables.messages import MESSAGE_KIND
+from hopline.pipeline.tables.table import DATE, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, us_between
+
+CALLBACKS = columns(
+    ("date", DATE, "day of asking"),
+    ("flow_id", TEXT, "the flow"),
+    ("asked_node", TEXT, "node of the one who waits"),
+    ("asked_receiver", TEXT, "hub that waits"),
+    ("callback_key", LONG, "its promise, 0 where the format has none"),
+    ("identity", TEXT, "kind of the request"),
+    ("version", TEXT, "its version"),
+    ("partition", TEXT, "its partition"),
+    ("asked_for", ArrayType(MESSAGE_KIND), "the kinds that were awaited"),
+    ("asked_ts", TIME, "when, by the asking node's clock"),
+    ("ttl_us", LONG, "how long it wanted to wait, 0 for no limit"),
+    ("answer_identity", TEXT, "kind of the answer that came first"),
+    ("answer_version", TEXT, "its version"),
+    ("answer_partition", TEXT, "its partition"),
+    ("answered_by", TEXT, "node that sent it"),
+    ("answered_ts", TIME, "when it came, by the asking node's clock"),
+    ("latency_us", LONG, "answered_ts - asked_ts: one clock"),
+    ("outcome", TEXT, "answered, exception, expired, unanswered or late"),
+)
 
 _CALLBACK = ("flow_key", "flow_id", "callback_id")
 
@@ -114,3 +138,24 @@ def _with_outcome(asked: DataFrame) -> DataFrame:
         latency_us.alias("latency_us"),
         outcome.alias("outcome"),
     )
+
+
+def _by_outcome(seen: Seen) -> Finding:
+    rows = tuple((outcome, number(count)) for (outcome,), count in seen.counts("outcome"))
+    return Finding(
+        "Callbacks by outcome",
+        ("outcome", "requests"),
+        rows,
+        seen.command("outcome <> 'answered'", "latency_us desc"),
+    )
+
+
+TABLE = Table(
+    name="callbacks",
+    meaning="one row per request that named callback points, and what became of it",
+    schema=CALLBACKS,
+    shown_first=("asked_ts", "asked_node", "identity", "flow_id", "latency_us", "outcome"),
+    looked_up_by=("flow_id",),
+    function=callbacks,
+    findings=(_by_outcome,),
+)

@@ -6,26 +6,47 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
-from hopline.pipeline.schemas import EDGES
 from hopline.pipeline.tables.by_flow import is_event, text
 from hopline.pipeline.tables.percentiles import percentile
+from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, us_between, window_start
+
+EDGES = columns(
+    ("date", DATE, "day of the window"),
+    ("window_start", TIME, "start of the window"),
+    ("window_s", INT, "its length"),
+    ("kind", TEXT, "physical: node to node; logical: handler to handler, callbacks included"),
+    ("source_node", TEXT, "node that it comes from"),
+    ("source", TEXT, "physical: the node; logical: the actor, or hub, that produced the messages"),
+    ("source_name", TEXT, "class of that actor; null for nodes and hubs, and where the capture does not say"),
+    ("target_node", TEXT, "node that it goes to"),
+    ("target", TEXT, "physical: the node; logical: the actor, or hub, that got them"),
+    ("target_name", TEXT, "class of that actor; null for nodes and hubs, and where the capture does not say"),
+    ("identity", TEXT, "kind"),
+    ("count", LONG, "messages"),
+    ("bytes", LONG, "bytes of them"),
+    ("errors", LONG, "physical: rejected on arrival; logical: the handler failed"),
+    ("lost", LONG, "never arrived"),
+    ("transit_p50_us", LONG, "median time from source to target, by the clocks as they are"),
+    ("transit_p95_us", LONG, "95th percentile of it"),
+    ("transit_p99_us", LONG, "99th percentile of it"),
+)
 
 _ENDS = ("kind", "source_node", "source", "source_name", "target_node", "target", "target_name", "identity")
 _COUNTS = ("count", "bytes", "errors", "lost")
 _PERCENTILES = (50, 95, 99)
 
 
-def edges(hops: DataFrame, deliveries: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+def edges(hops: DataFrame, records: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
     """Return one row a window, source, target and kind of message.
 
     Args:
         hops: The table of hops: what goes from node to node.
-        deliveries: The result of `deliveries`: what goes from handler to handler.
+        records: The result of `by_flow`, of which it is told what goes from handler to handler.
         window_s: The length of a window in seconds.
     """
-    columns = ("at", *_ENDS, *_COUNTS, "transit_us")
-    both = _physical(hops).select(*columns).unionByName(deliveries.select(*columns))
+    shown = ("at", *_ENDS, *_COUNTS, "transit_us")
+    both = _physical(hops).select(*shown).unionByName(deliveries(records).select(*shown))
     return (
         both.withColumn("window_start", window_start(sf.col("at"), window_s))
         .groupBy("window_start", *_ENDS)
@@ -134,3 +155,12 @@ def _with_source(delivered: DataFrame, records: DataFrame) -> DataFrame:
     return delivered.join(handling, ["source_node", "cause"], "left").withColumns(
         {"source": source["receiver"], "source_name": source["receiver_name"]}
     )
+
+
+TABLE = Table(
+    name="edges",
+    meaning="per window, from, to and identity: count, bytes, errors, lost, transit time",
+    schema=EDGES,
+    shown_first=("window_start", "source", "source_name", "target", "target_name", "identity", "count"),
+    function=edges,
+)

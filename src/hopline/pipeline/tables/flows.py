@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from hopline.capture.events import ENDINGS, Event
+from hopline.pipeline.findings import SHOWN, Finding, Seen, duration, number, short
 from hopline.pipeline.paths.causality import EVENTS
 from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
-from hopline.pipeline.schemas import FLOWS
 from hopline.pipeline.tables.by_flow import flag, is_event, is_offence
 from hopline.pipeline.tables.hops import with_skew
+from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day
+
+STAGE = StructType(
+    [
+        StructField("stage", TEXT),
+        StructField("node", TEXT),
+        StructField("identity", TEXT),
+        StructField("us", LONG),
+    ]
+)
+
+FLOWS = columns(
+    ("date", DATE, "day of the start"),
+    ("flow_id", TEXT, "the correlation id"),
+    ("start_ts", TIME, "first event, by its node's clock"),
+    ("end_ts", TIME, "last event of the critical path, by its node's clock"),
+    ("duration_us", LONG, "end_ts - start_ts, by the clocks as they are"),
+    ("origin", TEXT, "node that began it; null for an orphan"),
+    ("identity", TEXT, "kind of the first message"),
+    ("messages", LONG, "messages, each counted once however many taps saw it"),
+    ("records", LONG, "records of them"),
+    ("hops", LONG, "transits between nodes"),
+    ("nodes", LONG, "nodes that it touched"),
+    ("bytes", LONG, "bytes of all messages, each counted once, as it was first seen"),
+    ("depth", INT, "messages on the longest chain of causes"),
+    ("outcome", TEXT, "complete, failed, unanswered, expired, truncated or orphan"),
+    (
+        "skew_us",
+        LONG,
+        "estimate, part of the duration: clock at the end minus that at the start; 0 for one clock",
+    ),
+    ("skew_bound_us", LONG, "sum of the bounds of the clocks that the duration compares; 0 for one clock"),
+    ("critical_path", ArrayType(STAGE), "where the duration went: its parts sum to it"),
+)
 
 _FLOW = ("flow_key", "flow_id")
 _FAILURES = tuple(ending for ending in ENDINGS if ending is not Event.EXPIRED)
@@ -144,3 +181,60 @@ def _outcome() -> Column:
         .when(sf.col("is_unanswered"), "unanswered")
         .otherwise("complete")
     )
+
+
+def _by_outcome(seen: Seen) -> Finding:
+    rows = tuple((outcome, number(count)) for (outcome,), count in seen.counts("outcome"))
+    command = seen.command("outcome = 'failed'", "duration_us desc")
+    return Finding("Flows by outcome", ("outcome", "flows"), rows, command)
+
+
+def _worst_flows(seen: Seen) -> Finding:
+    columns = "flow_id, outcome, identity, origin, messages, duration_us, skew_us, critical_path"
+    # As they are, the worst would be those between odd clocks.
+    worst = f"order by duration_us - coalesce(skew_us, 0) desc, flow_id limit {SHOWN}"
+    rows = seen.rows(columns, "outcome <> 'complete'", then=worst)
+    trouble = bool(rows)
+    rows = rows or seen.rows(columns, then=worst)
+    flow = rows[0]["flow_id"] if rows else ""
+    return Finding(
+        f"{'Worst' if trouble else 'Slowest'} flows, by their durations less the skew of the clocks",
+        ("flow", "outcome", "begins with", "at", "messages", "duration", "skew", "mostly in"),
+        tuple(
+            (
+                row["flow_id"],
+                row["outcome"],
+                row["identity"] or "",
+                short(row["origin"]),
+                number(row["messages"]),
+                duration(row["duration_us"]),
+                "unknown" if row["skew_us"] is None else duration(row["skew_us"]),
+                _longest_stage(row["critical_path"]),
+            )
+            for row in rows
+        ),
+        seen.command("flow_id = '" + flow.replace("'", "''") + "'"),
+        is_trouble=trouble,
+    )
+
+
+def _longest_stage(path: list[dict[str, Any]] | None) -> str:
+    if not path:
+        return ""
+    worst = max(path, key=lambda stage: stage["us"] or 0)
+    return f"{worst['stage']} of {worst['identity']} at {short(worst['node'])}, {duration(worst['us'])}"
+
+
+TABLE = Table(
+    name="flows",
+    meaning="one row per correlation id: duration, outcome, critical path",
+    schema=FLOWS,
+    shown_first=("start_ts", "flow_id", "identity", "origin", "outcome", "duration_us"),
+    sorted_by=("flow_id",),
+    looked_up_by=("flow_id",),
+    function=flows,
+    findings=(
+        _by_outcome,
+        _worst_flows,
+    ),
+)

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
-from hopline.pipeline.schemas import HANDLERS
+from hopline.pipeline.findings import Finding, Seen, duration, number, short
 from hopline.pipeline.tables.by_flow import KIND, is_event
 from hopline.pipeline.tables.percentiles import percentile
+from hopline.pipeline.tables.table import DATE, DOUBLE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, window_start
+
+_TIMES = ("p50", "p95", "p99", "max")
+
+HANDLERS = columns(
+    ("date", DATE, "day of the window"),
+    ("window_start", TIME, "start of the window"),
+    ("window_s", INT, "its length"),
+    ("node", TEXT, "node"),
+    ("actor", TEXT, "actor"),
+    ("actor_name", TEXT, "its class; null where the capture does not say"),
+    ("handler", TEXT, "its method; null where the capture does not say"),
+    ("identity", TEXT, "kind handled"),
+    ("version", TEXT, "its version"),
+    ("partition", TEXT, "its partition"),
+    ("count", LONG, "messages handled"),
+    ("errors", LONG, "of them with a failure"),
+    *((f"wait_{name}_us", LONG, f"time in the mailbox, {name}") for name in _TIMES),
+    *((f"run_{name}_us", LONG, f"time in the handler, {name}") for name in _TIMES),
+    ("busy_share", DOUBLE, "time in the handler of all of them, as a share of the window"),
+)
 
 _GROUP = ("window_start", "node", "actor", "actor_name", "handler", *KIND)
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
@@ -58,3 +81,45 @@ def _runs(records: DataFrame) -> DataFrame:
         .where(is_handled)
         .withColumnRenamed("duration_us", "run_us")
     )
+
+
+def _slowest_handlers(seen: Seen) -> Finding:
+    slowest = seen.rows(
+        "node, actor, actor_name, handler, identity, window_start, count, errors, run_p99_us, wait_p99_us",
+        then="qualify rownumber() over (partition by node, actor, identity"
+        " order by run_p99_us desc nulls last, window_start) = 1"
+        " order by run_p99_us desc nulls last, node, actor, identity",
+    )
+    return Finding(
+        "Slowest handlers, by their worst window",
+        ("actor", "at", "handles", "window", "messages", "errors", "run p99", "wait p99"),
+        tuple(
+            (
+                _handler_name(row) or short(row["actor"]),
+                short(row["node"]),
+                row["identity"] or "",
+                f"{row['window_start']:%Y-%m-%d %H:%M}",
+                number(row["count"]),
+                number(row["errors"]),
+                duration(row["run_p99_us"]),
+                duration(row["wait_p99_us"]),
+            )
+            for row in slowest
+        ),
+        seen.command(order_by="run_p99_us desc"),
+    )
+
+
+def _handler_name(row: dict[str, Any]) -> str:
+    """Return the handler as one would name it in code, such as ``Stock.reserve``; nothing where that is not known."""
+    return ".".join(row[name] for name in ("actor_name", "handler") if row[name])
+
+
+TABLE = Table(
+    name="handlers",
+    meaning="per node, actor, identity and window: count, errors, wait and run time",
+    schema=HANDLERS,
+    shown_first=("window_start", "node", "actor_name", "handler", "identity", "run_p99_us"),
+    function=handlers,
+    findings=(_slowest_handlers,),
+)

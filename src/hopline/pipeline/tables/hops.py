@@ -5,7 +5,34 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.schemas import HOPS
+from hopline.pipeline.findings import Finding, Seen, number, short
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, TEXT, TIME, Table, columns
+
+HOPS = columns(
+    ("date", DATE, "day of the sending, or of the arrival where only that was seen"),
+    ("from_node", TEXT, "who sent"),
+    ("to_node", TEXT, "to whom"),
+    ("flow_id", TEXT, "the flow, or null"),
+    ("message_id", LONG, "the message"),
+    ("fingerprint", LONG, "its bytes on this hop"),
+    ("service", FLAG, "one of the protocol's own messages"),
+    ("wire_format", TEXT, "the format on this hop"),
+    ("identity", TEXT, "kind"),
+    ("version", TEXT, "its version"),
+    ("partition", TEXT, "its partition"),
+    ("hops", INT, "the message's hop count on this hop"),
+    ("bytes", LONG, "bytes in all frames"),
+    ("sent_ts", TIME, "by the sender's clock; null when only the arrival was seen"),
+    ("received_ts", TIME, "by the receiver's clock; null when it was not seen to arrive"),
+    ("sent_seq", LONG, "the sender's record"),
+    ("received_seq", LONG, "the receiver's record"),
+    ("transit_us", LONG, "received_ts - sent_ts, by the two clocks as they are"),
+    ("skew_us", LONG, "estimate of the receiver's clock minus the sender's"),
+    ("skew_bound_us", LONG, "how far that estimate may be off"),
+    ("lost", FLAG, "true: never arrived; null: nobody watched the other end, by its clock as estimated"),
+    ("duplicate", FLAG, "arrived more often than it was sent"),
+    ("rejected", FLAG, "the receiver recorded next that it rejected it"),
+)
 
 
 def hops(transits: DataFrame, skew: DataFrame, last_seen: DataFrame) -> DataFrame:
@@ -40,3 +67,30 @@ def with_skew(rows: DataFrame, skew: DataFrame, one: str, other: str) -> DataFra
     )
     offsets = forwards.union(backwards).withColumnsRenamed({"offset_us": "skew_us", "bound_us": "skew_bound_us"})
     return rows.join(sf.broadcast(offsets), ["date", one, other], "left")
+
+
+def _lost_and_duplicate(seen: Seen) -> Finding:
+    links = seen.rows(
+        "from_node, to_node, count(*) filter (lost) as lost, count(*) filter (lost is not true) as duplicates",
+        "lost or duplicate",
+        then="group by all order by count(*) desc, from_node, to_node",
+    )
+    rows = [
+        (short(link["from_node"]), short(link["to_node"]), number(link["lost"]), number(link["duplicates"]))
+        for link in links
+    ]
+    lost, duplicates = (sum(link[kind] for link in links) for kind in ("lost", "duplicates"))
+    title = f"Lost and duplicate hops: {number(lost)} lost, {number(duplicates)} duplicates"
+    headers = ("from", "to", "lost", "duplicates")
+    return Finding(title, headers, tuple(rows), seen.command("lost or duplicate"), is_trouble=True)
+
+
+TABLE = Table(
+    name="hops",
+    meaning="one row per transit between two nodes: time, lost, duplicate",
+    schema=HOPS,
+    shown_first=("sent_ts", "from_node", "to_node", "flow_id", "transit_us", "lost", "duplicate"),
+    looked_up_by=("flow_id",),
+    function=hops,
+    findings=(_lost_and_duplicate,),
+)

@@ -7,10 +7,28 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.schemas import INCIDENTS
+from hopline.pipeline.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.by_flow import OFFENCES
 from hopline.pipeline.tables.security import from_outside
+from hopline.pipeline.tables.table import BYTES, DATE, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day
+
+INCIDENTS = columns(
+    ("date", DATE, "day"),
+    ("ts", TIME, "when, by the receiving node's clock"),
+    ("node", TEXT, "who received it"),
+    ("seq", LONG, "its record"),
+    ("peer", TEXT, "from whom"),
+    ("offence", TEXT, "the verdict"),
+    ("domain", TEXT, "as it was labelled"),
+    ("flow_id", TEXT, "the flow that it claims, or null"),
+    ("identity", TEXT, "kind"),
+    ("version", TEXT, "its version"),
+    ("partition", TEXT, "its partition"),
+    ("message_id", LONG, "the message"),
+    ("fingerprint", LONG, "its bytes"),
+    ("signature", BYTES, "as it was signed"),
+)
 
 
 def incidents(arrivals: DataFrame, signed_identities: Iterable[str] = ()) -> DataFrame:
@@ -27,3 +45,23 @@ def incidents(arrivals: DataFrame, signed_identities: Iterable[str] = ()) -> Dat
         .withColumns({"offence": verdict, "date": day(sf.col("ts"))})
         .to(INCIDENTS)
     )
+
+
+def _incidents_by_offence(seen: Seen) -> Finding:
+    counts = seen.counts("offence", "node", "peer")
+    rows = tuple((offence, short(node), short(peer), number(count)) for (offence, node, peer), count in counts)
+    first = counts[0][0][0] if counts else ""
+    title = f"Incidents: {number(sum(count for _, count in counts))}"
+    return Finding(
+        title, ("offence", "at", "from", "messages"), rows, seen.command(f"offence = '{first}'"), is_trouble=True
+    )
+
+
+TABLE = Table(
+    name="incidents",
+    meaning="one row per offence, with its message",
+    schema=INCIDENTS,
+    shown_first=("ts", "node", "peer", "offence", "identity", "flow_id"),
+    function=incidents,
+    findings=(_incidents_by_offence,),
+)

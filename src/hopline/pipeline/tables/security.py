@@ -6,8 +6,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
-from hopline.pipeline.schemas import SECURITY, VERDICTS
+from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, window_start
+
+VERDICTS = ("verified", "unsigned", "bad_signature", "wrong_domain", "unknown_domain", "replayed")
+
+SECURITY = columns(
+    ("date", DATE, "day of the window"),
+    ("window_start", TIME, "start of the window"),
+    ("window_s", INT, "its length"),
+    ("domain", TEXT, "as the messages were labelled"),
+    ("node", TEXT, "who received them"),
+    ("peer", TEXT, "from whom"),
+    *((name, LONG, f"messages that are {name.replace('_', ' ')}") for name in VERDICTS),
+    ("unchecked", LONG, "messages that no key was given for"),
+)
 
 
 def from_outside() -> Column:
@@ -45,3 +58,12 @@ def security(arrivals: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
         .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
         .to(SECURITY)
     )
+
+
+TABLE = Table(
+    name="security",
+    meaning="per window, domain, node and peer: what the keys say of the messages",
+    schema=SECURITY,
+    shown_first=("window_start", "node", "peer", "verified", "unsigned", "bad_signature", "replayed"),
+    function=security,
+)

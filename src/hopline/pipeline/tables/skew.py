@@ -11,7 +11,20 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.schemas import SKEW
+from hopline.pipeline.findings import Finding, Seen, duration, short
+from hopline.pipeline.tables.table import DATE, LONG, TEXT, Table, columns
+
+SKEW = columns(
+    ("date", DATE, "day"),
+    ("node_a", TEXT, "a node"),
+    ("node_b", TEXT, "another, behind it in the alphabet"),
+    ("offset_us", LONG, "estimate of b's clock minus a's; null: only one direction was seen, or the bound is negative"),
+    ("bound_us", LONG, "how far that may be off, half the way there and back; negative: they did not keep step"),
+    ("min_transit_ab_us", LONG, "shortest transit from a to b, by the clocks as they are"),
+    ("min_transit_ba_us", LONG, "shortest transit from b to a"),
+    ("transits_ab", LONG, "transits seen from a to b"),
+    ("transits_ba", LONG, "transits seen from b to a"),
+)
 
 
 def skew(transits: DataFrame) -> DataFrame:
@@ -37,3 +50,65 @@ def skew(transits: DataFrame) -> DataFrame:
         .withColumn("offset_us", sf.when(sf.col("bound_us") >= 0, sf.shiftright(there - back + 1, 1)))
         .to(SKEW)
     )
+
+
+def _clocks_that_differ(seen: Seen) -> Finding:
+    surely = seen.rows(
+        "date, node_a, node_b, offset_us, bound_us",
+        "bound_us >= 0 and abs(offset_us) > bound_us",
+        then="order by abs(offset_us) desc, node_a, node_b, date",
+    )
+    return Finding(
+        "Clocks that surely differ",
+        ("day", "of", "against", "ahead by", "give or take"),
+        tuple(
+            (
+                str(row["date"]),
+                short(row["node_b"]),
+                short(row["node_a"]),
+                duration(row["offset_us"]),
+                duration(row["bound_us"]),
+            )
+            for row in surely
+        ),
+        seen.command(order_by="offset_us" if surely and surely[0]["offset_us"] < 0 else "offset_us desc"),
+        is_trouble=True,
+    )
+
+
+def _clocks_out_of_step(seen: Seen) -> Finding:
+    """Return the clocks of which no offset can be told: messages took less than no time there and back."""
+    rows = seen.rows(
+        "date, node_a, node_b, min_transit_ab_us, min_transit_ba_us",
+        "bound_us < 0",
+        then="order by bound_us, node_a, node_b, date",
+    )
+    return Finding(
+        "Clocks that did not keep step",
+        ("day", "of", "and", "shortest way there", "shortest way back"),
+        tuple(
+            (
+                str(row["date"]),
+                short(row["node_a"]),
+                short(row["node_b"]),
+                duration(row["min_transit_ab_us"]),
+                duration(row["min_transit_ba_us"]),
+            )
+            for row in rows
+        ),
+        seen.command("bound_us < 0", "bound_us"),
+        is_trouble=True,
+    )
+
+
+TABLE = Table(
+    name="skew",
+    meaning="per day and pair of nodes: by how much their clocks differ",
+    schema=SKEW,
+    shown_first=("date", "node_a", "node_b", "offset_us", "bound_us", "transits_ab", "transits_ba"),
+    function=skew,
+    findings=(
+        _clocks_that_differ,
+        _clocks_out_of_step,
+    ),
+)

@@ -1,0 +1,23 @@
+"""All tables, in the order of the documentation."""
+
+from __future__ import annotations
+
+from hopline.pipeline.tables import (
+    audit,
+    callbacks,
+    edges,
+    flows,
+    handlers,
+    hops,
+    incidents,
+    messages,
+    rejects,
+    security,
+    skew,
+)
+from hopline.pipeline.tables.table import Table
+
+TABLES: dict[str, Table] = {
+    module.TABLE.name: module.TABLE
+    for module in (messages, rejects, hops, callbacks, flows, handlers, edges, security, incidents, skew, audit)
+}
