@@ -255,11 +255,12 @@ def test_a_folder_without_tables_says_how_they_are_made(tmp_path: Path) -> None:
     assert "no such folder" in tables(tmp_path / "nowhere", code=1)
 
 
-def test_nothing_of_spark_is_imported_to_look_at_a_table(out: Path) -> None:
+def test_spark_is_not_started_to_look_at_a_table(out: Path) -> None:
     code = "import sys; from hopline.cli import app; app(sys.argv[1:], standalone_mode=False)\n"
-    command = [sys.executable, "-c", f"{code}print('pyspark' in sys.modules)", "tables", str(out), "flows"]
+    ask = "from pyspark import SparkContext; print(SparkContext._gateway)"
+    command = [sys.executable, "-c", f"{code}{ask}", "tables", str(out), "flows"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines()[-1] == "False"
+    assert told.stdout.splitlines()[-1] == "None"
 
 
 def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> None:
