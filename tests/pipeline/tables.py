@@ -45,5 +45,4 @@ def handlers(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
 
 
 def edges(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    deliveries = _edges.deliveries(_by_flow.by_flow(messages))
-    return _edges.edges(hops(messages), deliveries, window_s)
+    return _edges.edges(hops(messages), _by_flow.by_flow(messages), window_s)
