@@ -18,12 +18,12 @@ AUDIT = columns(
     ("date", DATE, "day"),
     ("node", TEXT, "node"),
     ("hour", TIME, "start of the hour"),
-    ("records", LONG, "records, rejects included"),
-    ("dropped", LONG, "capture records that the node says it lost"),
-    ("missing", LONG, "gaps in seq that no dropped explains"),
-    ("rejects", LONG, "records that are no valid message"),
+    ("records", LONG, "number of records, rejects included"),
+    ("dropped", LONG, "records that the node could not write, by its own count"),
+    ("missing", LONG, "numbers that are missing in seq and not counted in dropped"),
+    ("rejects", LONG, "records that could not be decoded"),
     *(
-        (event, LONG, f"messages {event}")
+        (event, LONG, f"records of the event {event}")
         for event in (
             "submitted",
             "received",
@@ -39,9 +39,9 @@ AUDIT = columns(
             "failed",
         )
     ),
-    ("copies", LONG, "copies that broadcasts made: their outcomes beyond the first"),
-    ("balance", LONG, "submitted + received + copies - delivered - sent - endings: 0 when the books hold"),
-    ("balanced", FLAG, "whether they do; null where only the wire was recorded"),
+    ("copies", LONG, "further copies of broadcasts: their outcomes beyond the first"),
+    ("balance", LONG, "submitted + received + copies - delivered - sent - endings; 0 if all are accounted for"),
+    ("balanced", FLAG, "whether balance is 0; null if only the wire was recorded"),
 )
 
 _HOUR_S = 3600
@@ -164,7 +164,7 @@ def _unbalanced_hours(seen: Seen) -> Finding:
 
 TABLE = Table(
     name="audit",
-    meaning="per node and hour: do the books hold?",
+    meaning="per node and hour: are all messages accounted for?",
     schema=AUDIT,
     shown_first=("hour", "node", "records", "dropped", "missing", "rejects", "balance", "balanced"),
     function=audit,

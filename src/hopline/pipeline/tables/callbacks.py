@@ -14,23 +14,23 @@ from hopline.pipeline.tables.table import DATE, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, us_between
 
 CALLBACKS = columns(
-    ("date", DATE, "day of asking"),
-    ("flow_id", TEXT, "the flow"),
-    ("asked_node", TEXT, "node of the one who waits"),
+    ("date", DATE, "day of the request"),
+    ("flow_id", TEXT, "flow"),
+    ("asked_node", TEXT, "node of the hub that waits"),
     ("asked_receiver", TEXT, "hub that waits"),
-    ("callback_key", LONG, "its promise, 0 where the format has none"),
+    ("callback_key", LONG, "number of its promise, 0 if the format has none"),
     ("identity", TEXT, "kind of the request"),
-    ("version", TEXT, "its version"),
-    ("partition", TEXT, "its partition"),
-    ("asked_for", ArrayType(MESSAGE_KIND), "the kinds that were awaited"),
-    ("asked_ts", TIME, "when, by the asking node's clock"),
-    ("ttl_us", LONG, "how long it wanted to wait, 0 for no limit"),
-    ("answer_identity", TEXT, "kind of the answer that came first"),
-    ("answer_version", TEXT, "its version"),
-    ("answer_partition", TEXT, "its partition"),
-    ("answered_by", TEXT, "node that sent it"),
-    ("answered_ts", TIME, "when it came, by the asking node's clock"),
-    ("latency_us", LONG, "answered_ts - asked_ts: one clock"),
+    ("version", TEXT, "version of the kind"),
+    ("partition", TEXT, "partition of the kind"),
+    ("asked_for", ArrayType(MESSAGE_KIND), "kinds of answers that it waits for"),
+    ("asked_ts", TIME, "time of the request, by the clock of asked_node; null if only other nodes saw it"),
+    ("ttl_us", LONG, "lifetime of the request, 0 for no limit"),
+    ("answer_identity", TEXT, "kind of the first answer"),
+    ("answer_version", TEXT, "version of that kind"),
+    ("answer_partition", TEXT, "partition of that kind"),
+    ("answered_by", TEXT, "node that sent the answer"),
+    ("answered_ts", TIME, "time of its arrival, by the clock of asked_node"),
+    ("latency_us", LONG, "answered_ts - asked_ts, by one clock"),
     ("outcome", TEXT, "answered, exception, expired, unanswered or late"),
 )
 
@@ -152,7 +152,7 @@ def _by_outcome(seen: Seen) -> Finding:
 
 TABLE = Table(
     name="callbacks",
-    meaning="one row per request that named callback points, and what became of it",
+    meaning="one row per request that waits for an answer: first answer, latency, outcome",
     schema=CALLBACKS,
     shown_first=("asked_ts", "asked_node", "identity", "flow_id", "latency_us", "outcome"),
     looked_up_by=("flow_id",),

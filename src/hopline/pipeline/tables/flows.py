@@ -29,26 +29,26 @@ STAGE = StructType(
 
 FLOWS = columns(
     ("date", DATE, "day of the start"),
-    ("flow_id", TEXT, "the correlation id"),
-    ("start_ts", TIME, "first event, by its node's clock"),
-    ("end_ts", TIME, "last event of the critical path, by its node's clock"),
-    ("duration_us", LONG, "end_ts - start_ts, by the clocks as they are"),
+    ("flow_id", TEXT, "correlation id"),
+    ("start_ts", TIME, "time of the first event, by the clock of its node"),
+    ("end_ts", TIME, "time of the last event of the critical path, by the clock of its node"),
+    ("duration_us", LONG, "end_ts - start_ts, not corrected for the clocks"),
     ("origin", TEXT, "node that began it; null for an orphan"),
     ("identity", TEXT, "kind of the first message"),
-    ("messages", LONG, "messages, each counted once however many taps saw it"),
-    ("records", LONG, "records of them"),
-    ("hops", LONG, "transits between nodes"),
-    ("nodes", LONG, "nodes that it touched"),
-    ("bytes", LONG, "bytes of all messages, each counted once, as it was first seen"),
-    ("depth", INT, "messages on the longest chain of causes"),
+    ("messages", LONG, "number of messages, each counted once however many nodes recorded it"),
+    ("records", LONG, "number of records of these messages"),
+    ("hops", LONG, "number of transits between nodes"),
+    ("nodes", LONG, "number of nodes that recorded some of it"),
+    ("bytes", LONG, "bytes of all messages, each counted once, with its size before it travelled"),
+    ("depth", INT, "number of messages on the longest chain of causes"),
     ("outcome", TEXT, "complete, failed, unanswered, expired, truncated or orphan"),
     (
         "skew_us",
         LONG,
-        "estimate, part of the duration: clock at the end minus that at the start; 0 for one clock",
+        "estimated part of the duration that is a difference of clocks, last node minus first; 0 for one clock",
     ),
-    ("skew_bound_us", LONG, "sum of the bounds of the clocks that the duration compares; 0 for one clock"),
-    ("critical_path", ArrayType(STAGE), "where the duration went: its parts sum to it"),
+    ("skew_bound_us", LONG, "largest possible error of that estimate; 0 for one clock"),
+    ("critical_path", ArrayType(STAGE), "stages from the first event to the last; their times sum to duration_us"),
 )
 
 _FLOW = ("flow_key", "flow_id")
@@ -227,7 +227,7 @@ def _longest_stage(path: list[dict[str, Any]] | None) -> str:
 
 TABLE = Table(
     name="flows",
-    meaning="one row per correlation id: duration, outcome, critical path",
+    meaning="one row per flow (correlation id): duration, outcome, critical path",
     schema=FLOWS,
     shown_first=("start_ts", "flow_id", "identity", "origin", "outcome", "duration_us"),
     sorted_by=("flow_id",),

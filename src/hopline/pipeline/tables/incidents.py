@@ -15,19 +15,19 @@ from hopline.pipeline.windows import day
 
 INCIDENTS = columns(
     ("date", DATE, "day"),
-    ("ts", TIME, "when, by the receiving node's clock"),
-    ("node", TEXT, "who received it"),
-    ("seq", LONG, "its record"),
-    ("peer", TEXT, "from whom"),
-    ("offence", TEXT, "the verdict"),
-    ("domain", TEXT, "as it was labelled"),
-    ("flow_id", TEXT, "the flow that it claims, or null"),
-    ("identity", TEXT, "kind"),
-    ("version", TEXT, "its version"),
-    ("partition", TEXT, "its partition"),
-    ("message_id", LONG, "the message"),
-    ("fingerprint", LONG, "its bytes"),
-    ("signature", BYTES, "as it was signed"),
+    ("ts", TIME, "time of arrival, by the clock of node"),
+    ("node", TEXT, "node that received it"),
+    ("seq", LONG, "seq of its record"),
+    ("peer", TEXT, "node on the other side of the link"),
+    ("offence", TEXT, "verdict that makes it an incident"),
+    ("domain", TEXT, "domain label of the message"),
+    ("flow_id", TEXT, "flow that it claims to be part of, or null"),
+    ("identity", TEXT, "kind of message"),
+    ("version", TEXT, "version of the kind"),
+    ("partition", TEXT, "partition of the kind"),
+    ("message_id", LONG, "message"),
+    ("fingerprint", LONG, "hash of its frames"),
+    ("signature", BYTES, "signature that it came with"),
 )
 
 
@@ -59,7 +59,7 @@ def _incidents_by_offence(seen: Seen) -> Finding:
 
 TABLE = Table(
     name="incidents",
-    meaning="one row per offence, with its message",
+    meaning="one row per message that was forged, mislabelled, replayed or not signed",
     schema=INCIDENTS,
     shown_first=("ts", "node", "peer", "offence", "identity", "flow_id"),
     function=incidents,

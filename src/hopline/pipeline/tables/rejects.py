@@ -11,10 +11,10 @@ from hopline.pipeline.tables.table import BYTES, DATE, INT, TEXT, Table, columns
 REJECTS = columns(
     ("date", DATE, "day of ts, UTC; the partition"),
     *RECORD_COLUMNS,
-    ("code", TEXT, "why it is no message: hopline.wire.Reason, or missing_frame where the record itself has none"),
-    ("frame_index", INT, "the frame to blame, counted from 0; null when none is"),
+    ("code", TEXT, "why it could not be decoded: a hopline.wire.Reason, or missing_frame if the record lacks frames"),
+    ("frame_index", INT, "index of the frame at fault, from 0; null if it is no single frame"),
     ("detail", TEXT, "what was expected and found"),
-    ("frames", ArrayType(BYTES), "as recorded"),
+    ("frames", ArrayType(BYTES), "frames as they were recorded"),
 )
 
 
@@ -27,7 +27,7 @@ def _rejects_by_code(seen: Seen) -> Finding:
 
 TABLE = Table(
     name="rejects",
-    meaning="one row per record that is none: why, and its frames",
+    meaning="one row per record that could not be decoded: why, and its frames",
     schema=REJECTS,
     shown_first=("ts", "node", "code", "detail"),
     findings=(_rejects_by_code,),

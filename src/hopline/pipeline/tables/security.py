@@ -14,12 +14,12 @@ VERDICTS = ("verified", "unsigned", "bad_signature", "wrong_domain", "unknown_do
 SECURITY = columns(
     ("date", DATE, "day of the window"),
     ("window_start", TIME, "start of the window"),
-    ("window_s", INT, "its length"),
-    ("domain", TEXT, "as the messages were labelled"),
-    ("node", TEXT, "who received them"),
-    ("peer", TEXT, "from whom"),
-    *((name, LONG, f"messages that are {name.replace('_', ' ')}") for name in VERDICTS),
-    ("unchecked", LONG, "messages that no key was given for"),
+    ("window_s", INT, "length of the window in seconds"),
+    ("domain", TEXT, "domain label of the messages"),
+    ("node", TEXT, "node that received them"),
+    ("peer", TEXT, "node on the other side of the link"),
+    *((name, LONG, f"messages with the verdict {name}") for name in VERDICTS),
+    ("unchecked", LONG, "signed messages that no keys were given to check"),
 )
 
 
@@ -62,7 +62,7 @@ def security(arrivals: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
 
 TABLE = Table(
     name="security",
-    meaning="per window, domain, node and peer: what the keys say of the messages",
+    meaning="per window, domain, node and peer: messages by the verdict on their signatures",
     schema=SECURITY,
     shown_first=("window_start", "node", "peer", "verified", "unsigned", "bad_signature", "replayed"),
     function=security,

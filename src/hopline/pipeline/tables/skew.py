@@ -16,14 +16,14 @@ from hopline.pipeline.tables.table import DATE, LONG, TEXT, Table, columns
 
 SKEW = columns(
     ("date", DATE, "day"),
-    ("node_a", TEXT, "a node"),
-    ("node_b", TEXT, "another, behind it in the alphabet"),
-    ("offset_us", LONG, "estimate of b's clock minus a's; null: only one direction was seen, or the bound is negative"),
-    ("bound_us", LONG, "how far that may be off, half the way there and back; negative: they did not keep step"),
-    ("min_transit_ab_us", LONG, "shortest transit from a to b, by the clocks as they are"),
-    ("min_transit_ba_us", LONG, "shortest transit from b to a"),
-    ("transits_ab", LONG, "transits seen from a to b"),
-    ("transits_ba", LONG, "transits seen from b to a"),
+    ("node_a", TEXT, "first node of the pair, in alphabetical order"),
+    ("node_b", TEXT, "second node of the pair"),
+    ("offset_us", LONG, "estimated difference of the clocks, node_b minus node_a; null if one direction was not seen"),
+    ("bound_us", LONG, "largest possible error of that estimate; negative if the difference changed during the day"),
+    ("min_transit_ab_us", LONG, "shortest transit from node_a to node_b, not corrected for the clocks"),
+    ("min_transit_ba_us", LONG, "shortest transit from node_b to node_a, not corrected for the clocks"),
+    ("transits_ab", LONG, "number of transits from node_a to node_b"),
+    ("transits_ba", LONG, "number of transits from node_b to node_a"),
 )
 
 
