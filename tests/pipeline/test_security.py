@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline.pipeline.tables.incidents import INCIDENTS, incidents
-from hopline.pipeline.tables.security import SECURITY, VERDICTS, security, with_replays
+from hopline.pipeline.tables.security import SECURITY, VERDICTS, repeats, security, with_replays
 from tests.pipeline.coincidences import same
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
 
@@ -72,7 +72,8 @@ def test_what_a_node_received_again_is_replayed_and_the_first_by_number_is_the_r
     said = [(5, "b", 1), (3, "b", 1), (9, "b", 1), (4, "c", 1), (6, "b", 2)]
     rows = [received(seq, "verified", node=node, fingerprint=bytes_) for seq, node, bytes_ in said]
     rows += [received(1, "bad_signature", fingerprint=1), received(2, None, fingerprint=1)]
-    judged = with_replays(table(spark, rows).repartition(3))
+    messages = table(spark, rows).repartition(3)
+    judged = with_replays(messages, repeats(messages))
     assert sorted((row["seq"], row["verdict"] or "") for row in rows_of(judged)) == [
         (1, "bad_signature"),
         (2, ""),

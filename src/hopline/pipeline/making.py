@@ -61,20 +61,23 @@ class Making:
         self._made[name] = self._keep(self.make(name))
 
     @cached_property
+    def judged(self) -> DataFrame:
+        """Messages with the verdict `replayed` where that is due."""
+        if not self._is_judged:
+            return self.messages
+        repeats = self._keep(security.repeats(self.messages))
+        repeats.count()  # Spark then knows how few there are, and looks them up instead of shuffling all messages
+        return security.with_replays(self.messages, repeats)
+
+    @cached_property
     def records(self) -> DataFrame:
         """The records of messages, partitioned by flow."""
-        records = by_flow.by_flow(self.messages)
-        return self._keep(security.with_replays(records, "flow_key") if self._is_judged else records)
+        return self._keep(by_flow.by_flow(self.judged))
 
     @cached_property
     def transits(self) -> DataFrame:
         """Sendings matched with arrivals."""
         return self._keep(transits.transits(self.records))
-
-    @cached_property
-    def arrivals(self) -> DataFrame:
-        """Messages with the verdict `replayed` where that is due."""
-        return security.with_replays(self.messages) if self._is_judged else self.messages
 
     @cached_property
     def last_seen(self) -> DataFrame:

@@ -31,17 +31,17 @@ INCIDENTS = columns(
 )
 
 
-def incidents(arrivals: DataFrame, signed_identities: Iterable[str] = ()) -> DataFrame:
+def incidents(judged: DataFrame, signed_identities: Iterable[str] = ()) -> DataFrame:
     """Return every offence.
 
     Args:
-        arrivals: Messages with their verdicts, replays included; what did not come from outside does not count.
+        judged: Messages with their verdicts, replays included; what did not come from outside does not count.
         signed_identities: The kinds of messages that must be signed.
     """
     verdict = sf.col("verdict")
     lacks_signature = (verdict == "unsigned") & sf.col("identity").isin(list(signed_identities))
     return (
-        arrivals.where(from_outside() & (verdict.isin(*OFFENCES) | lacks_signature))
+        judged.where(from_outside() & (verdict.isin(*OFFENCES) | lacks_signature))
         .withColumns({"offence": verdict, "date": day(sf.col("ts"))})
         .to(INCIDENTS)
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
+from hopline.pipeline.tables.by_flow import text
 from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, window_start
 
@@ -28,28 +29,48 @@ def from_outside() -> Column:
     return sf.col("event").isNull() | (sf.col("event") == Event.RECEIVED.value)
 
 
-def with_replays(messages: DataFrame, *partitioned_by: str) -> DataFrame:
+def repeats(messages: DataFrame) -> DataFrame:
+    """Return the verified bytes that a node received more than once, with the first record of them.
+
+    Nearly always there are few: `with_replays` can look them up, where a window would sort all messages.
+    """
+    return (
+        messages.where(sf.col("verdict") == "verified")
+        .groupBy(text("node").alias("node"), "fingerprint")
+        .agg(sf.min(_order()).alias("first"), sf.count("*").alias("count"))
+        .where(sf.col("count") > 1)
+        .select("node", "fingerprint", "first")
+    )
+
+
+def with_replays(messages: DataFrame, repeats: DataFrame) -> DataFrame:
     """Replace the verdict `verified` by `replayed` where the same node had received the same bytes before.
 
     Args:
-        messages: Rows with the columns of `messages`.
-        partitioned_by: Columns that the rows are partitioned by already, and that the same bytes agree in.
+        messages: The table of messages.
+        repeats: The result of `repeats`.
     """
-    again = Window.partitionBy(*partitioned_by, "node", "fingerprint", "verdict").orderBy("seq", "ts")
-    is_repeated = (sf.col("verdict") == "verified") & (sf.row_number().over(again) > 1)
-    return messages.withColumn("verdict", sf.when(is_repeated, "replayed").otherwise(sf.col("verdict")))
+    known = repeats.select(sf.col("node").alias("first_node"), sf.col("fingerprint").alias("first_bytes"), "first")
+    same_bytes = (text("node") == sf.col("first_node")) & (sf.col("fingerprint") == sf.col("first_bytes"))
+    is_replayed = (sf.col("verdict") == "verified") & (_order() > sf.col("first"))
+    verdict = sf.when(is_replayed, "replayed").otherwise(sf.col("verdict"))
+    return messages.join(known, same_bytes, "left").withColumn("verdict", verdict).select(*messages.columns)
 
 
-def security(arrivals: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+def _order() -> Column:
+    return sf.struct("seq", "ts", "segment")
+
+
+def security(judged: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
     """Return one row a window, domain, node and peer, with the number of messages of each verdict.
 
     Args:
-        arrivals: Messages with their verdicts, replays included; what did not come from outside does not count.
+        judged: Messages with their verdicts, replays included; what did not come from outside does not count.
         window_s: The length of a window in seconds.
     """
     verdict = sf.col("verdict")
     return (
-        arrivals.where(from_outside())
+        judged.where(from_outside())
         .groupBy(window_start(sf.col("ts"), window_s).alias("window_start"), "domain", "node", "peer")
         .agg(
             *(sf.count_if(verdict == name).alias(name) for name in VERDICTS),
