@@ -210,12 +210,12 @@ def test_the_schema_says_what_the_columns_mean(out: Path) -> None:
     told = rows(out, "flows", "--schema")
     assert [row["column"] for row in told] == TABLES["flows"].schema.names
     meanings = {row["column"]: row["meaning"] for row in told}
-    assert meanings["critical_path"] == "where the duration went: its parts sum to it"
+    assert meanings["critical_path"] == "stages from the first event to the last; their times sum to duration_us"
     assert all(meanings.values())
     types = {row["column"]: row["type"] for row in told}
     assert types["start_ts"] == "timestamp with time zone"
     assert types["critical_path"] == "struct(stage varchar, node varchar, identity varchar, us bigint)[]"
-    assert "sum to it" in tables(out, "flows", "--schema")
+    assert "sum to duration_us" in tables(out, "flows", "--schema")
 
 
 @pytest.mark.parametrize(

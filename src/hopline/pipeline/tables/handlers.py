@@ -86,7 +86,7 @@ def _runs(records: DataFrame) -> DataFrame:
 def _slowest_handlers(seen: Seen) -> Finding:
     slowest = seen.rows(
         "node, actor, actor_name, handler, identity, window_start, count, errors, run_p99_us, wait_p99_us",
-        then="qualify rownumber() over (partition by node, actor, identity"
+        then="qualify row_number() over (partition by node, actor, identity"
         " order by run_p99_us desc nulls last, window_start) = 1"
         " order by run_p99_us desc nulls last, node, actor, identity",
     )
