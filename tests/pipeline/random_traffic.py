@@ -17,13 +17,13 @@ def captures(seed: int, flows: int) -> list[Row]:
     random = Random(seed)
     rows = []
     for number in range(flows):
-        traffic = _flow(random, f"flow-{number}", start=1_000 * number)
-        rows += _damaged(random, traffic.rows)
+        for traffic in _flow(random, f"flow-{number}", start=1_000 * number):
+            rows += _damaged(random, traffic.rows)
     random.shuffle(rows)
     return rows
 
 
-def _flow(random: Random, name: str, start: int) -> Traffic:
+def _flow(random: Random, name: str, start: int) -> list[Traffic]:
     t = Traffic(
         name,
         level={node: random.choice([Level.FULL, Level.FULL, Level.WIRE]) for node in NODES},
@@ -38,9 +38,30 @@ def _flow(random: Random, name: str, start: int) -> Traffic:
     wanted = random.choice([["DONE"], ["DONE"], [RECEIPT], [RECEIPT, "DONE"]])
     first = t.ask(node, "ORDER", start, wanted, ttl_us=ttl) if asks else t.tell(node, "NOTE", start, ttl_us=ttl)
     if t.rows and random.random() < 0.2:
-        t.rows[-1]["cause"] = random.choice([start - 500, start + 50])  # most likely a record of another flow, or lost
-    _live(random, t, now, first, node, home=node, steps=random.randint(0, 5))
-    return t
+        t.rows[-1]["cause"] = random.choice([start - 500, start + 1])  # most likely a record of another flow, or lost
+    nested: list[Traffic] = []
+    _live(random, t, now, first, node, home=node, steps=random.randint(0, 5), nested=nested)
+    return [t, *nested]
+
+
+def _sent_by_handler(random: Random, job: Job, t: Traffic, now: list[int], nested: list[Traffic]) -> None:
+    """Let a handler ask for something, or tell it, in a flow of its own, and perhaps for something else meanwhile."""
+    for _ in range(random.choice([1, 1, 2])):
+        child = Traffic(f"{t.flow}.{len(nested)}", t.level, t.default_level, t.skew, t.wire_format, t.traced)
+        nested.append(child)
+        at, ttl = _later(random, now), random.choice([0, 0, 40, 10_000])
+        first = (
+            child.ask(job.node, "PART", at, ["DONE"], ttl_us=ttl)
+            if random.random() < 0.8
+            else child.tell(job.node, "NOTE", at, ttl_us=ttl)
+        )
+        for row in child.rows:
+            row["cause"] = job.seq
+            row["local_receiver"] = random.choice([row["local_receiver"], row["local_receiver"], "x", None])
+        then = list(now)
+        _live(random, child, then, first, job.node, home=job.node, steps=random.randint(0, 2), nested=nested)
+        now[0] = random.choice([now[0], then[0]])
+    now[0] = max(now[0], then[0])
 
 
 def _later(random: Random, now: list[int]) -> int:
@@ -48,7 +69,16 @@ def _later(random: Random, now: list[int]) -> int:
     return now[0]
 
 
-def _live(random: Random, t: Traffic, now: list[int], what: Sent, node: str, home: str, steps: int) -> None:
+def _live(
+    random: Random,
+    t: Traffic,
+    now: list[int],
+    what: Sent,
+    node: str,
+    home: str,
+    steps: int,
+    nested: list[Traffic],
+) -> None:
     """Let a message go somewhere, be handled there, and have results."""
     is_answer = bool(what.header.get("receiver"))
     target = home if is_answer else random.choice(NODES)
@@ -66,13 +96,15 @@ def _live(random: Random, t: Traffic, now: list[int], what: Sent, node: str, hom
         t.end(random.choice([Event.EXPIRED, Event.UNROUTABLE, Event.FAILED]), what, target, _later(random, now))
         if random.random() < 0.5:
             report = t.result(Job(what, target, "router", 0), EXCEPTION, _later(random, now), caused=False)
-            _live(random, t, now, report, target, home, 0)
+            _live(random, t, now, report, target, home, 0, nested)
         return
     if random.random() < 0.2 and RECEIPT in str(what.header.get("callbacks")):
         receipt = t.result(Job(what, target, "router", 0), RECEIPT, _later(random, now), caused=False)
-        _live(random, t, now, receipt, target, home, 0)
+        _live(random, t, now, receipt, target, home, 0, nested)
     for actor in random.choice([["x"], ["x"], ["x", "y"]]):
         job = t.deliver(what, target, actor, _later(random, now))
+        if random.random() < 0.15 and len(nested) < 5:
+            _sent_by_handler(random, job, t, now, nested)
         results = (
             [random.choice(KINDS) for _ in range(random.choice([0, 1, 1, 2]))]
             if steps
@@ -83,7 +115,7 @@ def _live(random: Random, t: Traffic, now: list[int], what: Sent, node: str, hom
             t.handled(job, _later(random, now))
         for one in made:
             if steps or one.header.get("receiver"):
-                _live(random, t, now, one, target, home, max(0, steps - 2))
+                _live(random, t, now, one, target, home, max(0, steps - 2), nested)
 
 
 def _damaged(random: Random, rows: list[Row]) -> list[Row]:

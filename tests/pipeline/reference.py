@@ -149,20 +149,100 @@ def callback(group: list[Row], home: str, ends: dict[str, int]) -> Row | None:
 
 # -- flows -------------------------------------------------------------------------------------------------------------
 
+Deliveries = dict[tuple[str, int], list[tuple[int, str]]]
+"""By node and number: when, and in which flow."""
+
 
 def flows(rows: list[Row], asked: list[Row], lost: set[str]) -> list[Row]:
     outcomes: dict[str, set[str]] = defaultdict(set)
     for one in asked:
         outcomes[one["flow_id"]].add(one["outcome"])
-    return [
-        flow_row(records, outcomes[flow], is_lost=flow in lost) | {"flow_id": flow}
-        for flow, records in by_flow(rows).items()
-    ]
+    grouped = by_flow(rows)
+    deliveries: Deliveries = defaultdict(list)
+    for flow, records in grouped.items():
+        for row in records:
+            if row["event"] == "delivered" and row["node"] is not None and row["seq"] is not None:
+                deliveries[row["node"], row["seq"]].append((us(row), flow))
+    roots = {flow: root_of(records, deliveries) for flow, records in grouped.items()}
+    parent_flows = {
+        flow: parent_flow(grouped[flow][root], deliveries) for flow, root in roots.items() if root is not None
+    }
+    found = {
+        flow: flow_row(records, roots[flow], outcomes[flow], is_lost=flow in lost)
+        | {"flow_id": flow, "parent_flow_id": parent_flows.get(flow), "journey_id": journey(flow, parent_flows)[-1]}
+        for flow, records in grouped.items()
+    }
+    asks: dict[str, list[Row]] = defaultdict(list)
+    for flow, of in parent_flows.items():
+        root = grouped[flow][roots[flow] or 0]
+        for one in asked:
+            if of and one["flow_id"] == flow and (one["asked_node"], one["asked_ts"]) == (root["node"], root["ts"]):
+                asks[of] += wait(root, one)
+    for flow, row in found.items():
+        row["critical_path"] = [part for stage in row["critical_path"] for part in parts(stage, asks[flow])]
+    return list(found.values())
 
 
-def flow_row(records: list[Row], outcomes: set[str], *, is_lost: bool) -> Row:
+def wait(root: Row, asked: Row) -> list[Row]:
+    """Say how long a handler waited for the flow that it began: for the answer, or as long as it wanted to wait."""
+    if asked["outcome"] in ("answered", "exception"):
+        until = us(root) + asked["latency_us"]
+    elif asked["outcome"] in ("late", "expired") and asked["ttl_us"]:
+        until = us(root) + asked["ttl_us"]
+    else:
+        return []
+    return [{"node": root["node"], "cause": root["cause"], "us": us(root), "until": until, "flow_id": root["flow_id"]}]
+
+
+def parts(stage: Row, asks: list[Row]) -> list[Row]:
+    """Divide a run into what the handler did, and what it waited for: of several at once, for the last answer."""
+    seq, start = stage.pop("began")
+    now = start + stage["us"]
+    found: list[Row] = []
+    for ask in sorted(asks, key=lambda ask: (ask["until"], ask["us"], ask["flow_id"]), reverse=True):
+        is_inside = (ask["node"], ask["cause"]) == (stage["node"], seq) and ask["us"] >= start and ask["until"] <= now
+        if stage["stage"] == "run" and is_inside:
+            waiting = stage | {"stage": "ask", "us": ask["until"] - ask["us"], "flow_id": ask["flow_id"]}
+            found = [waiting, stage | {"us": now - ask["until"]}, *found]
+            now = ask["us"]
+    return [stage | {"us": now - start}, *found]
+
+
+def root_of(records: list[Row], deliveries: Deliveries) -> int | None:
+    """Find the record that a flow begins with: for certain, or because it has a cause in another flow."""
+    certain = next((number for number, row in enumerate(records) if begins(records, row)), None)
+    if certain is not None:
+        return certain
+    submissions = (
+        number
+        for number, row in enumerate(records)
+        if row["event"] == "submitted" and may_begin(row) and row["cause"] is not None
+        if parent(records, row)[0] is None
+    )
+    first = next(submissions, None)
+    return first if first is not None and parent_flow(records[first], deliveries) else None
+
+
+def parent_flow(root: Row, deliveries: Deliveries) -> str | None:
+    """Find the flow whose handling submitted the first message of another."""
+    if root["event"] != "submitted" or root["cause"] is None:
+        return None
+    causes = [(at, flow) for at, flow in deliveries.get((root["node"], root["cause"]), ()) if flow != root["flow_id"]]
+    return min(causes)[1] if causes else None
+
+
+def journey(flow: str, parent_flows: dict[str, str | None]) -> list[str]:
+    """List a flow and those that it comes from, up to the first; where they go round in a circle, only itself."""
+    way = [flow]
+    while (before := parent_flows.get(way[-1])) is not None:
+        if before in way:
+            return [flow]
+        way.append(before)
+    return way
+
+
+def flow_row(records: list[Row], root: int | None, outcomes: set[str], *, is_lost: bool) -> Row:
     parents = [parent(records, row) for row in records]
-    root = next((number for number, row in enumerate(records) if begins(records, row)), None)
     start = 0 if root is None else root
     last = last_event(records, parents, root)
     path: list[Row] = []
@@ -172,10 +252,10 @@ def flow_row(records: list[Row], outcomes: set[str], *, is_lost: bool) -> Row:
         if before is None:
             before, stage = start, "unseen"
         row, moved = records[now], records[before if stage == "run" else now]
-        path.insert(
-            0,
-            {"stage": stage, "node": row["node"], "identity": moved["identity"], "us": us(row) - us(records[before])},
-        )
+        names = [moved[name] for name in ("receiver_name", "handler") if moved[name] and moved["event"] == "delivered"]
+        part = {"stage": stage, "node": row["node"], "identity": moved["identity"], "us": us(row) - us(records[before])}
+        part |= {"handler": ".".join(names) or None, "flow_id": None}
+        path.insert(0, part | {"began": (records[before]["seq"], us(records[before]))})
         now = before if stage != "unseen" else start
     return {
         "start_ts": records[start]["ts"],

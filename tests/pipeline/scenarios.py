@@ -279,6 +279,14 @@ def a_receipt_is_no_answer(t: Traffic) -> None:
 
 
 @scenario
+def answered_late_after_a_receipt(t: Traffic) -> None:
+    order = t.go(t.ask("a", "ORDER", 0, [RECEIPT, "PRICE"], ttl_us=100), "a", "b", 10, 30)
+    job = t.deliver(order, "b", "pricer", 50)
+    t.home(t.go(t.result(job, RECEIPT, 40, caused=False, service=True), "b", "a", 45, 70), "a", 75)
+    t.home(t.go(t.result(job, "PRICE", 100), "b", "a", 110, 150), "a", 160, is_taken=False)
+
+
+@scenario
 def arrived_twice(t: Traffic) -> None:
     order = t.send(t.ask("a", "ORDER", 0, ["PRICE"]), "a", "b", 10)
     for at in (30, 35):

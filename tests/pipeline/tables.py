@@ -10,6 +10,7 @@ from hopline.pipeline.tables import edges as _edges
 from hopline.pipeline.tables import flows as _flows
 from hopline.pipeline.tables import handlers as _handlers
 from hopline.pipeline.tables import hops as _hops
+from hopline.pipeline.tables import nesting as _nesting
 from hopline.pipeline.tables import skew as _skew
 from hopline.pipeline.tables import transits as _transits
 from hopline.pipeline.windows import WINDOW_S, last_seen
@@ -33,11 +34,13 @@ def callbacks(messages: DataFrame) -> DataFrame:
 
 
 def flows(messages: DataFrame, skew: DataFrame | None = None) -> DataFrame:
-    records = _by_flow.by_flow(messages)
+    records = _by_flow.by_flow(messages).cache()
     matched = _transits.transits(records)
     offsets = _skew.skew(matched) if skew is None else skew
     crossed = _hops.hops(matched, offsets, last_seen(messages))
-    return _flows.flows(records, callbacks(messages), crossed, offsets)
+    walked = _flows.walked(records, offsets).cache()
+    nesting = _nesting.with_journeys(_nesting.parents(walked, records).cache(), DataFrame.cache)
+    return _flows.flows(records, walked, nesting, callbacks(messages), crossed)
 
 
 def handlers(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:

@@ -40,6 +40,7 @@ EXPECTED = {
     "reported_by_the_router": ("a", 0, "a", EXCEPTION, 10, "exception"),
     "confirmed_by_a_receipt": ("a", 0, "b", RECEIPT, 70, "answered"),
     "a_receipt_is_no_answer": ("a", 0, "b", "PRICE", 130, "answered"),
+    "answered_late_after_a_receipt": ("a", 0, "b", "PRICE", 150, "late"),
     "arrived_twice": ("a", 0, "b", "PRICE", 60, "answered"),
     "asked_inside_a_handler": ("a", 500, "a", "PRICE", 600, "answered"),
     "forged_and_replayed": ("a", 0, "b", "PRICE", 150, "answered"),

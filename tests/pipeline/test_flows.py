@@ -48,6 +48,7 @@ EXPECTED = {
     "reported_by_the_router": ("failed", "a", 0, 10, (2, 5, 0, 1, 200, 2)),
     "confirmed_by_a_receipt": ("complete", "a", 0, 70, (2, 10, 2, 2, 200, 2)),
     "a_receipt_is_no_answer": ("complete", "a", 0, 130, (3, 10, 3, 2, 300, 2)),
+    "answered_late_after_a_receipt": ("expired", "a", 0, 150, (3, 13, 3, 2, 300, 2)),
     "arrived_twice": ("complete", "a", 0, 60, (3, 15, 3, 2, 300, 2)),
     "asked_inside_a_handler": ("complete", "a", 500, 600, (2, 5, 0, 1, 200, 2)),
     "told_inside_a_handler": ("complete", "a", 500, 580, (1, 5, 1, 2, 100, 1)),

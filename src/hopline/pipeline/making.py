@@ -13,7 +13,7 @@ from typing import Self
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from hopline.pipeline.tables import by_flow, security, transits
+from hopline.pipeline.tables import by_flow, flows, nesting, security, transits
 from hopline.pipeline.tables.all import TABLES
 from hopline.pipeline.windows import last_seen
 
@@ -83,6 +83,17 @@ class Making:
     def last_seen(self) -> DataFrame:
         """The time of each node's last message."""
         return self._keep(last_seen(self.messages))
+
+    @cached_property
+    def walked(self) -> DataFrame:
+        """The critical path of each flow."""
+        return self._keep(flows.walked(self.records, self._made["skew"]))
+
+    @cached_property
+    def nesting(self) -> DataFrame:
+        """The parents and journeys of flows that handlers of other flows began."""
+        parents = self._keep(nesting.parents(self.walked, self.records))
+        return self._keep(nesting.with_journeys(parents, self._keep))
 
     def _ingredient(self, name: str) -> object:
         return self._made[name] if name in self._made else getattr(self, name)

@@ -64,10 +64,16 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """For each record the one that it follows, or none, and what the time between them was spent on."""
+    """For each record the one that it follows, or none, and what the time between them was spent on.
+
+    A record that `begins` shows how its flow began. One that `begins_if_sent` does so if its cause lies in another
+    flow: it was sent by the handler of a message of that flow. Otherwise its cause was lost from the capture.
+    """
 
     parent: Longs
     stage: Longs
+    begins: Flags
+    begins_if_sent: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +169,8 @@ def _taken_by(records: Records) -> Longs:
     return found
 
 
-def link(records: Records) -> tuple[Links, Flags]:
-    """Find what each record follows, and the records that may have begun a flow."""
+def link(records: Records) -> Links:
+    """Return what each record follows, and which records may have begun a flow."""
     event, seq = records.event, records.seq
     here = by_group((records.message, records.on_node), seq)
     arrival = here.latest_before((event == SUBMITTED) | (event == RECEIVED))
@@ -215,7 +221,7 @@ def link(records: Records) -> tuple[Links, Flags]:
         ~records.has_cause | (is_from_hub & (cause == NONE)),
         sent & (records.trail <= 1) & (arrival == NONE) & (came == NONE),
     )
-    return Links(parent, stage), begins
+    return Links(parent, stage, begins, records.may_begin & submitted & records.has_cause & (cause == NONE))
 
 
 def depths(records: Records, links: Links) -> Longs:
@@ -229,5 +235,7 @@ def depths(records: Records, links: Links) -> Longs:
             break
         depth = depth + np.where(has_parent, depth[parent], 0)
         parent = np.where(has_parent, parent[parent], NONE)
-    found: Longs = np.minimum(depth + 1, np.bincount(records.flow)[records.flow])  # a circle of lies has no end
+    found: Longs = np.minimum(
+        depth + 1, np.bincount(records.flow)[records.flow]
+    )  # inconsistent data may contain cycles
     return found

@@ -10,7 +10,16 @@ import pyarrow as pa
 from hopline.pipeline.paths.arrays import NONE, Flags, Longs, is_set, longs, order_of, picked, starts_of
 from hopline.pipeline.paths.causality import RUN, STAGES, TRANSIT, UNSEEN, Links, Records, depths, link
 
-STAGE = pa.struct([("stage", pa.string()), ("node", pa.string()), ("identity", pa.string()), ("us", pa.int64())])
+STAGE = pa.struct(
+    [
+        ("stage", pa.string()),
+        ("node", pa.string()),
+        ("identity", pa.string()),
+        ("us", pa.int64()),
+        ("handler", pa.string()),
+        ("flow_id", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +28,14 @@ class Paths:
 
     root: Longs
     has_root: Flags  # the first record is how it began
+    may_be_sent: Flags  # it has no root, unless the cause of a submission lies in another flow
     last: Longs
     depth: Longs
     skew_us: pa.Array
     skew_bound_us: pa.Array
     stages: pa.ListArray
+    began_seq: pa.ListArray  # the record that each stage begins with
+    began_us: pa.ListArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +100,19 @@ def _walk(records: Records, links: Links, ends: _Ends) -> _Steps:
     return _Steps(*(column[order] for column in columns))
 
 
-def paths(rows: pa.Table, records: Records) -> Paths:
+def paths(rows: pa.Table, records: Records, *, is_sent: bool = False) -> Paths:
     """Return the critical path of each flow.
 
     Args:
         rows: The records as a table, with the columns of `hopline.pipeline.paths.walk.COLUMNS`.
         records: The same as arrays.
+        is_sent: Whether flows that do not show how they began are taken for sent by a handler of another flow.
     """
-    links, begins = link(records)
-    ends = _ends(records, links, begins)
+    links = link(records)
+    ends = _ends(records, links, links.begins_if_sent if is_sent else links.begins)
     steps = _walk(records, links, ends)
     count = len(ends.root)
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(steps.flow, minlength=count))))
+    offsets = pa.array(np.concatenate(([0], np.cumsum(np.bincount(steps.flow, minlength=count)))), pa.int32())
     # What runs is the message that was handled; everything else happens to the message that moves.
     moved = np.where(steps.stage == RUN, steps.start, steps.end)
     stages = pa.StructArray.from_arrays(
@@ -108,18 +121,25 @@ def paths(rows: pa.Table, records: Records) -> Paths:
             picked(rows, "node", steps.end),
             picked(rows, "identity", moved),
             pa.array(records.ts[steps.end] - records.ts[steps.start]),
+            picked(rows, "handler_name", moved),
+            pa.nulls(len(moved), pa.string()),
         ],
         fields=list(STAGE),
     )
     depth = np.zeros(count, np.int64)
     np.maximum.at(depth, records.flow, depths(records, links))
+    may_be_sent = np.zeros(count, np.bool_)
+    may_be_sent[records.flow[links.begins_if_sent]] = True
     return Paths(
         ends.root,
         ends.has_root,
+        may_be_sent & ~ends.has_root,
         ends.last,
         depth,
         *_skew(rows, records, ends, steps),
-        pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), stages),
+        pa.ListArray.from_arrays(offsets, stages),
+        pa.ListArray.from_arrays(offsets, pa.array(records.seq[steps.start])),
+        pa.ListArray.from_arrays(offsets, pa.array(records.ts[steps.start])),
     )
 
 

@@ -7,6 +7,10 @@ The records of the last flow of a batch are kept until the next batch shows that
 than `FLOW_DETAIL_LIMIT` records only the first ones are kept, and of the others those that the result depends on: one
 of each node, the last, and the first answer of each callback. So memory is bounded by the batch and the limit, however
 large a flow is.
+
+Whether a flow was begun by a handler of another flow cannot be seen inside it: a submission whose cause is not there
+either has it in another flow, or lost it. Where nothing else shows how a flow began, both answers are given, one row
+each, and whoever can look at all flows (`hopline.pipeline.tables.nesting`) chooses between them.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopline.pipeline.paths.arrays import (
+    NONE,
     Flags,
     Longs,
     codes,
@@ -29,8 +34,8 @@ from hopline.pipeline.paths.arrays import (
     picked,
     starts_of,
 )
-from hopline.pipeline.paths.causality import EVENTS, Records, beside
-from hopline.pipeline.paths.critical_path import STAGE, paths
+from hopline.pipeline.paths.causality import EVENTS, SUBMITTED, Records, beside
+from hopline.pipeline.paths.critical_path import STAGE, Paths, paths
 
 FLOW_DETAIL_LIMIT = 1_000
 _REJECTED = EVENTS.index("rejected") + 1
@@ -38,13 +43,15 @@ _REJECTED = EVENTS.index("rejected") + 1
 COLUMNS = (
     *("flow_id", "ts_us", "seq", "node", "peer", "event_number", "local_receiver", "cause", "message_id"),
     *("fingerprint", "trail", "callback_id", "identity", "may_begin", "is_from_waiting", "is_answer", "is_receipt"),
-    *("is_receipt_enough", "is_offence", "skew_us", "skew_bound_us"),
+    *("is_receipt_enough", "is_offence", "skew_us", "skew_bound_us", "handler_name"),
 )
 """What is needed of each record."""
 
 PATHS = pa.schema(
     [
         ("flow_id", pa.string()),
+        ("is_assumed", pa.bool_()),
+        ("root_cause", pa.int64()),
         ("start_us", pa.int64()),
         ("end_us", pa.int64()),
         ("origin", pa.string()),
@@ -54,9 +61,16 @@ PATHS = pa.schema(
         ("skew_us", pa.int64()),
         ("skew_bound_us", pa.int64()),
         ("critical_path", pa.list_(STAGE)),
+        ("began_seq", pa.list_(pa.int64())),
+        ("began_us", pa.list_(pa.int64())),
     ]
 )
-"""One row a flow; its `origin` is null where no record shows how it began."""
+"""One row a flow; its `origin` is null where no record shows how it began.
+
+A flow has a second row, which `is_assumed`, where it may have been sent by a handler of another flow: `root_cause` is
+then the number of the record that would have to be a delivery of that flow. It is also set where the flow was begun by
+a hub inside a handler, which is certain. `began_seq` and `began_us` are of the records that the stages begin with.
+"""
 
 
 def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,11 +149,22 @@ def _paths(rows: pa.Table) -> pa.Table:
         return PATHS.empty_table()
     records = _records_of(rows)
     found = paths(rows, records)
+    table = _table_of(rows, records, found, is_assumed=False)
+    if not found.may_be_sent.any():
+        return table
+    rows = rows.filter(pa.array(found.may_be_sent[records.flow])).combine_chunks()
+    records = _records_of(rows)
+    return pa.concat_tables([table, _table_of(rows, records, paths(rows, records, is_sent=True), is_assumed=True)])
+
+
+def _table_of(rows: pa.Table, records: Records, found: Paths, *, is_assumed: bool) -> pa.Table:
     first = np.flatnonzero(starts_of(records.flow))
-    origin = np.where(found.has_root, found.root, -1)
+    origin = np.where(found.has_root, found.root, NONE)
     return pa.table(
         [
             picked(rows, "flow_id", first),
+            pa.repeat(is_assumed, len(first)),
+            picked(rows, "cause", np.where(records.event[found.root] == SUBMITTED, origin, NONE)),
             records.ts[found.root],
             records.ts[found.last],
             picked(rows, "node", origin),
@@ -149,6 +174,8 @@ def _paths(rows: pa.Table) -> pa.Table:
             found.skew_us,
             found.skew_bound_us,
             found.stages,
+            found.began_seq,
+            found.began_us,
         ],
         schema=PATHS,
     )

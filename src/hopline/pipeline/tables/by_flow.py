@@ -78,6 +78,11 @@ def flag(condition: Column) -> Column:
     return sf.coalesce(condition, sf.lit(False))
 
 
+def name_of_handler() -> Column:
+    """Return the class of a record's actor and its method, such as `Stock.reserve`; null where neither is known."""
+    return sf.nullif(sf.concat_ws(".", "receiver_name", "handler"), sf.lit(""))
+
+
 def is_event(*events: Event) -> Column:
     """Return whether a record is one of these events."""
     return flag(sf.col("event").isin(*(event.value for event in events)))

@@ -60,7 +60,8 @@ def _answered(records: DataFrame) -> DataFrame:
         sf.min(sf.when(is_request, _request())).alias("request"),
         sf.min(sf.when(is_answer & ~is_receipt, _answer())).alias("answer"),
         sf.min(sf.when(is_answer & is_receipt, _answer())).alias("receipt"),
-        sf.max(is_answer & is_event(Event.RESOLVED)).alias("is_resolved"),
+        sf.max(is_answer & ~is_receipt & is_event(Event.RESOLVED)).alias("is_resolved"),
+        sf.max(is_answer & is_receipt & is_event(Event.RESOLVED)).alias("is_receipt_resolved"),
         sf.max(is_event(Event.EXPIRED)).alias("is_expired"),
     )
     by_callback = by_node.groupBy(*_CALLBACK).agg(
@@ -68,7 +69,7 @@ def _answered(records: DataFrame) -> DataFrame:
         sf.collect_list(
             sf.when(
                 sf.col("answer").isNotNull() | sf.col("receipt").isNotNull(),
-                sf.struct("node", "answer", "receipt", "is_resolved"),
+                sf.struct("node", "answer", "receipt", "is_resolved", "is_receipt_resolved"),
             )
         ).alias("arrivals"),
         sf.max("is_expired").alias("is_expired"),
@@ -116,7 +117,10 @@ def _with_outcome(asked: DataFrame) -> DataFrame:
     asked_ts, ttl_us = sf.when(is_from_home, sf.col("request.ts")), sf.col("request.ttl_us")
     answered_ts = sf.col("answer.ts")
     latency_us = us_between(asked_ts, answered_ts)
-    is_late = (ttl_us > 0) & (latency_us > ttl_us) & ~sf.col("arrival.is_resolved")
+    is_taken = sf.col("arrival.is_resolved") | (
+        sf.col("request.is_receipt_enough") & sf.col("arrival.is_receipt_resolved")
+    )
+    is_late = (ttl_us > 0) & (latency_us > ttl_us) & ~is_taken
     is_over = (ttl_us > 0) & (us_between(asked_ts, sf.col("last_ts")) > ttl_us)
     outcome = (
         sf.when(is_late, "late")

@@ -7,25 +7,17 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import ENDINGS, Event
 from hopline.pipeline.findings import SHOWN, Finding, Seen, duration, number, short
 from hopline.pipeline.paths.causality import EVENTS
 from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
-from hopline.pipeline.tables.by_flow import flag, is_event, is_offence
+from hopline.pipeline.tables.asks import STAGE, asks, with_asks
+from hopline.pipeline.tables.by_flow import flag, is_event, is_offence, name_of_handler
 from hopline.pipeline.tables.hops import with_skew
 from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day
-
-STAGE = StructType(
-    [
-        StructField("stage", TEXT),
-        StructField("node", TEXT),
-        StructField("identity", TEXT),
-        StructField("us", LONG),
-    ]
-)
 
 FLOWS = columns(
     ("date", DATE, "day of the start"),
@@ -49,6 +41,8 @@ FLOWS = columns(
     ),
     ("skew_bound_us", LONG, "largest possible error of that estimate; 0 for one clock"),
     ("critical_path", ArrayType(STAGE), "stages from the first event to the last; their times sum to duration_us"),
+    ("parent_flow_id", TEXT, "flow whose handler sent its first message; null where no handler did"),
+    ("journey_id", TEXT, "flow that it all began with, found from parent to parent; its own where it has no parent"),
 )
 
 _FLOW = ("flow_key", "flow_id")
@@ -57,23 +51,27 @@ _ANSWERS = ("answered", "exception", "late")
 _IN_VAIN = ("expired", "late")
 
 
-def flows(records: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: DataFrame) -> DataFrame:
+def flows(
+    records: DataFrame, walked: DataFrame, nesting: DataFrame, callbacks: DataFrame, hops: DataFrame
+) -> DataFrame:
     """Return one row a flow: exact totals, the outcome, and the critical path of its first records.
 
     Args:
         records: The result of `by_flow`.
+        walked: The result of `walked`.
+        nesting: The result of `hopline.pipeline.tables.nesting.with_journeys`.
         callbacks: The table of callbacks.
         hops: The table of hops.
-        skew: The table of skew.
     """
     stitched = records.where(sf.col("flow_id").isNotNull())
     lost = hops.where("lost and flow_id is not null").select("flow_id", "lost").distinct()
     start, end = (sf.timestamp_micros(name) for name in ("start_us", "end_us"))
     return (
         _totals(stitched)
-        .join(_paths(stitched, skew), "flow_id")
+        .join(_begun(walked, nesting), "flow_id")
         .join(_answers(callbacks), "flow_id", "left")
         .join(lost, "flow_id", "left")
+        .join(asks(nesting, callbacks), "flow_id", "left")
         .withColumns(
             {
                 "date": day(start),
@@ -81,6 +79,7 @@ def flows(records: DataFrame, callbacks: DataFrame, hops: DataFrame, skew: DataF
                 "end_ts": end,
                 "duration_us": sf.col("end_us") - sf.col("start_us"),
                 "outcome": _outcome(),
+                "critical_path": with_asks(),
             }
         )
         .to(FLOWS)
@@ -140,8 +139,26 @@ def _totals(stitched: DataFrame) -> DataFrame:
     )
 
 
-def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
-    """Return where the time of each flow went: its records, in order, are walked in Arrow batches of whole flows."""
+def _begun(walked: DataFrame, nesting: DataFrame) -> DataFrame:
+    """Return one row a flow with its parent: that it was sent by a handler is assumed only where there is proof."""
+    parents = nesting.select("flow_id", "parent_flow_id", "journey_id", sf.col("is_assumed").alias("is_proven"))
+    return (
+        walked.join(parents, "flow_id", "left")
+        .where(sf.col("is_assumed") == flag(sf.col("is_proven")))
+        .withColumn("journey_id", sf.coalesce("journey_id", "flow_id"))
+    )
+
+
+def walked(records: DataFrame, skew: DataFrame) -> DataFrame:
+    """Return where the time of each flow went: its records, in order, are walked in Arrow batches of whole flows.
+
+    Several tables are made of the result: persist it rather than compute it again.
+
+    Args:
+        records: The result of `by_flow`.
+        skew: The table of skew.
+    """
+    stitched = records.where(sf.col("flow_id").isNotNull())
     number = sf.array_position(sf.array(*(sf.lit(event) for event in EVENTS)), sf.col("event"))
     return (
         with_skew(stitched, skew, "peer", "node")
@@ -150,6 +167,7 @@ def _paths(stitched: DataFrame, skew: DataFrame) -> DataFrame:
                 "ts_us": sf.unix_micros("ts"),
                 "event_number": sf.coalesce(number, sf.lit(0)),
                 "is_offence": is_offence(),
+                "handler_name": sf.when(is_event(Event.DELIVERED), name_of_handler()),
             }
         )
         .select("flow_key", *COLUMNS)

@@ -1,0 +1,147 @@
+"""Flows that handlers of other flows began: their parents, their journeys, and what was waited for."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline import reference
+from tests.pipeline.random_traffic import captures
+from tests.pipeline.rows import Row
+from tests.pipeline.test_flows import computed
+from tests.pipeline.traffic import Job, Traffic
+
+
+def asked_by(job: Job, flow: str, at: int, **columns: object) -> tuple[Traffic, Job]:
+    """Let a handler ask a pricer on its own node."""
+    t = Traffic(flow)
+    price = t.ask(job.node, "PRICE", at, ["PRICED"])
+    t.rows[-1] |= {"cause": job.seq, **columns}
+    return t, t.deliver(price, job.node, "pricer", at + 10)
+
+
+def answered(t: Traffic, job: Job, at: int) -> None:
+    t.home(t.result(job, "PRICED", at), job.node, at + 5)
+    t.handled(job, at + 6)
+
+
+def an_order_with_questions() -> list[Row]:
+    """Let a clerk ask twice, and the second one that it asks ask somebody else."""
+    order = Traffic("order")
+    clerk = order.deliver(order.ask("a", "ORDER", 0, ["DONE"]), "a", "clerk", 10)
+    order.rows[-1] |= {"receiver_name": "Clerk", "handler": "order"}
+    first, pricer = asked_by(clerk, "first", 100)
+    answered(first, pricer, 195)
+    second, pricer = asked_by(clerk, "second", 250)
+    third, other = asked_by(pricer, "third", 300)
+    answered(third, other, 395)
+    answered(second, pricer, 445)
+    order.home(order.result(clerk, "DONE", 500), "a", 520)
+    order.handled(clerk, 501)
+    return [*order.rows, *first.rows, *second.rows, *third.rows]
+
+
+def sent_in_unusual_ways() -> list[Row]:
+    note = Traffic("note")
+    clerk = note.deliver(note.tell("b", "NOTE", 10_000), "b", "clerk", 10_010)
+    rows = note.rows
+    for number, receiver in enumerate(["clerk", None]):
+        asked, job = asked_by(clerk, f"by-{receiver}", 10_100 + 100 * number, local_receiver=receiver)
+        answered(asked, job, 10_150 + 100 * number)
+        rows += asked.rows
+    lost, job = asked_by(Job(clerk.message, "b", "clerk", 10_011), "lost-cause", 10_300, local_receiver="clerk")
+    answered(lost, job, 10_350)
+    told = Traffic("told")
+    told.tell("b", "NEWS", 10_400)
+    told.rows[-1] |= {"cause": clerk.seq, "local_receiver": None}
+    return [*rows, *lost.rows, *told.rows]
+
+
+def in_a_circle() -> list[Row]:
+    """Let two flows begin inside each other, and a third one inside one of these, which cannot be."""
+    rows = []
+    for flow, cause, at in (("egg", 20_110, 20_000), ("hen", 20_010, 20_100), ("chick", 20_010, 20_200)):
+        t, _ = asked_by(Job(Traffic("").message(""), "c", "hen", cause), flow, at)
+        rows += t.rows
+    return rows
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> dict[str, Row]:
+    return computed(spark, [*an_order_with_questions(), *sent_in_unusual_ways(), *in_a_circle()])
+
+
+@pytest.mark.parametrize(
+    ("flow", "parent", "journey"),
+    [
+        ("order", None, "order"),
+        ("first", "order", "order"),
+        ("second", "order", "order"),
+        ("third", "second", "order"),
+        ("by-clerk", "note", "note"),
+        ("by-None", "note", "note"),
+        ("told", "note", "note"),
+        ("lost-cause", None, "lost-cause"),
+        ("egg", "hen", "egg"),
+        ("hen", "egg", "hen"),
+        ("chick", "egg", "chick"),
+    ],
+)
+def test_a_flow_that_a_handler_began_has_a_parent_and_is_part_of_its_journey(
+    found: dict[str, Row], flow: str, parent: str | None, journey: str
+) -> None:
+    assert (found[flow]["parent_flow_id"], found[flow]["journey_id"]) == (parent, journey)
+
+
+@pytest.mark.parametrize("flow", ["by-clerk", "by-None"])
+def test_a_submission_with_a_cause_in_another_flow_is_a_root_whoever_its_receiver_is(
+    found: dict[str, Row], flow: str
+) -> None:
+    assert (found[flow]["origin"], found[flow]["identity"]) == ("b", "PRICE")
+    assert found[flow]["outcome"] != "orphan"
+
+
+def test_a_submission_whose_cause_was_lost_is_no_root(found: dict[str, Row]) -> None:
+    assert (found["lost-cause"]["origin"], found["lost-cause"]["outcome"]) == (None, "orphan")
+
+
+def test_what_a_handler_waited_for_is_part_of_the_critical_path(found: dict[str, Row]) -> None:
+    def shown(flow: str) -> list[tuple[str, str | None, int]]:
+        return [(one["stage"], one["flow_id"], one["us"]) for one in found[flow]["critical_path"]]
+
+    assert shown("order") == [
+        ("wait", None, 10),
+        ("run", None, 90),
+        ("ask", "first", 100),
+        ("run", None, 50),
+        ("ask", "second", 200),
+        ("run", None, 50),
+        ("wait", None, 20),
+    ]
+    assert shown("second") == [
+        ("wait", None, 10),
+        ("run", None, 40),
+        ("ask", "third", 100),
+        ("run", None, 45),
+        ("wait", None, 5),
+    ]
+
+
+def test_stages_name_the_handler_that_a_message_waited_for_and_that_ran(found: dict[str, Row]) -> None:
+    names = [(one["stage"], one["handler"]) for one in found["order"]["critical_path"]]
+    assert names[:3] == [("wait", "Clerk.order"), ("run", "Clerk.order"), ("ask", "Clerk.order")]
+    assert names[-1] == ("wait", None)
+
+
+def test_the_parts_of_every_path_sum_to_the_duration(found: dict[str, Row]) -> None:
+    for row in found.values():
+        assert sum(stage["us"] for stage in row["critical_path"]) == row["duration_us"]
+
+
+def test_random_captures_have_all_of_it() -> None:
+    rows = captures(seed=7, flows=300)
+    found = reference.flows(rows, reference.callbacks(rows), set())
+    stages = [stage for row in found for stage in row["critical_path"]]
+    assert sum(stage["stage"] == "ask" for stage in stages) > 10
+    assert sum(row["parent_flow_id"] is not None for row in found) > 50
+    assert sum(row["journey_id"] not in (row["flow_id"], row["parent_flow_id"]) for row in found) > 3
