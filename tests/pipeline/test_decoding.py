@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline import RemoteError, decode, encode
-from hopline.message import NO_FLOW, RECEIPT
+from hopline.message import NO_FLOW, RECEIPT, Message
 from hopline.pipeline.decoding import MISSING_FRAME, batches, decoded
 from hopline.pipeline.decoding.batches import Read, read_batch, read_headers
 from hopline.pipeline.decoding.columns import PlainColumns
 from hopline.pipeline.decoding.frames import FRAMES, Frames
 from hopline.pipeline.decoding.header import Headers
 from hopline.pipeline.keys import Keyring
+from hopline.pipeline.tables.messages import BODY_LIMIT
 from hopline.wire import layouts
 from hopline.wire.layout import Layout
 from tests.pipeline.corpus import AnyFrames, all_frames, capture_of, records_of, usual_frames
@@ -37,10 +38,10 @@ class Both(NamedTuple):
 @pytest.fixture(scope="module")
 def both() -> Both:
     frames = all_frames()
-    read = read_batch(records_of(frames), Keyring())
+    read = read_batch(records_of(frames), Keyring(), with_bodies=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches, "read_headers", nothing_is_plain)
-        carefully = read_batch(records_of(frames), Keyring())
+        carefully = read_batch(records_of(frames), Keyring(), with_bodies=True)
     return Both(frames, by_seq(read.messages), by_seq(read.rejects), by_seq(carefully.messages, carefully.rejects))
 
 
@@ -111,7 +112,8 @@ def test_different_frames_have_different_fingerprints(both: Both) -> None:
 
 def test_slices_of_a_batch_are_read_like_a_batch(both: Both) -> None:
     records = records_of(both.frames)
-    parts = [read_batch(records.slice(at, SOME), Keyring()) for at in range(0, len(both.frames), SOME)]
+    begins = range(0, len(both.frames), SOME)
+    parts = [read_batch(records.slice(at, SOME), Keyring(), with_bodies=True) for at in begins]
     assert by_seq(*(part.messages for part in parts)) == both.messages
     assert by_seq(*(part.rejects for part in parts)) == both.rejects
 
@@ -128,6 +130,22 @@ def test_only_records_of_the_same_frames_say_the_same() -> None:
     assert by_seq(*together) == by_seq(*(table for one in alone for table in one))
     assert len(set(together.messages["fingerprint"].to_pylist())) == 2 * len(CANONICAL)
     assert len(together.rejects) == 2 * len(CANONICAL)
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_bodies_are_kept_up_to_the_limit_if_wanted(*, is_plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_plain:
+        monkeypatch.setattr(batches, "read_headers", nothing_is_plain)
+    large = [b"a" * 50_000, b"b" * 50_000, b"c"]
+    start = Message.flow_start(b"ORDER", b"small")
+    written = [encode(start.clone(bodies=bodies), layouts.V6) for bodies in ([b"small"], large, [b""])]
+    messages = by_seq(read_batch(records_of([*written]), Keyring(), with_bodies=True).messages)
+    assert messages[0]["bodies"] == [b"small"]
+    assert messages[1]["bodies"] == [b"a" * 50_000, b"b" * (BODY_LIMIT - 50_000), b""]
+    assert messages[1]["body_bytes"] == 100_001
+    assert messages[2]["bodies"] == [b""]
+    messages = by_seq(read_batch(records_of([*written]), Keyring()).messages)
+    assert [messages[seq]["bodies"] for seq in range(3)] == [None, None, None]
 
 
 def test_no_records_are_no_messages() -> None:
@@ -186,6 +204,7 @@ def expected_of(frames: AnyFrames) -> dict[str, Any]:
         "signature": message.signature,
         "body_frames": len(message.bodies),
         "body_bytes": sum(map(len, message.bodies)),
+        "bodies": [bytes(body) for body in message.bodies],
         "frame_count": len(frames),
         "bytes": sum(map(len, whole)),
     }

@@ -80,6 +80,10 @@ def run_command(
     tables: Annotated[
         str | None, typer.Option("--tables", help="Only these, with commas between. Default: all of them.")
     ] = None,
+    with_bodies: Annotated[
+        bool,
+        typer.Option("--with-bodies", help="Keep the body frames in messages, up to 64 KiB of each message."),
+    ] = False,
     memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's driver.")] = "2g",
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; once for each.")
@@ -102,6 +106,7 @@ def run_command(
             last_day=_day("--to", last),
             keys=keys,
             window_s=window,
+            with_bodies=with_bodies,
             skip_bad_files=skip_bad_files,
             master=master,
             remote=remote,

@@ -85,10 +85,11 @@ class Captures:
         """Return the records that are no valid messages."""
         return self._inspected.where(sf.col("path").isNull()).select(*REJECTS.names)
 
-    def messages(self, keyring: Keyring) -> DataFrame:
+    def messages(self, keyring: Keyring, *, with_bodies: bool = False) -> DataFrame:
         """Return the records that are messages, decoded."""
         files = _files_named(self._spark, [segment.path for segment in self.segments])
-        return decoded(files, keyring, (self._days.read_from, self._days.read_until))
+        span = (self._days.read_from, self._days.read_until)
+        return decoded(files, keyring, span, with_bodies=with_bodies)
 
     def close(self) -> None:
         """Let go of what was found by inspecting."""

@@ -174,7 +174,8 @@ class _Job:
         rows = {}
         if "messages" in self._options.tables:
             with self._step("messages") as step, with_settings(self._spark, ONE_FILE_A_BATCH):
-                rows["messages"] = step.rows = self._replace("messages", captures.messages(self._keyring), captures)
+                messages = captures.messages(self._keyring, with_bodies=self._options.with_bodies)
+                rows["messages"] = step.rows = self._replace("messages", messages, captures)
         if "rejects" in self._options.tables:
             with self._step("rejects") as step:
                 rows["rejects"] = step.rows = self._replace("rejects", captures.rejects(), captures)

@@ -33,6 +33,7 @@ class PipelineOptions:
     format: str = "parquet"
     table_prefix: str | None = None  # write tables of a catalogue, as in lake.hopline, instead of folders in `out`
     tables: tuple[str, ...] = TABLE_NAMES
+    with_bodies: bool = False  # keep the body frames in messages
     skip_bad_files: bool = False
     master: str | None = None
     remote: str | None = None
@@ -79,6 +80,7 @@ class PipelineOptions:
             "keys": None if self.keys is None else str(self.keys),
             "window_s": self.window_s,
             "tables": list(self.tables),
+            "with_bodies": self.with_bodies,
             "skip_bad_files": self.skip_bad_files,
             "master": self.master,
             "remote": None if self.remote is None else self.remote.split(";")[0],  # behind it stands who we are

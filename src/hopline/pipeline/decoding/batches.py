@@ -39,7 +39,7 @@ class Read(NamedTuple):
     rejects: pa.Table
 
 
-def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
+def read_batch(records: pa.RecordBatch, keyring: Keyring, *, with_bodies: bool = False) -> Read:
     """Read records, whose columns are named as in the tables. They come out in another order."""
     if not len(records):
         return Read(MESSAGES.empty_table(), REJECTS.empty_table())
@@ -48,7 +48,7 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
     is_outside: Flags = pc.fill_null(pc.equal(event, Event.RECEIVED.value), True).to_numpy(zero_copy_only=False)
     frames = Frames.of_records(records.column("frames").cast(FRAMES))
     repeats = Repeats(frames)
-    is_plain, said = _read_plain(frames.of(repeats.distinct))
+    is_plain, said = _read_plain(frames.of(repeats.distinct), with_bodies=with_bodies)
     said = repeats.spread(said, is_plain)
     is_plain = is_plain[repeats.which]
     rows = np.flatnonzero(is_plain)
@@ -59,7 +59,7 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
     if is_plain.all():
         return Read(messages, REJECTS.empty_table())
     others = measured.append_column("frames", records.column("frames")).filter(pc.invert(plain))
-    taken, refused = read_carefully(others.column("frames"), is_outside[~is_plain], keyring)
+    taken, refused = read_carefully(others.column("frames"), is_outside[~is_plain], keyring, with_bodies=with_bodies)
     if taken.rows:
         said = taken.columns()
         more = _table(others.take(pa.array(taken.rows)), said | _derived(said), MESSAGES)
@@ -67,13 +67,13 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring) -> Read:
     return Read(messages, _table(others.take(pa.array(refused.rows, pa.int64())), refused.columns(), REJECTS))
 
 
-def _read_plain(frames: Frames) -> tuple[Flags, dict[str, pa.Array]]:
+def _read_plain(frames: Frames, *, with_bodies: bool) -> tuple[Flags, dict[str, pa.Array]]:
     """Tell which records are plain, and what these say."""
     headers = read_headers(frames)
-    columns = PlainColumns(frames, headers.of(headers.plain))
+    columns = PlainColumns(frames, headers.of(headers.plain), with_bodies=with_bodies)
     if (odd := columns.odd()).any():
         headers.plain[np.flatnonzero(headers.plain)[odd]] = False
-        columns = PlainColumns(frames, headers.of(headers.plain))
+        columns = PlainColumns(frames, headers.of(headers.plain), with_bodies=with_bodies)
     said = columns.said()
     return headers.plain, said | _derived(said)
 

@@ -14,6 +14,7 @@ from hopline.pipeline.decoding.arrow import MESSAGES, RECORD_COLUMNS, REJECTS
 from hopline.pipeline.decoding.digests import digest_of
 from hopline.pipeline.decoding.frames import Flags
 from hopline.pipeline.keys import Keyring
+from hopline.pipeline.tables.messages import BODY_LIMIT
 from hopline.wire import RemoteError, decode
 
 MISSING_FRAME = "missing_frame"
@@ -44,12 +45,16 @@ class Answers:
         return {one.name: pa.array([row[one.name] for row in self.said], one.type) for one in self.schema}
 
 
-def read_carefully(records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring) -> tuple[Answers, Answers]:
+def read_carefully(
+    records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring, *, with_bodies: bool = False
+) -> tuple[Answers, Answers]:
     """Say what the messages among the records say, and why the others are none; what came from outside is judged."""
     taken, refused = Answers(_SAID), Answers(_REFUSED)
     for row, (frames, outside) in enumerate(zip(records.to_pylist(), is_outside.tolist(), strict=True)):
         said = _read(frames, keyring if outside else None)
         answers = refused if "code" in said else taken
+        if not with_bodies:
+            said["bodies"] = None
         answers.rows.append(row)
         answers.said.append(said)
     return taken, refused
@@ -98,9 +103,20 @@ def _message(message: Message, verdict: str | None) -> dict[str, Any]:
         "signature": message.signature,
         "body_frames": len(message.bodies),
         "body_bytes": sum(map(len, message.bodies)),
+        "bodies": kept_bodies(message.bodies),
         "body_digest": digest_of(message.bodies),
         "verdict": verdict,
     }
+
+
+def kept_bodies(bodies: Sequence[bytes]) -> list[bytes]:
+    """Return the body frames as far as they are kept: the one that goes beyond the limit is cut."""
+    left = BODY_LIMIT
+    kept = []
+    for body in bodies:
+        kept.append(bytes(body[:left]))
+        left -= len(kept[-1])
+    return kept
 
 
 def version_text(version: Version) -> str:

@@ -15,6 +15,7 @@ from hopline.pipeline.decoding.digests import body_digests
 from hopline.pipeline.decoding.frames import Flags, Frames, Longs
 from hopline.pipeline.decoding.header import Headers, Listed, Slices
 from hopline.pipeline.decoding.shapes import WITH_URIS, Shape, is_one_of
+from hopline.pipeline.tables.messages import BODY_LIMIT
 from hopline.wire.unusual import USUAL_SCHEMES
 
 NAMES = {
@@ -37,9 +38,10 @@ _CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above
 class PlainColumns:
     """What plain messages say."""
 
-    def __init__(self, frames: Frames, headers: Headers) -> None:
+    def __init__(self, frames: Frames, headers: Headers, *, with_bodies: bool = False) -> None:
         self.frames = frames
         self.headers = headers
+        self.with_bodies = with_bodies
 
     @cached_property
     def _is_first(self) -> Flags:
@@ -85,8 +87,21 @@ class PlainColumns:
             "ttl_us": pa.array(ttl_us(numbers["ttl_ticks"])),
             "body_frames": pa.array(headers.body_frames, pa.int32()),
             "body_bytes": pa.array(self.frames.bytes_of(body, body + headers.body_frames)),
+            "bodies": self._bodies(MESSAGES.field("bodies").type),
             "body_digest": pa.array(body_digests(self.frames, body, headers.body_frames)),
         }
+
+    def _bodies(self, type_: pa.ListType) -> pa.ListArray:
+        """Return the body frames as far as they are kept: the one that goes beyond the limit is cut."""
+        counts = self.headers.body_frames
+        if not self.with_bodies:
+            return pa.nulls(len(counts), type_)
+        bodies = Listed((), counts)
+        first = self.headers.body[bodies.message]
+        frame = first + bodies.nth
+        kept = np.clip(BODY_LIMIT - self.frames.bytes_of(first, frame), 0, self.frames.size(frame))
+        pieces = self.frames.cut(self.frames.start(frame), kept)
+        return pa.ListArray.from_arrays(pa.array(bodies.begins, pa.int32()), pieces, type=type_)
 
     def _bytes(self, slices: Slices) -> pa.BinaryArray:
         return self.frames.cut(slices.start, slices.size)

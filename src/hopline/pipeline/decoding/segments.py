@@ -69,12 +69,12 @@ def inspected(files: DataFrame, span: Span) -> DataFrame:
     return files.select("path", "content").mapInArrow(inspect, from_arrow_schema(INSPECTED))
 
 
-def decoded(files: DataFrame, keyring: Keyring, span: Span) -> DataFrame:
+def decoded(files: DataFrame, keyring: Keyring, span: Span, *, with_bodies: bool = False) -> DataFrame:
     """Return the messages in files that have been inspected, those of one row group sorted by flow."""
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for path, content in _files(batches):
-            for read in _read(path, content, keyring, span):
+            for read in _read(path, content, keyring, span, with_bodies=with_bodies):
                 yield from read.messages.to_batches()
 
     return files.select("path", "content").mapInArrow(decode, from_arrow_schema(MESSAGES))
@@ -100,14 +100,15 @@ def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Buffer]]
             yield path, contents[number].as_buffer() or pa.py_buffer(b"")
 
 
-def _read(path: str, content: pa.Buffer, keyring: Keyring, span: Span) -> Iterator[Read]:
+def _read(path: str, content: pa.Buffer, keyring: Keyring, span: Span, *, with_bodies: bool = False) -> Iterator[Read]:
     """Read and decode a file, some thousand records at a time."""
     segment = _name_of(path)
     for rows in _row_groups(path, content):
         size = -(-len(rows) // max(1, round(len(rows) / BATCH)))  # all alike: a small batch costs as much
         for begin in range(0, len(rows), size):
             records = _within(rows.slice(begin, size), span)
-            read = read_batch(records.rename_columns([*RECORD_COLUMNS, "frames"]), keyring)
+            named = records.rename_columns([*RECORD_COLUMNS, "frames"])
+            read = read_batch(named, keyring, with_bodies=with_bodies)
             yield Read(_sorted_by_flow(_named(read.messages, segment)), _named(read.rejects, segment))
 
 

@@ -7,6 +7,9 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from hopline.pipeline.tables.recorded import RECORD_COLUMNS
 from hopline.pipeline.tables.table import BYTES, DATE, FLAG, INT, LONG, TEXT, Table, columns
 
+BODY_LIMIT = 64 << 10
+"""How many bytes of a message's body frames the table keeps, where it is told to keep them."""
+
 MESSAGE_KIND = StructType(
     [
         StructField("identity", TEXT),
@@ -41,6 +44,7 @@ MESSAGES = columns(
     ("signature", BYTES, "keyed hash, or empty"),
     ("body_frames", INT, "number of body frames"),
     ("body_bytes", LONG, "bytes in the body frames"),
+    ("bodies", ArrayType(BYTES), "the body frames, up to 64 KiB a message; null without --with-bodies"),
     ("frame_count", INT, "number of frames on the wire"),
     ("bytes", LONG, "bytes in all frames"),
     ("fingerprint", LONG, "hash of all frames: the same on both sides of a hop"),
