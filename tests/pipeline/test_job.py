@@ -266,11 +266,17 @@ def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_pa
         ({"memory": "much"}, "memory"),
         ({"first_day": NOON.date(), "last_day": (NOON - DAY).date()}, "days"),
         ({"master": "local[2]", "remote": "sc://here"}, "master"),
+        ({"format": "iceberg"}, "format: expected parquet, orc, delta in a folder .others need a table prefix."),
+        ({"format": ""}, "format"),
+        ({"table_prefix": "lake.traffic"}, "out: expected either a folder or a table prefix, found 'both'"),
+        ({"out": ""}, "out: expected either a folder or a table prefix, found 'neither'"),
+        ({"out": "", "table_prefix": "lake; DROP"}, "table prefix: expected names with dots between"),
+        ({"out": "", "table_prefix": "lake", "format": "x y"}, "format"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(LocalError, match=told):
-        options(tmp_path / "captures", tmp_path / "out", **wrong)
+        options(tmp_path / "captures", **{"out": tmp_path / "out"} | wrong)
 
 
 def test_tables_are_not_written_among_the_captures(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ A run replaces the days (UTC) that the captures have records of; other days stay
 these days only, and reads an hour before and after them too, so that flows that cross midnight are complete. Each
 table is committed when it is made; after a run that failed or was stopped, repeat it. See docs/pipeline.md.
 
+A folder (`--out`) takes `--format` parquet, orc or delta. Tables of a catalogue (`--table-prefix`, whose schema must
+exist) take any format that the session has. `hopline tables` reads Parquet in folders; ask the others with Spark.
+
 **Exit codes**: 0 all is well, 1 an error, 2 wrong options, 3 captures that cannot be read, 130 stopped by Ctrl-C.
 """
 
@@ -60,7 +63,7 @@ def run_command(
         ),
     ] = "",
     format_: Annotated[
-        str, typer.Option("--format", help="What Spark writes: parquet, or delta, iceberg, … where the session has it.")
+        str, typer.Option("--format", help="What Spark writes: parquet, orc, or delta, iceberg, … where it has them.")
     ] = "parquet",
     table_prefix: Annotated[
         str | None,

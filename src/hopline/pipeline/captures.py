@@ -17,13 +17,13 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from hopline.capture.naming import DAY, SEGMENT
-from hopline.pipeline.days import Days
+from hopline.pipeline.days import Day, Days
 from hopline.pipeline.decoding.segments import decoded, inspected
 from hopline.pipeline.failures import BadCapturesError, BadFile, cause_of
 from hopline.pipeline.keys import Keyring
+from hopline.pipeline.spark_work import exactly
 from hopline.pipeline.tables.rejects import REJECTS
 
-_PATTERN = re.compile(r"[\[\]{}*?\\]")
 _DAY_IN_PATH = re.compile(rf"/{DAY}(\d{{4}}-\d\d-\d\d)/[^/]*$")
 
 
@@ -33,7 +33,7 @@ class Segment:
 
     path: str
     bytes: int
-    records: Mapping[date | None, int]  # by day
+    records: Mapping[Day, int]  # by day
 
     def records_on(self, days: Days) -> int:
         """Return how many records it has on some days."""
@@ -65,10 +65,10 @@ class Captures:
         return sum(segment.bytes for segment in self.segments)
 
     @property
-    def days(self) -> tuple[date, ...]:
+    def days(self) -> tuple[Day, ...]:
         """The days that have records, of those that the run is about."""
-        found = {day for segment in self.segments for day in segment.records}
-        return tuple(sorted(day for day in found if day is not None and day in self._days))
+        found = {day for segment in self.segments for day in segment.records if day in self._days}
+        return tuple(sorted(found, key=str))
 
     @property
     def records_of_days(self) -> int:
@@ -164,7 +164,7 @@ def _binary_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 def _files_named(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return files by their names, in which `*` and the like stand for themselves."""
-    return _binary_files(spark, [_PATTERN.sub(r"\\\g<0>", path) for path in paths])
+    return _binary_files(spark, [exactly(path) for path in paths])
 
 
 def _inspect(spark: SparkSession, paths: list[str], days: Days) -> DataFrame:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+Day = date | None
+"""The day of a row; None for those of records without a time."""
+
 # A run over some days also reads this much before and after them, so that what crosses midnight is stitched whole.
 STITCH_MARGIN = timedelta(hours=1)
 # A segment lies under the day on which it was begun, and may hold records of the next.

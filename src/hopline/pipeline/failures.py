@@ -66,7 +66,8 @@ _DAMAGED = "a segment is damaged inside: leave it out, or restore it"
 # What Spark and Java say, as they say it, and what it means. The first that is found counts.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     (
-        r"No space left on device|Disk quota exceeded|not enough (?:disk )?space",
+        r"No space left on device|Disk quota exceeded|not enough (?:disk )?space|QuotaExceededException"
+        r"|could only be written to 0 of",
         "no room on the disk: make some where the tables go, or where Spark spills "
         "(--conf spark.local.dir=FOLDER names another place)",
     ),
@@ -92,6 +93,14 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
         r"FAILED_READ_FILE|is damaged inside|is not a Parquet file|ParquetDecodingException"
         r"|Could not read (?:footer|page)|corrupt",
         _DAMAGED,
+    ),
+    (
+        r"SCHEMA_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE|CATALOG_NOT_FOUND|NoSuchNamespaceException",
+        "no such schema: make it first (CREATE SCHEMA …); is --table-prefix right?",
+    ),
+    (
+        r"DATA_SOURCE_NOT_FOUND|Failed to find the data source",
+        "Spark does not know this format: name its package, as --conf spark.jars.packages=…; is --format right?",
     ),
     (r"Permission denied|AccessControlException|AccessDenied", "not allowed to write or read there"),
     (r"SparkContext was shut down|SparkContext.*stopped|stopped SparkContext", "Spark was stopped while it worked"),
@@ -130,12 +139,15 @@ def cause_of(problem: BaseException) -> str:
 
 
 def _all_that_was_said(problem: BaseException) -> str:
-    parts = [str(problem)]
+    parts = [str(one) for one in (problem.__cause__, problem.__context__) if one is not None]
     java = getattr(problem, "java_exception", None)
     if java is not None:
         parts.append(str(java))
-    parts.extend(str(one) for one in (problem.__cause__, problem.__context__) if one is not None)
-    return "\n".join(parts)
+    # The last cause comes last. An exception of Java's tells its stack itself; that of others is kept by pyspark and,
+    # under another name, by its Connect client. Lines with nothing but a place in the code would only mislead.
+    stack = getattr(problem, "_stackTrace", None) or getattr(problem, "_stacktrace", None) or ""
+    told = [str(problem), *(line for line in stack.splitlines() if not line.lstrip().startswith("at "))]
+    return "\n".join([*parts, *told])
 
 
 def _innermost(text: str) -> str:

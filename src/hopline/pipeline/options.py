@@ -13,6 +13,8 @@ from hopline.pipeline.days import Days
 from hopline.pipeline.tables.all import TABLES
 
 TABLE_NAMES = tuple(TABLES)
+# Those that replace some days of a table in a folder. Others, such as iceberg, would replace the whole table.
+PATH_FORMATS = ("parquet", "orc", "delta")
 DEFAULT_WINDOW_S = 60
 DEFAULT_MEMORY = "2g"
 _DAY_S = 24 * 60 * 60
@@ -46,7 +48,15 @@ class PipelineOptions:
             raise LocalError("captures", "at least one file, folder or pattern", "none")
         out = str(self.out)
         if bool(out) is bool(self.table_prefix):
-            raise LocalError("out", "a folder, or a table prefix instead of it", out)
+            raise LocalError("out", "either a folder or a table prefix", "both" if out else "neither")
+        if out and self.format not in PATH_FORMATS:
+            raise LocalError(
+                "format", f"{', '.join(PATH_FORMATS)} in a folder (others need a table prefix)", self.format
+            )
+        if not re.fullmatch(r"\w+", self.format):
+            raise LocalError("format", "the name of a format of Spark's, such as parquet", self.format)
+        if self.table_prefix and not re.fullmatch(r"[\w-]+(\.[\w-]+)*", self.table_prefix):
+            raise LocalError("table prefix", "names with dots between, such as lake.traffic", self.table_prefix)
         for place in self.captures:
             if out and f"{_normal(out)}/".startswith(f"{_normal(place)}/"):
                 raise LocalError("out", f"a folder that is not in the captures ({place})", out)

@@ -19,6 +19,7 @@ STOPPING_S = 20.0
 REACHING_S = 10.0
 ONE_FILE_A_BATCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 """For rows that hold whole files: Python gets one at a time."""
+_SPECIAL = re.compile(r"[\\{}\[\]*?]")
 _PORTS = {"spark": 7077, "sc": 15002}
 
 _log = get_logger(__name__)
@@ -81,6 +82,11 @@ def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[
                     spark.conf.unset(name)
                 else:
                     spark.conf.set(name, old)
+
+
+def exactly(path: str) -> str:
+    """Return the pattern that stands for one path alone: Spark takes every path that it reads for a pattern."""
+    return _SPECIAL.sub(r"\\\g<0>", path)
 
 
 def place_of(spark: SparkSession) -> str:
