@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,12 @@ def record(flow_id: str, at: int, event: str, node: str = "warehouse", **columns
     return said | {"identity": "ORDER.PLACED", "fingerprint": at} | columns
 
 
-def reasons(out: Path, outcome: str, *records: Row, callback: str = "expired") -> str:
+def offence(received: Row, verdict: str) -> Row:
+    return {name: received[name] for name in ("ts", "node", "seq", "flow_id", "fingerprint")} | {"offence": verdict}
+
+
+def reasons(out: Path, outcome: str, *records: Row, callback: str = "expired", offences: Sequence[Row] = ()) -> str:
+    write_table(out, "incidents", offences)
     write_table(out, "messages", records)
     write_table(out, "flows", [flow("f", outcome, 2_400_000)])
     write_table(out, "callbacks", [{"flow_id": "f", "ttl_us": 2_000_000, "outcome": callback}])
@@ -38,14 +44,30 @@ def test_a_handler_that_failed_is_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_message_that_was_forged_for_a_flow_is_not_the_reason(tmp_path: Path) -> None:
+    forged = record("f", 3, "received", "payments", fingerprint=66)
     found = reasons(
         tmp_path,
         "failed",
         record("f", 2, "unroutable", "front", reason="nobody handles it"),
-        record("f", 3, "received", "payments", verdict="bad_signature", fingerprint=66),
+        forged,
         record("f", 4, "rejected", "payments", reason="wrong signature", fingerprint=66),
+        offences=[offence(forged, "bad_signature")],
     )
     assert found == "unroutable at front: nobody handles it"
+
+
+def test_a_replayed_message_is_neither_the_reason_nor_where_its_flow_was_seen_last(tmp_path: Path) -> None:
+    first, again = (record("f", at, "received", "payments", fingerprint=66) for at in (1, 4))
+    found = reasons(
+        tmp_path,
+        "expired",
+        first,
+        record("f", 2, "sent", "payments"),
+        again,
+        record("f", 5, "rejected", "payments", reason="replayed", fingerprint=66),
+        offences=[offence(again, "replayed")],
+    )
+    assert found == "no answer within 2 s; last seen sent at payments, ORDER.PLACED"
 
 
 def test_a_message_of_its_own_that_was_rejected_is(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 _OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 _FAILURES = ("unroutable", "rejected", "overflow", "hop_limit", "failed")
-_COLUMNS = ("flow_id", "ts", "node", "seq", "event", "reason", "identity", "verdict", "fingerprint")
+_COLUMNS = ("flow_id", "ts", "node", "seq", "event", "reason", "identity", "fingerprint")
 _MICROSECONDS = 1_000_000  # a second
 
 
@@ -33,24 +33,28 @@ def reasons_of(tables: Path, outcomes: Mapping[str, str]) -> dict[str, str]:
     records: dict[str, list[Row]] = {flow: [] for flow in outcomes}
     for row in rows_of(tables, "messages", _COLUMNS, of_these):
         records[row["flow_id"]].append(row)
+    offences = rows_of(
+        tables, "incidents", ("ts", "node", "seq", "fingerprint"), of_these & ds.field("offence").isin(_OFFENCES)
+    )
     asked = {row["flow_id"]: row for row in rows_of(tables, "callbacks", ("flow_id", "ttl_us", "outcome"), of_these)}
     paths = {
         row["flow_id"]: row["critical_path"] for row in rows_of(tables, "flows", ("flow_id", "critical_path"), of_these)
     }
     return {
-        flow: _reason(outcome, _own(records[flow]), asked.get(flow, {}), paths.get(flow) or [])
+        flow: _reason(outcome, _own(records[flow], offences), asked.get(flow, {}), paths.get(flow) or [])
         for flow, outcome in outcomes.items()
     }
 
 
-def _own(records: list[Row]) -> list[Row]:
+def _own(records: list[Row], offences: list[Row]) -> list[Row]:
     """Return the records of a flow that are its own, in the order of their times."""
-    offending = {(row["node"], row["fingerprint"]) for row in records if row["verdict"] in _OFFENCES}
+    offending = {(row["node"], row["seq"], row["ts"]) for row in offences}
+    forged = {(row["node"], row["fingerprint"]) for row in offences}
     own = [
         row
         for row in records
-        if row["verdict"] not in _OFFENCES
-        and not (row["event"] == "rejected" and (row["node"], row["fingerprint"]) in offending)
+        if (row["node"], row["seq"], row["ts"]) not in offending
+        and not (row["event"] == "rejected" and (row["node"], row["fingerprint"]) in forged)
     ]
     return sorted(own, key=lambda row: (row["ts"], row["node"], row["seq"]))
 
