@@ -1,6 +1,7 @@
 """How long the pipeline takes, beside a plain scan of the same files and other ways to decode: ``make bench-pipeline``.
 
-Generates captures, scans them, decodes them, makes every table, and compares the tables with the planted truth.
+Generates captures, scans them, decodes them, makes every table, compares the tables with the planted truth, and looks
+one flow up in them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.pipeline.extremes import no_flow, one_flow
+from benchmarks.pipeline.lookup import Lookup, look_up
 from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.pipeline.peers import duckdb_scan_and_decode, pickled_udf
 from hopline.generator import Options, generate
@@ -49,6 +51,7 @@ class Run:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     peak: PeakMemory = field(default_factory=PeakMemory)
     scores: list[Score] = field(default_factory=list)
+    lookups: list[Lookup] = field(default_factory=list)
 
     def took(self, name: str) -> float:
         """Give the median."""
@@ -118,6 +121,7 @@ def _make_tables(spark: SparkSession, result: Run, made: Path, home: Path) -> No
         result.seconds[f"table: {name}"] = [seconds]
     result.seconds["all tables"] = [sum(steps.values())]
     result.scores = list(judge(made / "truth", out))
+    result.lookups = look_up(spark, out)
 
 
 @dataclass
@@ -168,6 +172,7 @@ def show(runs: Sequence[Run], extremes: Sequence[Extreme]) -> None:
         for score in one.scores:
             if not score.is_perfect:
                 print(f"* {score.what}: precision {score.precision:.6f}, recall {score.recall:.6f}", score.missed[:2])
+        show_lookups(one.lookups)
     if extremes:
         print("\n### Extremes\n\n| capture | records | all tables s | JVM GiB | Python workers GiB | together GiB |")
         print("|---|---|---|---|---|---|")
@@ -188,6 +193,15 @@ def show(runs: Sequence[Run], extremes: Sequence[Extreme]) -> None:
     for small, large in pairwise(runs):
         growth = large.took("all tables") / small.took("all tables")
         judge_goal(f"growth from {small.messages:,} to {large.messages:,}", growth, GOALS["growth"])
+
+
+def show_lookups(lookups: Sequence[Lookup]) -> None:
+    """Print what it took to find one flow among all."""
+    print("\nOne flow among all:\n\n| table | by | rows found | s | s, reading everything | read | of |")
+    print("|---|---|---|---|---|---|---|")
+    for one in lookups:
+        took = f"{one.seconds:.2f} | {one.seconds_reading_all:.2f}"
+        print(f"| {one.table} | {one.engine} | {one.rows:,} | {took} | {one.read:,} {one.unit} | {one.total:,} |")
 
 
 def judge_goal(what: str, value: float, most: float) -> None:
