@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 from hopline.cli import app
 from hopline.cli.tables import snippets
 from tests.pipeline.captures import NOON, crossing, write_day
+from tests.pipeline.webhdfs import webhdfs
 from tests.pipeline.written import run_document, write_tables
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -31,18 +33,30 @@ def captures(tmp_path: Path) -> Path:
 
 def test_a_run_says_what_it_does_and_finds_and_how_to_dig_further(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = hopline(
-        "pipeline", "run", captures, "--out", out, "--tables", "messages,skew,hops,callbacks", "--window", "30"
-    )
+    tables = "messages,rejects,skew,hops,callbacks"
+    result = hopline("pipeline", "run", captures, "--out", out, "--tables", tables, "--window", "30")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    steps = ["Spark", "captures", "messages", "skew", "hops", "callbacks"]
+    steps = ["Spark", "captures", "messages", "rejects", "skew", "hops", "callbacks"]
     assert [line.split()[0] for line in lines[: len(steps)]] == steps
     assert "4 records = 4 messages + 0 rejects" in lines
     assert lines[-1] == f"All tables:  hopline tables {out}"
     assert hopline(*shlex.split(lines[-1].split("hopline ")[1])).exit_code == 0
     told = run_document(out)["options"]
-    assert (told["window_s"], told["tables"]) == (30, ["messages", "skew", "hops", "callbacks"])
+    assert (told["window_s"], told["tables"]) == (30, tables.split(","))
+    check_listing(out, out)
+    with webhdfs(tmp_path) as uri:
+        check_listing(f"{uri}/out", out)
+
+
+def check_listing(location: str | Path, out: Path) -> None:
+    """Check that the tables are listed as a run wrote them, those without rows included."""
+    listed = [json.loads(line) for line in hopline("tables", location, "--json").output.splitlines()]
+    assert {one["table"]: one["rows"] for one in listed} == run_document(out)["rows"]
+    for one in listed:
+        assert one["days"] == ([f"{NOON:%Y-%m-%d}"] if one["rows"] else []), one["table"]
+    assert "0 of 0 rows of rejects" in hopline("tables", location, "rejects").output
+    assert hopline("pipeline", "summary", location).exit_code == 0
 
 
 def test_days_are_given_as_days(captures: Path, tmp_path: Path) -> None:
