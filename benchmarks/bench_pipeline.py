@@ -116,9 +116,10 @@ def _make_tables(spark: SparkSession, result: Run, made: Path, home: Path) -> No
     out = home / f"tables-{result.messages}"
     keys = made / "keys" / "hopline.toml"
     report = run(PipelineOptions(captures=(str(made / "captures"),), out=out, keys=keys), spark)
-    steps = {name: took for name, took in report.seconds_of.items() if name not in ("captures", "Spark")}
+    # To inspect the captures is to decode them once: it belongs to the price of the tables.
+    steps = {name: took for name, took in report.seconds_of.items() if name != "Spark"}
     for name, seconds in steps.items():
-        result.seconds[f"table: {name}"] = [seconds]
+        result.seconds[f"step: {name}"] = [seconds]
     result.seconds["all tables"] = [sum(steps.values())]
     result.scores = list(judge(made / "truth", out))
     result.lookups = look_up(spark, out)
