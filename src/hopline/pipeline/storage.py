@@ -42,6 +42,11 @@ RUN = "run.json"
 
 _ROW_GROUP_BYTES = 16 << 20
 _DISTINCT_IN_ROW_GROUP = 100_000
+# A dictionary of these would be made, found useless and thrown away, in every column of every file.
+_NEARLY_UNIQUE = {
+    *("ts", "seq", "fingerprint", "message_id", "signature"),
+    *("sent_ts", "sent_seq", "received_ts", "received_seq", "asked_ts", "answered_ts", "start_ts", "end_ts"),
+}
 
 
 class Storage(Protocol):
@@ -107,6 +112,8 @@ class _Tables:
         if self.format != "parquet":
             return {}
         options = {"compression": "zstd", "parquet.block.size": str(_ROW_GROUP_BYTES)}
+        for column in _NEARLY_UNIQUE & set(TABLES[name].schema.names):
+            options[f"parquet.enable.dictionary#{column}"] = "false"
         for column in TABLES[name].looked_up_by:
             options[f"parquet.bloom.filter.enabled#{column}"] = "true"
             options[f"parquet.bloom.filter.expected.ndv#{column}"] = str(_DISTINCT_IN_ROW_GROUP)
