@@ -10,11 +10,11 @@ from hopline.pipeline.folders import SPARK_SCHEMA
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Give all columns of a table."""
+    """Return all columns of a table."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def file_schema(schema: StructType) -> pa.Schema:
-    """Give the columns as they stand in files: without the day, which the folder tells, and with their comments."""
+    """Return the columns as they stand in files: without the day, which the folder tells, and with their comments."""
     columns = StructType([field for field in schema if field.name != "date"])
     return arrow_schema(columns).with_metadata({SPARK_SCHEMA: columns.json()})

@@ -23,7 +23,7 @@ class Days:
 
     @property
     def is_all(self) -> bool:
-        """Tell whether there is no limit at all."""
+        """Return whether there is no limit at all."""
         return self.first is None and self.last is None
 
     def __contains__(self, day: date | None) -> bool:
@@ -40,31 +40,31 @@ class Days:
 
     @property
     def begin(self) -> datetime | None:
-        """Tell when they begin."""
+        """Return when they begin."""
         return None if self.first is None else datetime.combine(self.first, time(), UTC)
 
     @property
     def end(self) -> datetime | None:
-        """Tell when they are over."""
+        """Return when they are over."""
         return None if self.last is None else datetime.combine(self.last, time(), UTC) + timedelta(days=1)
 
     @property
     def read_from(self) -> datetime | None:
-        """Tell the earliest time that is read."""
+        """Return the earliest time that is read."""
         return None if self.begin is None else self.begin - STITCH_MARGIN
 
     @property
     def read_until(self) -> datetime | None:
-        """Tell the time before which everything that is read has happened."""
+        """Return the time at which reading stops."""
         return None if self.end is None else self.end + STITCH_MARGIN
 
     def may_hold(self, earliest: datetime, latest: datetime) -> bool:
-        """Tell whether a file with records of these times has some that are read."""
+        """Return whether a file with records of these times has some that are read."""
         start, end = self.read_from, self.read_until
         return (start is None or latest >= start) and (end is None or earliest < end)
 
     def may_lie_under(self, partition: date) -> bool:
-        """Tell whether a folder ``date=...`` may have records that are read."""
+        """Return whether a folder ``date=...`` may have records that are read."""
         return (self.first is None or partition >= self.first - _PARTITION_SLACK) and (
             self.last is None or partition <= self.last + _PARTITION_SLACK
         )

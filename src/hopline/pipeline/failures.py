@@ -151,7 +151,7 @@ def _all_that_was_said(problem: BaseException) -> str:
 
 
 def _innermost(text: str) -> str:
-    """Give the last cause of a chain, in one line; the first line where there is no chain."""
+    """Return the last cause of a chain, in one line; the first line where there is no chain."""
     _, python, raised = text.rpartition("Traceback (most recent call last):")
     causes = (_RAISED.findall(raised) if python else []) or _CAUSE.findall(text)
     line = f"{causes[-1][0]}: {causes[-1][1]}" if causes else next(iter(text.strip().splitlines()), "")

@@ -38,7 +38,7 @@ class Java:
     found_in: str
 
     def environment(self) -> dict[str, str]:
-        """Give what Spark's scripts must find in their environment to run on this Java."""
+        """Return what Spark's scripts must find in their environment to run on this Java."""
         without = [_VECTOR_MODULE, *([_OLD_PACKAGE] if self.version > _OLD_PACKAGE_LAST_IN else [])]
         return {
             "JAVA_HOME": str(_LAUNCHER_HOME),

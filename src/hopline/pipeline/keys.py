@@ -52,7 +52,7 @@ class Keyring:
         )
 
     def verdict(self, message: Message) -> str | None:
-        """Say what the keys make of a signed message, but for replays; None where they make nothing of it."""
+        """Return the verdict of the keys on a message, or None where they have none; replays are found later."""
         if not message.signature:
             return "unsigned"
         if not self.domains:

@@ -75,11 +75,11 @@ class PipelineOptions:
 
     @property
     def days(self) -> Days:
-        """Give the days that it is about."""
+        """Return the days that it is about."""
         return Days(self.first_day, self.last_day)
 
     def without_secrets(self) -> dict[str, object]:
-        """Give what may be written down."""
+        """Return what may be written down."""
         return {
             "captures": list(self.captures),
             "out": str(self.out),

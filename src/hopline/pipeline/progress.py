@@ -88,7 +88,7 @@ class Steps:
         self._progress.note(text)
 
     def planned(self, steps: list[str]) -> None:
-        """Say what is to come."""
+        """Announce the steps."""
         self._progress.planned(steps)
 
     @contextmanager

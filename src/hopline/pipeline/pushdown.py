@@ -30,7 +30,7 @@ _COMPARISONS: dict[type[Filter], Callable[[Any, Any], Any]] = {
 
 
 def condition_of(filters: Iterable[Filter], wanted: pa.Schema, physical: pa.Schema) -> pc.Expression | None:
-    """Give what holds for every row of a file that passes the filters; None where nothing can be told.
+    """Return what holds for every row of a file that passes the filters; None where nothing can be told.
 
     A filter that is not understood, or whose column the file writes in a type of its own, is left to Spark.
     """

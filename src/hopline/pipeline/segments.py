@@ -80,7 +80,7 @@ def open_segment(path: str) -> ds.ParquetFileFragment:
 
 
 def foreign_column(schema: pa.Schema) -> str | None:
-    """Tell how a file's columns are not those of a capture; what is neither needed nor known is left alone."""
+    """Return how a file's columns differ from a capture's, or None; unknown columns are ignored."""
     for name, (expected, fits) in _COLUMNS.items():
         at = schema.get_field_index(name)
         if at < 0:
@@ -132,7 +132,7 @@ def _system_of(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def first_line(problem: Exception) -> str:
-    """Give what an error says, without what it says beyond that."""
+    """Return what an error says, without what it says beyond that."""
     return (str(problem).splitlines() or [type(problem).__name__])[0]
 
 

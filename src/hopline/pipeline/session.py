@@ -60,7 +60,7 @@ def spark_session(
     ui: bool = False,
     verbose: bool = False,
 ) -> Iterator[SparkSession]:
-    """Give a session for as long as the block runs: on `master` (this machine by default), or of the server `remote`.
+    """Open a session for as long as the block runs: on `master` (this machine by default), or of the server `remote`.
 
     Where Spark already runs in this process, as in a notebook, it is used, in a session of its own, and left running:
     `master` and `memory` are then as it was started. `memory` is the driver's. `config` wins over all that is set here.
@@ -85,7 +85,7 @@ def spark_session(
 
 
 def runs_here(master: str) -> bool:
-    """Tell whether this master is the driver itself, which has every file and package already."""
+    """Return whether this master is the driver itself, which has every file and package already."""
     return master.split("[")[0] == "local"
 
 

@@ -64,11 +64,11 @@ class HoplineSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the short name."""
+        """Return the short name."""
         return "hopline"
 
     def schema(self) -> StructType:
-        """Give the columns of a capture."""
+        """Return the columns of a capture."""
         return RECORDS
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -156,7 +156,7 @@ class RecordStreamReader(DataSourceStreamReader):
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Give the limit of the options."""
+        """Return the limit of the options."""
         return ReadMaxFiles(self._max_files) if self._max_files else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802

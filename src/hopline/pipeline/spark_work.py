@@ -27,7 +27,7 @@ _log = get_logger(__name__)
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Say in one line what Spark threw."""
+    """Translate what Spark throws into an error of one line."""
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError) as problem:
@@ -36,7 +36,7 @@ def translated(doing: str) -> Iterator[None]:
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Tell whether the driver is in this process, rather than behind Spark Connect."""
+    """Return whether the driver is in this process, rather than behind Spark Connect."""
     return hasattr(spark, "_jsparkSession")
 
 
@@ -90,7 +90,7 @@ def exactly(path: str) -> str:
 
 
 def place_of(spark: SparkSession) -> str:
-    """Say which Spark this is, and where."""
+    """Return the version of Spark, and where it runs."""
     return f"{spark.version} on {spark.sparkContext.master}" if is_classic(spark) else f"{spark.version} by Connect"
 
 

@@ -12,18 +12,18 @@ _DAY_S = 86_400
 
 
 def window_start(ts: Column, seconds: int) -> Column:
-    """Give the start of the window that a time lies in: a whole multiple of its length since 1970."""
+    """Return the start of the window that a time lies in: a whole multiple of its length since 1970."""
     us = sf.unix_micros(ts)
     return sf.timestamp_micros(us - sf.pmod(us, sf.lit(seconds * _SECOND_US)))
 
 
 def day(ts: Column) -> Column:
-    """Give the day of a time, UTC."""
+    """Return the day of a time, UTC."""
     return sf.date_from_unix_date(sf.floor(sf.unix_seconds(ts) / _DAY_S).cast("int"))
 
 
 def last_seen(messages: DataFrame) -> DataFrame:
-    """Give the time of each node's last message: as long as that, somebody watched."""
+    """Return the time of each node's last message: as long as that, somebody watched."""
     return messages.where(sf.col("node").isNotNull()).groupBy("node").agg(sf.max("ts").alias("last_ts"))
 
 

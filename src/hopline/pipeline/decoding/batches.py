@@ -68,7 +68,7 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring, *, with_bodies: bool =
 
 
 def _read_plain(frames: Frames, *, with_bodies: bool) -> tuple[Flags, dict[str, pa.Array]]:
-    """Tell which records are plain, and what these say."""
+    """Return which records are plain, and what these say."""
     headers = read_headers(frames)
     columns = PlainColumns(frames, headers.of(headers.plain), with_bodies=with_bodies)
     if (odd := columns.odd()).any():
@@ -137,7 +137,7 @@ def _verdicts(
 
 
 def _derived(said: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-    """Give the columns that follow from the others."""
+    """Return the columns that follow from the others."""
     # Most texts are there more than once, and looked at once only.
     known = {name: said[name].dictionary_encode() for name in ("correlation_id", "identity")}
     flows, kinds = known["correlation_id"], known["identity"]

@@ -41,14 +41,14 @@ class Answers:
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def columns(self) -> dict[str, pa.Array]:
-        """Give it as columns."""
+        """Return it as columns."""
         return {one.name: pa.array([row[one.name] for row in self.said], one.type) for one in self.schema}
 
 
 def read_carefully(
     records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring, *, with_bodies: bool = False
 ) -> tuple[Answers, Answers]:
-    """Say what the messages among the records say, and why the others are none; what came from outside is judged."""
+    """Return the messages among the records, and why the others are none; verify what came from outside."""
     taken, refused = Answers(_SAID), Answers(_REFUSED)
     for row, (frames, outside) in enumerate(zip(records.to_pylist(), is_outside.tolist(), strict=True)):
         said = _read(frames, keyring if outside else None)
@@ -120,7 +120,7 @@ def kept_bodies(bodies: Sequence[bytes]) -> list[bytes]:
 
 
 def version_text(version: Version) -> str:
-    """Give a version as the tables have it."""
+    """Return a version as the tables have it."""
     return str(version) if isinstance(version, int) else shown(version)
 
 

@@ -57,7 +57,7 @@ class PlainColumns:
         return self._bytes(self.headers.lists["routing"].fields["uri"])
 
     def odd(self) -> Flags:
-        """Tell the messages that are not plain after all: by their texts, which must be what their formats want."""
+        """Return the messages that are not plain after all, because a text is not what its format requires."""
         found: Flags = ~_are_texts(self._domains)
         routing, kinds = self.headers.lists["routing"], self.headers.lists["callback_point"]
         is_odd = ~_are_texts(self._uris)
@@ -69,7 +69,7 @@ class PlainColumns:
         return found
 
     def said(self) -> dict[str, pa.Array]:
-        """Give the columns by their names."""
+        """Return the columns by their names."""
         headers = self.headers
         numbers, body = headers.numbers, headers.body
         return {
@@ -110,7 +110,7 @@ class PlainColumns:
         return _shown(self._bytes(slices))
 
     def _versions(self, slices: Slices, numbers: Longs, is_first: Flags) -> pa.StringArray:
-        """Give versions as text: of the first format, ``1.0`` is 1."""
+        """Return versions as text: of the first format, ``1.0`` is 1."""
         texts = pc.replace_substring(self._shown(slices.of(is_first)), ".0", "")
         all_numbers = numbers.copy()
         all_numbers[is_first] = texts.cast(pa.int64())
@@ -139,14 +139,14 @@ class PlainColumns:
 
 
 def ttl_us(ticks: Longs) -> Longs:
-    """Give lifetimes in microseconds, rounded away from zero, so that what is nearly over is not unlimited."""
+    """Return lifetimes in microseconds, rounded away from zero, so that what is nearly over is not unlimited."""
     whole, rest = np.divmod(ticks, TICKS_PER_MICROSECOND)
     rounded: Longs = whole + ((ticks > 0) & (rest > 0))
     return rounded
 
 
 def _shown(raw: pa.BinaryArray) -> pa.StringArray:
-    """Give names off the wire as text, as `hopline.capture.records.shown` does."""
+    """Return names off the wire as text, as `hopline.capture.records.shown` does."""
     if _is_ascii(raw):
         return raw.view(pa.string())
     try:
@@ -156,14 +156,14 @@ def _shown(raw: pa.BinaryArray) -> pa.StringArray:
 
 
 def _are_texts(raw: pa.BinaryArray) -> Flags:
-    """Tell which are UTF-8."""
+    """Return which are UTF-8."""
     if _is_ascii(raw):
         return np.ones(len(raw), np.bool_)
     return np.array([_is_text(one) for one in raw.to_pylist()], np.bool_)
 
 
 def _is_ascii(raw: pa.BinaryArray) -> bool:
-    """Tell whether all are ASCII, as most are: then one look at all bytes is enough to know that they are texts."""
+    """Return whether all are ASCII, as most are: then one look at all bytes is enough to know that they are texts."""
     content = np.frombuffer(raw.buffers()[2] or b"", np.uint8)
     return not len(content) or bool(content.max() < _ASCII)
 

@@ -23,7 +23,7 @@ _AT_ONCE = 1_024  # pieces that are objects of Python's at the same time
 
 
 def _factors() -> Digests:
-    """Give an odd number for each place, as good as random (SplitMix64)."""
+    """Return an odd number for each place, as good as random (SplitMix64)."""
     with np.errstate(over="ignore"):
         mixed = np.arange(1, _FACTORS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -35,7 +35,7 @@ _FACTOR = _factors()
 
 
 def fingerprints(repeats: Repeats) -> Longs:
-    """Give the digest of all frames of each record."""
+    """Return the digest of all frames of each record."""
     contents, outlines = repeats.contents, repeats.outlines
     bounds, sizes = repeats.sizes
     of_bytes = _of_bytes(contents.dictionary)[contents.indices.to_numpy()]
@@ -45,7 +45,7 @@ def fingerprints(repeats: Repeats) -> Longs:
 
 
 def body_digests(frames: Frames, first: Longs, count: Longs) -> Longs:
-    """Give the digest of some neighbouring frames of each record."""
+    """Return the digest of some neighbouring frames of each record."""
     start = frames.start(first)
     of_bytes = _of_bytes(frames.cut(start, frames.start(first + count) - start))
     found: Longs = (of_bytes + _of_sizes(frames.sizes, first, count)).view(np.int64)
@@ -53,14 +53,14 @@ def body_digests(frames: Frames, first: Longs, count: Longs) -> Longs:
 
 
 def digest_of(frames: Sequence[bytes]) -> int:
-    """Give the digest of some frames, the same as `digests` does."""
+    """Return the digest of some frames, the same as `digests` does."""
     sizes = sum((len(frame) + 1) * int(_FACTOR[min(at, _FACTORS - 1)]) for at, frame in enumerate(frames[:-1]))
     unsigned = (xxhash.xxh3_64_intdigest(b"".join(frames)) + sizes) & _MASK
     return unsigned - (1 << 64) if unsigned >> 63 else unsigned
 
 
 def _of_bytes(pieces: pa.BinaryArray) -> Digests:
-    """Give a digest of each piece: some at a time, so that the memory of the one is used again for the other."""
+    """Return a digest of each piece: some at a time, so that the memory of the one is used again for the other."""
     some = (pieces.slice(at, _AT_ONCE).to_numpy(zero_copy_only=False) for at in range(0, len(pieces), _AT_ONCE))
     return np.fromiter(map(xxhash.xxh3_64_intdigest, chain.from_iterable(some)), np.uint64, len(pieces))
 
@@ -87,7 +87,7 @@ _RECEIPT = {
 
 
 def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
-    """Give the same number for the same message wherever it was seen; receipts may be asked for on the way."""
+    """Return the same number for the same message wherever it was seen; receipts may be asked for on the way."""
     parts = [of_texts(columns[name]) for name in _SAME_TEXTS]
     parts += [columns[name].to_numpy().view(np.uint64) for name in _SAME_NUMBERS]
     parts.append(_of_callbacks(columns["callbacks"]))
@@ -98,14 +98,14 @@ def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
 
 
 def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
-    """Give a digest of each text. Most are there more than once."""
+    """Return a digest of each text. Most are there more than once."""
     known = texts.dictionary_encode()
     found: Digests = _of_bytes(known.dictionary.view(pa.binary()))[known.indices.to_numpy()]
     return found
 
 
 def _of_callbacks(lists: pa.ListArray) -> Digests:
-    """Give a digest of each list of kinds, in which receipts do not count."""
+    """Return a digest of each list of kinds, in which receipts do not count."""
     begins = lists.offsets.to_numpy().astype(np.int64)
     entries = lists.values.slice(begins[0], begins[-1] - begins[0]) if len(begins) else lists.values
     fields = {name: entries.field(name).dictionary_encode() for name in _RECEIPT}

@@ -69,16 +69,16 @@ class Frames:
         return pa.py_buffer(self.data)
 
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
-        """Give places and sizes of the last frames of some records: a row for each frame, the last one first."""
+        """Return places and sizes of the last frames of some records: a row for each frame, the last one first."""
         places = self.starts[self.behind[records] - np.arange(count + 1)[:, np.newaxis]]
         return places[1:], places[:-1] - places[1:]
 
     def start(self, frame: Longs) -> Longs:
-        """Give the places where frames begin."""
+        """Return the places where frames begin."""
         return self.starts[frame]
 
     def size(self, frame: Longs) -> Longs:
-        """Give the sizes of frames."""
+        """Return the sizes of frames."""
         return self.sizes[frame]
 
     def bytes_of(self, first: Longs, behind: Longs) -> Longs:
@@ -117,7 +117,7 @@ class Frames:
 
 
 def _has_no_nulls(records: pa.ListArray, values: pa.BinaryArray, first: Longs, behind: Longs) -> Flags:
-    """Tell the records that are there, with all their frames."""
+    """Return which records are there with all their frames."""
     is_whole: Flags = np.ones(len(records), np.bool_)
     if records.null_count:
         is_whole &= records.is_valid().to_numpy(zero_copy_only=False)

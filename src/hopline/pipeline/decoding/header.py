@@ -42,7 +42,7 @@ class Slices:
         return cls(place.copy(), np.zeros(len(place), np.int64))
 
     def put(self, rows: Longs, start: Longs, size: Longs | int) -> None:
-        """Say where the pieces of some rows are."""
+        """Set the pieces of some rows."""
         self.start[rows] = start
         self.size[rows] = size
 

@@ -46,7 +46,7 @@ class _Walk:
 
     @property
     def is_at_end(self) -> Flags:
-        """Tell where nothing is left."""
+        """Return the rows of which nothing is left."""
         is_at_end: Flags = self.at == self.end
         return is_at_end
 

@@ -64,7 +64,7 @@ class Multipart:
         self.numbers |= words_of(row, number)
 
     def _meaning(self, number: Longs, values: Mapping[int, int]) -> Longs:
-        """Give what numbers stand for; no others are allowed."""
+        """Return what numbers stand for; no others are allowed."""
         meaning, is_known = np.zeros_like(number), np.zeros(len(number), np.bool_)
         for wire, value in values.items():
             is_it = number == wire
@@ -110,13 +110,13 @@ class Multipart:
         self.ok &= find_bodies(headers, self.rows, self.frames.behind[self.rows], count, fixed, occupied)
 
     def _top(self, group: Entries) -> Longs:
-        """Tell how far up a list goes, as `hopline.wire.reader` does."""
+        """Return how far up a list goes, as `hopline.wire.reader` does."""
         offset, count, divisor = self._descriptor(group)
         return np.where(count > 0, offset + count * divisor - 1, 0)
 
 
 def words_of(row: Field, number: Longs) -> dict[str, Longs]:
-    """Give the numbers of a row by their names: one, or the words that are packed in it."""
+    """Return the numbers of a row by their names: one, or the words that are packed in it."""
     if not row.words:
         return {row.name: number}
     return {word.name: number >> (nth * _WORD_BITS) & _WORD for nth, word in enumerate(row.words)}

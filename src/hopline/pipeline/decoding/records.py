@@ -63,7 +63,7 @@ def _column(wanted: StructField, given: StructField | None) -> Column:
 
 
 def _fits(given: DataType, wanted: DataType) -> bool:
-    """Tell whether a column can be taken for another type without a change of its values."""
+    """Return whether a column can be taken for another type without a change of its values."""
     if isinstance(given, NullType):
         return True
     if isinstance(wanted, ArrayType):

@@ -39,7 +39,7 @@ class Repeats:
         return begins // _SIZE.itemsize, np.frombuffer(sizes or b"", _SIZE).astype(np.int64)
 
     def spread(self, columns: Mapping[str, pa.Array], of: Flags) -> dict[str, pa.Array]:
-        """Give columns of some of the distinct records to all records that are like these."""
+        """Return columns of some distinct records, repeated for all records that are equal to them."""
         nth = (np.cumsum(of) - 1)[self.which[of[self.which]]]
         if len(nth) == of.sum():  # nothing is there twice
             return dict(columns)

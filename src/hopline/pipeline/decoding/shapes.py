@@ -40,13 +40,13 @@ _LONGEST_NUMBER = max(map(len, (*_V4_NUMBERS, V5_INT32.number)))
 
 
 def is_one_of(shape: Longs, alike: Iterable[Shape]) -> Flags:
-    """Tell which records have one of some shapes."""
+    """Return which records have one of some shapes."""
     is_one: Flags = np.logical_or.reduce([shape == one for one in alike])
     return is_one
 
 
 def shapes(frames: Frames) -> Longs:
-    """Tell the shape of each record by the number of its frames and the last two of them."""
+    """Return the shape of each record, by the number of its frames and the last two of them."""
     counts = frames.counts
     usual = frames.is_whole & (counts >= 2) & (counts <= DEFAULT_LIMITS.usual_frames)
     last = np.where(usual, frames.behind - 1, 0)

@@ -50,11 +50,11 @@ class Records:
 
     @property
     def on_node(self) -> Longs:
-        """Give a number to each flow and node."""
+        """Return a number for each flow and node."""
         return self.flow * self._nodes + self.node
 
     def between(self, source: Longs, target: Longs) -> Longs:
-        """Give a number to each flow and pair of nodes."""
+        """Return a number for each flow and pair of nodes."""
         return (self.flow * self._nodes + source) * self._nodes + target
 
     @property
