@@ -1,7 +1,8 @@
 """A job run by a driver in a process of its own, on a cluster or through a server, with executors that have no Hopline.
 
-``python elsewhere.py CAPTURES RESULT OPTIONS JOB…`` is that driver. A job is a function in `JOBS` that takes a session
-and the path of captures; its result is compared as rows of JSON, in any order. The options are `spark_session`'s.
+``python elsewhere.py FOLDER URI RESULT OPTIONS JOB…`` is that driver. A job is a function in `JOBS` that takes a
+session and a `Lake`: captures and keys in a folder of the driver's machine, and the same folder as storage. Its result
+is compared as rows of JSON, in any order. The options are `spark_session`'s.
 """
 
 from __future__ import annotations
@@ -10,19 +11,23 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
-from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyspark
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline import captures as pipeline_captures
+from hopline.pipeline.decoding import segments
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.shipping import ARCHIVE_NAME
 from hopline.pipeline.tables.all import TABLES
@@ -36,7 +41,15 @@ DEADLINE_S = 600  # for machines that have much else to do
 INSTALLED_ON_EXECUTORS = ("pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
 
 
-def decoded(spark: SparkSession, captures: str) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Generated captures and keys."""
+
+    folder: Path  # as the driver sees it
+    uri: str  # as storage, which executors see too
+
+
+def decoded(spark: SparkSession, lake: Lake) -> DataFrame:
     """Decode every frame list by `hopline.wire`, and tell where that was imported from."""
 
     def identities(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -55,46 +68,73 @@ def decoded(spark: SparkSession, captures: str) -> DataFrame:
             sent = f"{ARCHIVE_NAME}/" in str(hopline.__file__)
             yield pa.RecordBatch.from_pydict({"identity": found, "sent": [sent] * len(found)})
 
-    frames = spark.read.parquet(captures).select("frames").repartition(4)
+    frames = spark.read.parquet(f"{lake.uri}/captures").select("frames").repartition(4)
     return frames.mapInArrow(identities, "identity string, sent boolean").groupBy("identity", "sent").count()
 
 
-def through_the_source(spark: SparkSession, captures: str) -> DataFrame:
+def through_the_source(spark: SparkSession, lake: Lake) -> DataFrame:
+    captures = str(lake.folder / "captures")
     return spark.read.format("hopline").load(captures).where("event = 'sent'").groupBy("node").count()
 
 
-def all_tables(spark: SparkSession, captures: str) -> DataFrame:
-    """Run the whole job, signatures and all, and give every row of every table."""
-    folder = Path(captures).parent
-    with TemporaryDirectory(dir=folder) as out:
-        run(PipelineOptions(captures=(captures,), out=Path(out), keys=folder / "keys" / "hopline.toml"), spark)
-        found = [
-            (table, json.dumps(row, default=repr, sort_keys=True))
-            for table in TABLES
-            for row in pq.read_table(Path(out) / table).to_pylist()
-        ]
+def all_tables(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Run the whole job, signatures and all, and return every row of every table."""
+    return _tables(spark, lake, tuple(TABLES))
+
+
+def tables_of_a_decoder_that_fails_at_first(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Run the job such that the first attempt at every share of the decoding fails midway."""
+
+    def fail_at_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            yield batch
+            if context.attemptNumber() == 0:
+                raise RuntimeError("the first attempt fails")
+
+    def decoded_at_last(*arguments: Any) -> DataFrame:
+        messages = segments.decoded(*arguments)
+        return messages.mapInArrow(fail_at_first, messages.schema)
+
+    with patch.object(pipeline_captures, "decoded", decoded_at_last):
+        return _tables(spark, lake, RECORD_TABLES)
+
+
+def record_tables(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Return the same tables, undisturbed."""
+    return _tables(spark, lake, RECORD_TABLES)
+
+
+def _tables(spark: SparkSession, lake: Lake, names: tuple[str, ...]) -> DataFrame:
+    out = f"{lake.uri}/tables-{uuid.uuid4()}"
+    keys = lake.folder / "keys" / "hopline.toml"
+    run(PipelineOptions(captures=(f"{lake.uri}/captures",), out=out, keys=keys, tables=names), spark)
+    found = [
+        (name, json.dumps(row, default=repr, sort_keys=True))
+        for name in names
+        for row in spark.read.parquet(f"{out}/{name}").toArrow().to_pylist()
+    ]
     return spark.createDataFrame(found, "table string, row string")
 
 
-JOBS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
-    "decoded": decoded,
-    "through_the_source": through_the_source,
-    "all_tables": all_tables,
+RECORD_TABLES = ("messages", "rejects", "audit")
+JOBS: dict[str, Callable[[SparkSession, Lake], DataFrame]] = {
+    job.__name__: job
+    for job in (decoded, through_the_source, all_tables, record_tables, tables_of_a_decoder_that_fails_at_first)
 }
 
 
-def generated_captures(directory: Path) -> Path:
+def generated_lake(directory: Path) -> Path:
     """Write captures of a little of everything, with the keys beside them."""
     generate(directory, Options(messages=2_000, seed=11))
-    return directory / "captures"
+    return directory
 
 
-def run_here(spark: SparkSession, jobs: Iterable[str], captures: Path) -> dict[str, list[str]]:
+def run_here(spark: SparkSession, jobs: Iterable[str], folder: Path) -> dict[str, list[str]]:
     """Run jobs in this session; the package was not sent here, which is the one difference that is allowed."""
-    return {
-        job: [row.replace('"sent": false', '"sent": true') for row in rows(JOBS[job](spark, str(captures)))]
-        for job in jobs
-    }
+    lake = Lake(folder, str(folder))
+    return {job: [row.replace('"sent": false', '"sent": true') for row in rows(JOBS[job](spark, lake))] for job in jobs}
 
 
 def rows(result: DataFrame) -> list[str]:
@@ -124,7 +164,7 @@ def bare_python(directory: Path) -> Path:
 
 def run_elsewhere(
     jobs: Iterable[str],
-    captures: Path,
+    lake: Lake,
     directory: Path,
     environment: dict[str, str],
     *,
@@ -134,7 +174,7 @@ def run_elsewhere(
     """Run jobs in a driver of its own, and give the rows of each."""
     result = directory / "result.json"
     run = subprocess.run(
-        [*command, __file__, str(captures), str(result), json.dumps(options), *jobs],
+        [*command, __file__, str(lake.folder), lake.uri, str(result), json.dumps(options), *jobs],
         env={**os.environ, **environment, "TMPDIR": str(directory)},
         cwd=directory,
         capture_output=True,
@@ -147,9 +187,10 @@ def run_elsewhere(
     return found
 
 
-def main(captures: str, result: str, options: str, *jobs: str) -> None:
+def main(folder: str, uri: str, result: str, options: str, *jobs: str) -> None:
+    lake = Lake(Path(folder), uri)
     with spark_session(**json.loads(options)) as spark:
-        Path(result).write_text(json.dumps({job: rows(JOBS[job](spark, captures)) for job in jobs}))
+        Path(result).write_text(json.dumps({job: rows(JOBS[job](spark, lake)) for job in jobs}))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,21 @@
-"""The pipeline on a real cluster: a master and two workers of Spark's own, whose Python has no Hopline."""
+"""The pipeline on a real cluster: a master and two workers of Spark's own, whose Python has no Hopline.
+
+Driver and workers have folders of their own. Captures and tables are on storage that all of them reach, and nowhere
+else. Two workers of one machine go by two of its names: Spark tries a slow task a second time on another host only.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Condition
 from typing import Any
 
 import pytest
@@ -17,17 +23,19 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.elsewhere import (
-    JOBS,
     QUICK_START,
     SPARK,
+    Lake,
     bare_python,
     free_port,
-    generated_captures,
+    generated_lake,
     run_elsewhere,
     run_here,
 )
+from tests.pipeline.webhdfs import Operation, webhdfs
 
 STARTED_WITHIN_S = 200
+TRIED_TWICE_WITHIN_S = 200
 SETTINGS = {
     "spark.driver.extraJavaOptions": QUICK_START,
     "spark.executor.extraJavaOptions": QUICK_START,
@@ -49,9 +57,9 @@ class Cluster:
         port, self.web_port = free_port(), free_port()
         self.master = f"spark://127.0.0.1:{port}"
         self._start("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(self.web_port))
-        for name in ("one", "two"):
-            work = str(directory / name)
-            self._start("worker.Worker", "--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d", work, self.master)
+        for host in ("127.0.0.1", "localhost"):
+            work = str(directory / host)
+            self._start("worker.Worker", "--host", host, "-c", "1", "-m", "1g", "-d", work, self.master)
 
     def _start(self, part: str, *arguments: str) -> None:
         environment = {
@@ -59,7 +67,7 @@ class Cluster:
             **find_java().environment(),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
-            "SPARK_LOCAL_DIRS": str(self.directory),
+            "SPARK_LOCAL_DIRS": str(self.directory / f"{part}-{len(self.processes)}"),
             "SPARK_WORKER_WEBUI_PORT": "0",
         }
         command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{part}", *arguments]
@@ -107,24 +115,68 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generated_captures(tmp_path_factory.mktemp("generated"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generated_lake(tmp_path_factory.mktemp("generated"))
 
 
 def test_jobs_give_the_same_on_a_cluster_that_has_no_hopline(
-    cluster: Cluster, captures: Path, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, folder: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    there = run_elsewhere(JOBS, captures, tmp_path, cluster.environment, master=cluster.master, **OPTIONS)
-    assert there == run_here(spark, JOBS, captures)
+    jobs = ["decoded", "through_the_source", "all_tables"]
+    with webhdfs(folder) as uri:
+        there = run_elsewhere(jobs, Lake(folder, uri), tmp_path, cluster.environment, master=cluster.master, **OPTIONS)
+    assert there == run_here(spark, jobs, folder)
+
+
+class Trouble:
+    """Lets the first attempt to write a file of `rejects` fail, and holds one of `audit` until it is tried twice."""
+
+    def __init__(self) -> None:
+        self.refused: str | None = None
+        self.attempts: set[str] = set()
+        self._changed = Condition()
+
+    def __call__(self, operation: Operation) -> None:
+        attempt = re.search(r"/(rejects|audit)/.*/attempt_\d+_(\d+_m_\d+_\d+)/.*parquet$", f"/{operation.path}")
+        if operation.name != "CREATE" or attempt is None:
+            return
+        with self._changed:
+            if attempt[1] == "rejects":
+                if self.refused is None:
+                    self.refused = attempt[2]
+                    raise OSError("the write fails midway")
+                return
+            self.attempts.add(attempt[2])
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: len(self.attempts) > 1, timeout=TRIED_TWICE_WITHIN_S)
+
+
+def test_tasks_that_are_tried_twice_or_at_the_same_time_leave_each_row_once(
+    cluster: Cluster, folder: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = SETTINGS | {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.task.duration.threshold": "1s",  # the job's only task is slow, too
+        "spark.hadoop.dfs.webhdfs.socket.read-timeout": f"{2 * TRIED_TWICE_WITHIN_S}s",
+    }
+    options: dict[str, Any] = OPTIONS | {"config": settings, "master": cluster.master}
+    trouble = Trouble()
+    with webhdfs(folder, trouble) as uri:
+        job = "tables_of_a_decoder_that_fails_at_first"
+        there = run_elsewhere([job], Lake(folder, uri), tmp_path, cluster.environment, **options)
+    assert there[job] == run_here(spark, ["record_tables"], folder)["record_tables"]
+    assert trouble.refused is not None
+    assert len(trouble.attempts) > 1
 
 
 def test_spark_submit_decides_where_a_job_runs(
-    cluster: Cluster, captures: Path, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, folder: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", cluster.master, "--driver-memory", "512m"]
     for name, value in (SETTINGS | {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}).items():
         submit += ["--conf", f"{name}={value}"]
     environment = cluster.environment | find_java().environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    there = run_elsewhere(["decoded"], captures, tmp_path, environment, command=submit)
-    assert there == run_here(spark, ["decoded"], captures)
+    there = run_elsewhere(["decoded"], Lake(folder, str(folder)), tmp_path, environment, command=submit)
+    assert there == run_here(spark, ["decoded"], folder)

@@ -14,15 +14,16 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.elsewhere import (
-    JOBS,
     QUICK_START,
     SPARK,
+    Lake,
     bare_python,
     free_port,
-    generated_captures,
+    generated_lake,
     run_elsewhere,
     run_here,
 )
+from tests.pipeline.webhdfs import webhdfs
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
@@ -87,6 +88,8 @@ def answers(port: int) -> bool:
 def test_jobs_give_the_same_through_a_server_that_has_no_hopline(
     server: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    captures = generated_captures(tmp_path / "generated")
-    there = run_elsewhere(JOBS, captures, tmp_path, {}, remote=server)
-    assert there == run_here(spark, JOBS, captures)
+    folder = generated_lake(tmp_path / "generated")
+    jobs = ["decoded", "through_the_source", "all_tables"]
+    with webhdfs(folder) as uri:
+        there = run_elsewhere(jobs, Lake(folder, uri), tmp_path, {}, remote=server)
+    assert there == run_here(spark, jobs, folder)
