@@ -27,7 +27,7 @@ def test_ctrl_c_stops_spark_and_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_help_has_examples_and_exit_codes(tmp_path: Path) -> None:
     told = run(tmp_path, "pipeline", "run", "--help", env={"COLUMNS": "120"}).stdout
     assert "hopline pipeline run captures --out tables" in told
-    assert "Exit codes: 0 all is well, 1 an error, 2 wrong options, 3 captures that cannot be read, 130" in told
+    assert "Exit codes: 0 success, 1 an error, 2 wrong options, 3 captures that cannot be read, 130" in told
 
 
 def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:

@@ -118,12 +118,12 @@ def test_ids_are_as_short_as_tells_them_apart_in_the_whole_table_and_are_accepte
     told = tables(guids, "flows", "--where", "date = '2026-02-01' or flow_id like '%b'")
     assert " abcdef01 " in told
     assert f" {GUIDS[1]} " in told  # but for its last character it is the same as one that is not shown
-    assert "flow_id        abcdef01-0" in tables(guids, "flows", "--id", "abcdef01")
+    assert "flow_id         abcdef01-0" in tables(guids, "flows", "--id", "abcdef01")
     assert "1 of 1 row of handlers" in tables(guids, "handlers", "--id", "abcdef01")
     both = tables(guids, "flows", "--id", "0f1e2d3c", code=1)
     assert f"several ids in flows begin with '0f1e2d3c': {GUIDS[0]} (flow_id), {GUIDS[1]} (flow_id)" in both
     assert "no id in flows begins with '77'" in tables(guids, "flows", "--id", "77", code=1)
-    assert "is found by --id, not by --where" in tables(guids, "flows", "--where", "flow_id = 'abcdef01'")
+    assert "Use --id, not --where, to find a shortened id." in tables(guids, "flows", "--where", "flow_id = 'abcdef01'")
 
 
 def test_ids_and_conditions_go_together(guids: Path) -> None:
@@ -136,7 +136,7 @@ def test_ids_and_conditions_go_together(guids: Path) -> None:
 def test_what_does_not_fit_into_a_line_becomes_a_block(guids: Path) -> None:
     lines = tables(guids, "--sql", "from flows order by flow_id", width=80).splitlines()
     assert lines[0].startswith("── row 1")
-    assert f"flow_id        {GUIDS[0]}" in [line.rstrip() for line in lines]
+    assert f"flow_id         {GUIDS[0]}" in [line.rstrip() for line in lines]
     assert max(map(len, lines)) <= 80
     assert "── row 2" in tables(guids, "flows", "--vertical")
     wide_lines = tables(guids, "flows", "--wide", width=80).splitlines()
@@ -189,7 +189,7 @@ def test_values_that_json_has_no_type_for_become_what_comes_nearest(out: Path) -
 
 def test_one_row_is_shown_down_the_page_with_its_path_stage_by_stage(out: Path) -> None:
     told = tables(out, "flows", "--where", "flow_id = 'two'")
-    assert "duration_us    9000000  (9 s)" in told
+    assert "duration_us     9000000  (9 s)" in told
     assert "75%" in told
     assert "1 of 1 row of flows where flow_id = 'two'" in told
     told = tables(out, "messages")
@@ -202,7 +202,8 @@ def test_csv_has_a_header_and_nested_columns_as_json(out: Path) -> None:
     read = list(csv.DictReader(io.StringIO(tables(out, "flows", "--csv", "--where", "flow_id = 'one'"))))
     assert len(read) == 1
     assert read[0]["start_ts"] == "2026-01-31T12:00:00+00:00"
-    assert json.loads(read[0]["critical_path"])[1] == {"stage": "run", "node": "b", "identity": "ORDER", "us": 1500}
+    stage = {"stage": "run", "node": "b", "identity": "ORDER", "us": 1500, "handler": None, "flow_id": None}
+    assert json.loads(read[0]["critical_path"])[1] == stage
     assert rows(out, "rejects")[0]["frames"] == [(b"x" * 99).hex()]
 
 
@@ -214,7 +215,9 @@ def test_the_schema_says_what_the_columns_mean(out: Path) -> None:
     assert all(meanings.values())
     types = {row["column"]: row["type"] for row in told}
     assert types["start_ts"] == "timestamp with time zone"
-    assert types["critical_path"] == "struct(stage varchar, node varchar, identity varchar, us bigint)[]"
+    assert types["critical_path"] == (
+        "struct(stage varchar, node varchar, identity varchar, us bigint, handler varchar, flow_id varchar)[]"
+    )
     assert "sum to duration_us" in tables(out, "flows", "--schema")
 
 
@@ -241,9 +244,9 @@ def test_the_schema_says_what_the_columns_mean(out: Path) -> None:
         (["--sql", "select f.colour from flows f"], 2, "no column 'colour'; flows has: date"),
         (["--sql", "select * from flws"], 2, "no table 'flws'; there are: messages"),
         (["--sql", "drop view flows"], 2, "tables can only be read"),
-        (["flows", "--sql", "select 1"], 2, "--sql asks for itself"),
+        (["flows", "--sql", "select 1"], 2, "--sql is a whole query"),
         (["flows", "--json", "--csv"], 2, "exclude each other"),
-        (["--where", "lost"], 2, "of which table?"),
+        (["--where", "lost"], 2, "name a table: hopline tables"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_one_line(out: Path, arguments: list[str], code: int, problem: str) -> None:
@@ -270,16 +273,16 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "Lost and duplicate hops",
         "Callbacks by outcome",
         "Flows by outcome",
-        "Worst flows, by their durations less the skew of the clocks",
+        "Slowest incomplete flows, corrected for clock skew",
         "Slowest handlers, by their worst window",
         "Incidents",
-        "Clocks that surely differ",
-        "Clocks that did not keep step",
-        "Books that do not hold, records that were not captured",
+        "Clock differences",
+        "Clocks whose difference changed during the day",
+        "Unaccounted messages and missing records",
     ]
     assert found["Rejects by code"].rows == (("no_format", "2"),)
     assert found["Lost and duplicate hops"].rows == (("a", "b", "1", "0"), ("b", "c", "0", "1"))
-    assert found["Worst flows, by their durations less the skew of the clocks"].rows[0] == (
+    assert found["Slowest incomplete flows, corrected for clock skew"].rows[0] == (
         "two",
         "failed",
         "ORDER",
@@ -289,13 +292,13 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "unknown",
         "run of ORDER at b, 6.75 s",
     )
-    assert found["Clocks that surely differ"].rows == (("2026-01-31", "b", "a", "-5 ms", "100 µs"),)
-    assert "--order-by" in found["Clocks that surely differ"].command
-    assert "desc" not in found["Clocks that surely differ"].command  # the clock that is off most is behind
-    assert found["Clocks that did not keep step"].rows == (("2026-01-31", "c", "d", "-31.8 ms", "-7.8 ms"),)
-    assert found["Books that do not hold, records that were not captured"].rows == (
-        ("b", "2026-01-31 12h", "-1", "0", "2"),
+    assert found["Clock differences"].rows == (("2026-01-31", "b", "a", "-5 ms", "100 µs"),)
+    assert "--order-by" in found["Clock differences"].command
+    assert "desc" not in found["Clock differences"].command  # the clock that is off most is behind
+    assert found["Clocks whose difference changed during the day"].rows == (
+        ("2026-01-31", "c", "d", "-31.8 ms", "-7.8 ms"),
     )
+    assert found["Unaccounted messages and missing records"].rows == (("b", "2026-01-31 12h", "-1", "0", "2"),)
     for finding in found.values():
         told = tables(*shlex.split(finding.command)[2:])
         assert not told.splitlines()[-1].startswith("0 of")
@@ -304,7 +307,7 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
 def test_a_negative_bound_is_never_a_claim_about_clocks(tmp_path: Path) -> None:
     """Tables of earlier versions have an offset beside such a bound."""
     write_table(tmp_path, "skew", [{"node_a": "a", "node_b": "b", "offset_us": -12_000, "bound_us": -19_800}])
-    assert [finding.title for finding in findings(tmp_path)] == ["Clocks that did not keep step"]
+    assert [finding.title for finding in findings(tmp_path)] == ["Clocks whose difference changed during the day"]
 
 
 def test_the_worst_flows_are_not_those_of_odd_clocks(tmp_path: Path) -> None:
@@ -337,7 +340,7 @@ def test_a_name_off_the_wire_is_only_text_in_a_command(tmp_path: Path) -> None:
 def test_the_summary_is_shown_again_by_a_command(out: Path, tmp_path: Path) -> None:
     told = run(tmp_path, "pipeline", "summary", str(out))
     assert told.returncode == 0
-    assert "Worst flows" in told.stdout
+    assert "Slowest incomplete flows" in told.stdout
     assert f"hopline tables {out} flows --where \"flow_id = 'two'\"" in told.stdout
 
 

@@ -174,7 +174,7 @@ def test_a_full_disk_is_said_in_one_line_and_no_row_is_lost(
     before = contents(storage.folder / "tables")
     storage.bytes_left = 10_000
     with pytest.raises(
-        SparkFailedError, match="messages: no room on the disk: make some where the tables go"
+        SparkFailedError, match="messages: disk full: free space where the tables are written"
     ) as raised:
         run(storage.options("captures"), spark)
     assert "\n" not in str(raised.value)

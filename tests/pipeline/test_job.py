@@ -186,7 +186,7 @@ def test_what_cannot_be_read_is_left_out_and_noted(spark: SparkSession, tmp_path
     heard = Heard()
     told = options(tmp_path / "captures", tmp_path / "out", tables=("messages",), skip_bad_files=True)
     assert run(told, spark, heard).records == 2
-    assert heard.notes == ["1 of the captures cannot be read and are left out"]
+    assert heard.notes == ["1 of the captures cannot be read and are skipped"]
     assert len(run_document(tmp_path / "out")["captures"]["left_out"]) == 1
 
 
@@ -209,7 +209,7 @@ def test_a_segment_that_is_damaged_inside_can_be_left_out(spark: SparkSession, t
     heard = Heard()
     report = run(options(captures, tmp_path / "out", tables=tables, skip_bad_files=True), spark, heard)
     assert report.records == report.messages == 2
-    assert heard.notes == ["2 of the captures cannot be read and are left out"]
+    assert heard.notes == ["2 of the captures cannot be read and are skipped"]
     assert sorted(one.path for one in report.captures.bad) == sorted(str(one) for one in bad)
     assert contents(tmp_path / "out") == contents(tmp_path / "good")
     for one in captures.rglob("*.parquet"):
@@ -313,5 +313,5 @@ def test_no_secret_is_written_down(tmp_path: Path) -> None:
 
 def test_nobody_at_the_masters_address_is_said_at_once(captures: Path, tmp_path: Path) -> None:
     for told in ({"master": "spark://127.0.0.1:1"}, {"remote": "sc://127.0.0.1:1"}):
-        with pytest.raises(PipelineError, match=r"starting Spark: nobody listens at .*127\.0\.0\.1:1"):
+        with pytest.raises(PipelineError, match=r"starting Spark: no server at .*127\.0\.0\.1:1"):
             run_pipeline(options(captures, tmp_path, **told))

@@ -77,7 +77,7 @@ def test_days_are_given_as_days(captures: Path, tmp_path: Path) -> None:
         (["--window", "7"], 2, "window"),
         (["--from", "2020-01-01", "--to", "2020-01-02"], 3, "none of its 1 segments has records of 2020-01-01 to"),
         (["--keys", "nowhere.toml"], 2, "nowhere.toml"),
-        (["--master", "spark://127.0.0.1:1"], 1, "starting Spark: nobody listens at spark://127.0.0.1:1"),
+        (["--master", "spark://127.0.0.1:1"], 1, "starting Spark: no server at spark://127.0.0.1:1"),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_a_code(
@@ -109,7 +109,7 @@ def test_captures_that_cannot_be_read_are_listed_line_by_line(captures: Path, tm
         "messages",
     )
     assert skipped.exit_code == 0, skipped.output
-    assert f"left out: {captures}/empty.parquet: is empty: 0 bytes" in skipped.output
+    assert f"skipped: {captures}/empty.parquet: is empty: 0 bytes" in skipped.output
 
 
 def test_the_lines_that_open_a_table_elsewhere_work(tmp_path: Path, spark: SparkSession) -> None:

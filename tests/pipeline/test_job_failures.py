@@ -26,7 +26,7 @@ OSError: [Errno 28] No space left on device"""
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (NO_ROOM, "flows: no room on the disk: .*spark.local.dir=FOLDER.* \\(IOException: No space left on device\\)$"),
+        (NO_ROOM, "flows: disk full: .*spark.local.dir=FOLDER.* \\(IOException: No space left on device\\)$"),
         (
             DAMAGED,
             "^/captures/date=2026-01-31/a-1.parquet: a segment is damaged inside",
@@ -34,11 +34,11 @@ OSError: [Errno 28] No space left on device"""
         ("java.lang.OutOfMemoryError: Java heap space", "not enough memory: .*--memory 6g"),
         ("ExecutorLostFailure (executor 1 exited): Command exited with code 137", "not enough memory"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", "Java 17 or newer"),
-        ("All masters are unresponsive! Giving up.", "Spark's master does not answer: is --master right"),
-        ("<_InactiveRpcError: StatusCode.UNAVAILABLE: failed to connect to all addresses>", "is --remote"),
-        ("java.io.IOException: Mkdirs failed: Permission denied", "not allowed to write or read there"),
+        ("All masters are unresponsive! Giving up.", "Spark's master does not answer: check --master"),
+        ("<_InactiveRpcError: StatusCode.UNAVAILABLE: failed to connect to all addresses>", "check --remote"),
+        ("java.io.IOException: Mkdirs failed: Permission denied", "permission denied: "),
         ("Job 3 cancelled because SparkContext was shut down", "Spark was stopped while it worked"),
-        (PYTHON, "^flows: no room on the disk: .* \\(OSError: \\[Errno 28\\] No space left on device\\)$"),
+        (PYTHON, "^flows: disk full: .* \\(OSError: \\[Errno 28\\] No space left on device\\)$"),
         ("something\nnew", "^flows: Spark failed \\(something\\)$"),
     ],
 )

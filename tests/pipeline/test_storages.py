@@ -109,10 +109,10 @@ def test_tables_of_a_catalogue_are_made_and_replaced(
 
 def test_a_schema_or_format_that_is_not_there_is_said_in_one_line(spark: SparkSession, lake: Path) -> None:
     captures = (str(lake / "my captures"),)
-    with pytest.raises(PipelineError, match="rejects: no such schema: make it first") as raised:
+    with pytest.raises(PipelineError, match="rejects: no such schema: create it first") as raised:
         run(PipelineOptions(captures=captures, table_prefix="nowhere", tables=("rejects",)), spark)
     assert "\n" not in str(raised.value)
-    with pytest.raises(PipelineError, match="rejects: Spark does not know this format: name its package"):
+    with pytest.raises(PipelineError, match="rejects: unknown format: check --format, or add its package"):
         run(PipelineOptions(captures=captures, out=lake / "delta", format="delta", tables=("rejects",)), spark)
 
 

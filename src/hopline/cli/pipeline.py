@@ -39,7 +39,7 @@ EPILOG = """
     hopline pipeline run captures --out tables --from 2026-01-31 --to 2026-01-31     # one day again; the others stay
     hopline pipeline run s3a://lake/captures --out s3a://lake/tables --master spark://host:7077
     hopline pipeline run captures --table-prefix lake.hopline --format iceberg       # tables of a catalogue
-    hopline tables tables                                                            # what the tables say
+    hopline tables tables                                                            # list the tables
 
 A run replaces the days (UTC) that the captures have records of; other days stay. With `--from` or `--to` it replaces
 these days only, and reads an hour before and after them too, so that flows that cross midnight are complete. Each
@@ -48,7 +48,7 @@ table is committed when it is made; after a run that failed or was stopped, repe
 A folder (`--out`) takes `--format` parquet, orc or delta. Tables of a catalogue (`--table-prefix`, whose schema must
 exist) take any format that the session has. `hopline tables` reads Parquet in folders; ask the others with Spark.
 
-**Exit codes**: 0 all is well, 1 an error, 2 wrong options, 3 captures that cannot be read, 130 stopped by Ctrl-C.
+**Exit codes**: 0 success, 1 an error, 2 wrong options, 3 captures that cannot be read, 130 stopped by Ctrl-C.
 """
 
 
@@ -81,7 +81,7 @@ def run_command(
     ] = None,
     window: Annotated[int, typer.Option("--window", help="Seconds of a window in handlers, edges and security.")] = 60,
     tables: Annotated[
-        str | None, typer.Option("--tables", help="Only these, with commas between. Default: all of them.")
+        str | None, typer.Option("--tables", help="Comma-separated list of tables. Default: all.")
     ] = None,
     with_bodies: Annotated[
         bool,
@@ -92,7 +92,8 @@ def run_command(
         list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; once for each.")
     ] = None,
     skip_bad_files: Annotated[
-        bool, typer.Option("--skip-bad-files", help="Leave out what cannot be read, and say so, instead of stopping.")
+        bool,
+        typer.Option("--skip-bad-files", help="Skip files that cannot be read, with a warning, instead of stopping."),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own log.")] = False,
     debug: DebugOption = False,
@@ -137,7 +138,7 @@ def summary_command(
     location: Annotated[str, typer.Argument(metavar="TABLES", help="The folder of the tables, or a URI.")],
     debug: DebugOption = False,
 ) -> None:
-    """Show again what the tables say at first sight. Spark is not started.
+    """Show the summary of the tables. Does not start Spark.
 
     **Example**:
 
@@ -174,7 +175,7 @@ def show_report(console: Console, report: RunReport) -> None:
         + f"; in {report.seconds:.1f} s, {report.records / max(report.seconds, 0.001):,.0f} records/s"
     )
     for bad in read.bad:
-        console.print(printable(f"left out: {bad}"), style="yellow")
+        console.print(printable(f"skipped: {bad}"), style="yellow")
     console.print(f"{report.records:,} records = {report.messages:,} messages + {report.rejects:,} rejects")
     out = str(report.options.out)
     if report.options.format != "parquet" or not out:

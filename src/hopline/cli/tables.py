@@ -38,7 +38,7 @@ EPILOG = """
     hopline tables webhdfs://namenode:9870/lake/tables flows --schema
 
 The SQL is DuckDB's, in `--where`, `--columns`, `--order-by` and `--sql` alike; every table is a view of its own name.
-Times are UTC. Tables can only be read. `--open` says how to open a table in Spark, DuckDB or pandas.
+Times are UTC. Tables can only be read. `--open` shows how to open a table in Spark, DuckDB or pandas.
 """
 
 
@@ -56,29 +56,31 @@ def tables_command(
         str,
         typer.Argument(metavar="TABLES", help="What `hopline pipeline run --out` wrote: a folder, or a URI."),
     ],
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them; without, they are listed.")] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Which rows: a condition in SQL.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="Name of a table. Default: list them all.")
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Rows to show: a condition in SQL.")] = None,
     id_: Annotated[
         str | None,
-        typer.Option("--id", help="Rows of one flow, node, actor or hub: its id, or as much of it as is shown."),
+        typer.Option("--id", help="Rows of one flow, node, actor or hub, by its id or the shortened id."),
     ] = None,
-    columns: Annotated[str | None, typer.Option("--columns", help="Which columns, as behind SELECT.")] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="Columns to show, as in a SELECT.")] = None,
     order_by: Annotated[
-        str | None, typer.Option("--order-by", help="What to sort by; `desc` for the largest first.")
+        str | None, typer.Option("--order-by", help="Sort order; `desc` for the largest first.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many rows; 0 for all.")] = 20,
-    sql: Annotated[str | None, typer.Option("--sql", help="Any question to all tables, instead of TABLE.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Maximum number of rows; 0 for all.")] = 20,
+    sql: Annotated[str | None, typer.Option("--sql", help="Any query over all tables, instead of TABLE.")] = None,
     wide: Annotated[
-        bool, typer.Option("--wide", "-w", help="All columns, ids and times in full, however long a line gets.")
+        bool, typer.Option("--wide", "-w", help="All columns, with ids and times in full, in lines of any length.")
     ] = False,
-    vertical: Annotated[bool, typer.Option("--vertical", help="One line a column, one block a row.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a row, for programs.")] = False,
+    vertical: Annotated[bool, typer.Option("--vertical", help="One line per column, one block per row.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per row, for programs.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header, for programs.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Show the columns and what they mean.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Show how to open it in Spark, DuckDB or pandas.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show the tables that the pipeline has written, or the rows of one. Spark is not started."""
+    """Show the tables that the pipeline has written, or the rows of one. Does not start Spark."""
     with pipeline_errors("tables", debug=debug):
         from hopline.cli.table_rows import Layout
         from hopline.pipeline.catalogue import WrittenTable
@@ -90,10 +92,10 @@ def tables_command(
         parts = _Parts(where, id_, order_by)
         if sql is not None and (table or columns or schema or open_ or parts != _Parts()):
             raise UsageError(
-                "--sql asks for itself: leave out TABLE, --where, --id, --columns, --order-by, --schema, --open"
+                "--sql is a whole query: remove TABLE, --where, --id, --columns, --order-by, --schema, --open"
             )
         if table is None and (columns or schema or parts != _Parts()):
-            raise UsageError(f"of which table? hopline tables {printable(location)} TABLE …")
+            raise UsageError(f"name a table: hopline tables {printable(location)} TABLE …")
         with open_tables(location) as tables:
             if sql is not None:
                 _show_answer(tables, sql, limit, layout)
@@ -136,7 +138,7 @@ def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None
     if with_snippets:
         say("\n".join(snippets(str(tables.location), name)))
     else:
-        say(f"\nLook into one:  hopline tables {shlex.quote(str(tables.location))} {name}")
+        say(f"\nShow a table:  hopline tables {shlex.quote(str(tables.location))} {name}")
 
 
 def _days_text(table: WrittenTable) -> str:
@@ -221,7 +223,7 @@ def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, l
         rows, layout = answer.fetch(), replace(layout, vertical=True)
     notes = show_rows(make_console(), answer.columns, answer.types, rows, layout, Shortening(tables, table))
     if not rows and _CUT_ID.search(parts.where or ""):
-        notes = ["An id that was cut is found by --id, not by --where."]
+        notes = ["Use --id, not --where, to find a shortened id."]
     where = f" where {printable(parts.where)}" if parts.where else ""
     say("\n".join([*notes, f"{len(rows):,} of {plural(count, 'row')} of {table}{where}"]))
 

@@ -55,7 +55,7 @@ def _where_flows_ended(tables: Path) -> Finding:
         if others := why.total() - sum(number for _, number in most_frequent):
             lines.append(f"{others:>8} x something else")
     return Finding(
-        f"Which of the {len(orders)} orders never came home, and why?",
+        f"Which of the {len(orders)} orders did not complete, and why?",
         tuple(lines),
         _digging(tables, "flows", "outcome != 'complete'", "duration_us desc"),
     )
@@ -133,7 +133,7 @@ def _forgers(tables: Path) -> Finding:
         f"{count:>6} x {offence.replace('_', ' ')}, from {peer}" for (peer, offence), count in offences.most_common()
     ]
     lines += [f"{count:>6} x no message at all ({code})" for code, count in garbage.most_common()]
-    return Finding("Who forges?", tuple(lines) or ("nobody",), _digging(tables, "incidents"))
+    return Finding("Which messages were forged?", tuple(lines) or ("none",), _digging(tables, "incidents"))
 
 
 def _books(tables: Path) -> Finding:

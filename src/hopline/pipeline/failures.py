@@ -62,13 +62,13 @@ class UnbalancedError(PipelineError):
         )
 
 
-_DAMAGED = "a segment is damaged inside: leave it out, or restore it"
+_DAMAGED = "a segment is damaged inside: restore or remove it"
 # What Spark and Java say, as they say it, and what it means. The first that is found counts.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     (
         r"No space left on device|Disk quota exceeded|not enough (?:disk )?space|QuotaExceededException"
         r"|could only be written to 0 of",
-        "no room on the disk: make some where the tables go, or where Spark spills "
+        "disk full: free space where the tables are written, or where Spark spills "
         "(--conf spark.local.dir=FOLDER names another place)",
     ),
     (
@@ -83,11 +83,11 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"All masters are unresponsive|Master removed our application|Could not parse Master URL",
-        "Spark's master does not answer: is --master right, and does it run?",
+        "Spark's master does not answer: check --master, and whether it runs",
     ),
     (
         r"failed to connect to all addresses|StatusCode\.UNAVAILABLE|CANNOT_CONNECT|Connection refused",
-        "Spark does not answer: is --remote (or --master) right, and does it run?",
+        "Spark does not answer: check --remote (or --master), and whether it runs",
     ),
     (
         r"FAILED_READ_FILE|is damaged inside|is not a Parquet file|ParquetDecodingException"
@@ -96,13 +96,16 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"SCHEMA_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE|CATALOG_NOT_FOUND|NoSuchNamespaceException",
-        "no such schema: make it first (CREATE SCHEMA …); is --table-prefix right?",
+        "no such schema: create it first (CREATE SCHEMA …), or check --table-prefix",
     ),
     (
         r"DATA_SOURCE_NOT_FOUND|Failed to find the data source",
-        "Spark does not know this format: name its package, as --conf spark.jars.packages=…; is --format right?",
+        "unknown format: check --format, or add its package with --conf spark.jars.packages=…",
     ),
-    (r"Permission denied|AccessControlException|AccessDenied", "not allowed to write or read there"),
+    (
+        r"Permission denied|AccessControlException|AccessDenied",
+        "permission denied: no right to read the captures or write the tables",
+    ),
     (r"SparkContext was shut down|SparkContext.*stopped|stopped SparkContext", "Spark was stopped while it worked"),
 )
 _FILE = re.compile(r"CaptureError: /(.+?): is damaged inside|(?:file:/+|path: ?)([^\s,;\]\)'\"]+\.parquet)")

@@ -166,7 +166,7 @@ class _Job:
             step.rows = captures.records_of_days
             step.text = f"in {len(captures.segments):,} segment{'' if len(captures.segments) == 1 else 's'}"
         if captures.bad:
-            self._steps.note(f"{len(captures.bad)} of the captures cannot be read and are left out")
+            self._steps.note(f"{len(captures.bad)} of the captures cannot be read and are skipped")
         return captures
 
     def write_records(self, captures: Captures) -> dict[str, int]:

@@ -95,7 +95,7 @@ def place_of(spark: SparkSession) -> str:
 
 
 def check_reachable(address: str) -> None:
-    """Find out quickly that nobody listens at a master or a server: Spark itself would try for minutes."""
+    """Raise SparkFailedError unless a master or server accepts connections: Spark itself would retry for minutes."""
     found = re.match(r"(spark|sc)://([^:/;,]+)(?::(\d+))?", address)
     if found is None:
         return
@@ -105,5 +105,5 @@ def check_reachable(address: str) -> None:
     except OSError as problem:
         option = "--remote" if found[1] == "sc" else "--master"
         raise SparkFailedError(
-            "starting Spark", f"nobody listens at {found[1]}://{host}:{port}: is {option} right?", str(problem)
+            "starting Spark", f"no server at {found[1]}://{host}:{port}: check {option}", str(problem)
         ) from None

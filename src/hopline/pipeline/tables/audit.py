@@ -145,7 +145,7 @@ def _unbalanced_hours(seen: Seen) -> Finding:
         then="order by coalesce(balance, 0) = 0, hour, node",
     )
     return Finding(
-        "Books that do not hold, records that were not captured",
+        "Unaccounted messages and missing records",
         ("node", "hour", "balance", "records dropped", "records missing"),
         tuple(
             (

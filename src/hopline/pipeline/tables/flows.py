@@ -216,8 +216,8 @@ def _worst_flows(seen: Seen) -> Finding:
     rows = rows or seen.rows(columns, then=worst)
     flow = rows[0]["flow_id"] if rows else ""
     return Finding(
-        f"{'Worst' if trouble else 'Slowest'} flows, by their durations less the skew of the clocks",
-        ("flow", "outcome", "begins with", "at", "messages", "duration", "skew", "mostly in"),
+        f"Slowest {'incomplete ' if trouble else ''}flows, corrected for clock skew",
+        ("flow", "outcome", "first message", "node", "messages", "duration", "skew", "longest stage"),
         tuple(
             (
                 row["flow_id"],

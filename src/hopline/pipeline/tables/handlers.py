@@ -92,7 +92,7 @@ def _slowest_handlers(seen: Seen) -> Finding:
     )
     return Finding(
         "Slowest handlers, by their worst window",
-        ("actor", "at", "handles", "window", "messages", "errors", "run p99", "wait p99"),
+        ("actor", "node", "identity", "window", "messages", "errors", "run p99", "wait p99"),
         tuple(
             (
                 _handler_name(row) or short(row["actor"]),

@@ -53,7 +53,7 @@ def _incidents_by_offence(seen: Seen) -> Finding:
     first = counts[0][0][0] if counts else ""
     title = f"Incidents: {number(sum(count for _, count in counts))}"
     return Finding(
-        title, ("offence", "at", "from", "messages"), rows, seen.command(f"offence = '{first}'"), is_trouble=True
+        title, ("offence", "node", "from", "messages"), rows, seen.command(f"offence = '{first}'"), is_trouble=True
     )
 
 

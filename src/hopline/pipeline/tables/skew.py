@@ -59,8 +59,8 @@ def _clocks_that_differ(seen: Seen) -> Finding:
         then="order by abs(offset_us) desc, node_a, node_b, date",
     )
     return Finding(
-        "Clocks that surely differ",
-        ("day", "of", "against", "ahead by", "give or take"),
+        "Clock differences",
+        ("day", "node", "compared with", "offset", "max error"),
         tuple(
             (
                 str(row["date"]),
@@ -84,8 +84,8 @@ def _clocks_out_of_step(seen: Seen) -> Finding:
         then="order by bound_us, node_a, node_b, date",
     )
     return Finding(
-        "Clocks that did not keep step",
-        ("day", "of", "and", "shortest way there", "shortest way back"),
+        "Clocks whose difference changed during the day",
+        ("day", "node", "compared with", "shortest transit there", "shortest transit back"),
         tuple(
             (
                 str(row["date"]),
