@@ -21,13 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.pipeline.extremes import no_flow, one_flow
 from benchmarks.pipeline.lookup import Lookup, look_up
 from benchmarks.pipeline.memory import PeakMemory
-from benchmarks.pipeline.peers import duckdb_scan_and_decode, pickled_udf
+from benchmarks.pipeline.peers import duckdb_scan_and_decode, pickled_udf, rows_in_arrow
 from hopline.generator import Options, generate
 from hopline.generator.judgement import Score, judge
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.captures import Captures, find_captures
 from hopline.pipeline.days import Days
-from hopline.pipeline.decoding import decoded, records
 from hopline.pipeline.keys import Keyring
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
@@ -97,7 +96,7 @@ def measure(messages: int, rounds: int, home: Path, *, peers: bool) -> Run:
         others: dict[str, Callable[[], object]] = {}
         if peers:
             others = {
-                "decode, mapInArrow": lambda: noop(decoded(records(read()), "messages")),
+                "decode, mapInArrow": lambda: noop(rows_in_arrow(read())),
                 "decode, Python UDF": lambda: noop(pickled_udf(read())),
                 "scan and decode, DuckDB": lambda: duckdb_scan_and_decode(captures, CORES, MEMORY),
             }

@@ -1,12 +1,18 @@
-"""Other ways to decode the same records: row by row in Python, and in DuckDB."""
+"""Other ways to decode the same records: rows that Spark has read, in batches or one by one, and DuckDB."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from hopline.pipeline.decoding.arrow import RECORD_COLUMNS
+from hopline.pipeline.decoding.batches import read_batch
+from hopline.pipeline.keys import Keyring
+from hopline.pipeline.tables.messages import MESSAGES
 from hopline.wire import RemoteError, decode
 
 _FIELDS = "identity binary, version string, correlation_id binary, hops int, ttl long, domain string, callbacks int"
@@ -26,6 +32,17 @@ def _row(frames: list[bytes]) -> tuple[object, ...] | None:
         message.domain,
         len(message.callback_point),
     )
+
+
+def rows_in_arrow(records: DataFrame) -> DataFrame:
+    """Decode with the pipeline's own decoder, but records that Spark has read and sent to Python as rows."""
+
+    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from read_batch(batch, Keyring()).messages.to_batches()
+
+    named = records.withColumnRenamed("receiver", "local_receiver").select(*RECORD_COLUMNS, "frames")
+    return named.mapInArrow(messages, MESSAGES)
 
 
 def pickled_udf(records: DataFrame) -> DataFrame:

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
 
 from hopline import Message, MessageIdentifier, RoutingEntry, encode
 from hopline.message import write_extension
-from hopline.pipeline.decoding import records
 from hopline.pipeline.decoding.arrow import RECORD_COLUMNS, RECORDS
 from hopline.wire import Layout, layouts
 from tests.wire import vectors
@@ -122,8 +120,3 @@ def records_of(all_frames: list[AnyFrames]) -> pa.RecordBatch:
         "frames": pa.array(all_frames, pa.list_(pa.binary())),
     }
     return pa.RecordBatch.from_arrays([columns[field.name] for field in RECORDS], [*RECORD_COLUMNS, "frames"])
-
-
-def capture_of(spark: SparkSession, all_frames: list[AnyFrames]) -> DataFrame:
-    """Make a capture of these records."""
-    return records(spark.createDataFrame(pa.table(records_of(all_frames)).select(["seq", "ts", "frames"])))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from hopline import RemoteError, decode, encode
 from hopline.message import NO_FLOW, RECEIPT, Message
-from hopline.pipeline.decoding import MISSING_FRAME, batches, decoded
-from hopline.pipeline.decoding.batches import Read, read_batch, read_headers
+from hopline.pipeline.decoding import MISSING_FRAME, batches, segments
+from hopline.pipeline.decoding.batches import read_batch, read_headers
 from hopline.pipeline.decoding.columns import PlainColumns
 from hopline.pipeline.decoding.frames import FRAMES, Frames
 from hopline.pipeline.decoding.header import Headers
@@ -20,7 +22,7 @@ from hopline.pipeline.keys import Keyring
 from hopline.pipeline.tables.messages import BODY_LIMIT
 from hopline.wire import layouts
 from hopline.wire.layout import Layout
-from tests.pipeline.corpus import AnyFrames, all_frames, capture_of, records_of, usual_frames
+from tests.pipeline.corpus import AnyFrames, all_frames, records_of, usual_frames
 
 CANONICAL = (layouts.FIRST, layouts.V4, layouts.V5, layouts.V6, layouts.V5_INT32)
 SOME = 700
@@ -152,16 +154,20 @@ def test_no_records_are_no_messages() -> None:
     assert [table.num_rows for table in read_batch(records_of([]), Keyring())] == [0, 0]
 
 
-@pytest.mark.parametrize("table", Read._fields)
-def test_spark_reads_the_same(both: Both, spark: SparkSession, table: str) -> None:
-    capture = capture_of(spark, both.frames[::10])
-    found = {row.seq: row.asDict(recursive=True) for row in decoded(capture, table).collect()}
-    expected = {seq // 10: row for seq, row in getattr(both, table).items() if seq % 10 == 0}
-    assert {seq: row["date"] for seq, row in found.items()} == {seq: row["date"] for seq, row in expected.items()}
-    different = ("ts", "seq", "frames", "bodies")
-    for seq, row in found.items():
-        assert {k: v for k, v in row.items() if k not in different} == {
-            k: v for k, v in expected[seq].items() if k not in different
+def test_spark_reads_the_same(both: Both, spark: SparkSession, tmp_path: Path) -> None:
+    tenth = range(0, len(both.frames), 10)
+    records = pa.table(records_of(both.frames)).take(pa.array(tenth)).select(["seq", "ts", "frames"])
+    pq.write_table(records, tmp_path / "a.parquet")
+    files = spark.read.format("binaryFile").load(str(tmp_path))
+    messages = segments.decoded(files, Keyring(), (None, None), with_bodies=True).collect()
+    rejects = segments.inspected(files, (None, None)).where("path is null").collect()
+    read = {row.seq: row.asDict(recursive=True) for row in (*messages, *rejects)}
+    assert sorted(read) == list(tenth)
+    expected = both.messages | both.rejects
+    for seq, row in read.items():
+        wanted = expected[seq] | {"segment": "a.parquet"}
+        assert {name: row[name] for name in wanted if name != "ts"} == {
+            name: value for name, value in wanted.items() if name != "ts"
         }
 
 

@@ -13,11 +13,11 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 from pyspark.sql.types import StructType
 
 from hopline.message import LocalError
+from hopline.pipeline.arrow_schemas import arrow_schema
 from hopline.pipeline.errors import CaptureError
 from hopline.pipeline.pushdown import condition_of
 from hopline.pipeline.segments import find_segments, open_segment, read_rows
@@ -124,7 +124,7 @@ class RecordReader(DataSourceReader):
 
     def __init__(self, path: str, schema: StructType) -> None:
         self._path = path
-        self._wanted = _arrow(schema)
+        self._wanted = arrow_schema(schema)
         self._filters: list[Filter] = []
         self.pushFilters = NotedFilters(self._filters)  # type: ignore[method-assign]
 
@@ -148,7 +148,7 @@ class RecordStreamReader(DataSourceStreamReader):
 
     def __init__(self, path: str, schema: StructType, max_files: int | None) -> None:
         self._path = path
-        self._wanted = _arrow(schema)
+        self._wanted = arrow_schema(schema)
         self._max_files = max_files
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
@@ -185,10 +185,6 @@ def _checked(schema: StructType) -> StructType:
             columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items())
             raise LocalError("schema", f"columns among {columns}", f"{field.name} {field.dataType.simpleString()}")
     return schema
-
-
-def _arrow(schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def _row_groups(path: str, wanted: pa.Schema, filters: Sequence[Filter]) -> list[RowGroup]:
