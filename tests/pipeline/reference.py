@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from hopline.capture.records import ENDINGS
@@ -393,6 +393,59 @@ def outcome_of(records: list[Row], outcomes: set[str], *, is_lost: bool, is_orph
     if outcomes & {"expired", "late"} or (not outcomes and "expired" in events):
         return "expired"
     return "unanswered" if "unanswered" in outcomes else "complete"
+
+
+# -- journeys ----------------------------------------------------------------------------------------------------------
+
+OUTCOMES = ("complete", "orphan", "truncated", "unanswered", "expired", "failed")
+
+
+def journeys(rows: list[Row], all_flows: list[Row]) -> list[Row]:
+    by_id = {row["flow_id"]: row for row in all_flows}
+    parent_flows = {row["flow_id"]: row["parent_flow_id"] for row in all_flows}
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for flow, records in by_flow(rows).items():
+        nodes[flow] = {row["node"] for row in records if row["event"] != "rejected" and row["node"] is not None}
+    members: dict[str, list[Row]] = defaultdict(list)
+    for row in all_flows:
+        members[row["journey_id"]].append(row)
+    found = []
+    for first, flows_of_it in members.items():
+        levels = {row["flow_id"]: len(journey(row["flow_id"], parent_flows)) - 1 for row in flows_of_it}
+        if len(flows_of_it) == 1:
+            continue
+        worst = max(
+            (OUTCOMES.index(row["outcome"]), levels[row["flow_id"]], -us_of(row["start_ts"]), row["flow_id"])
+            for row in flows_of_it
+        )
+        row = by_id[first]
+        found.append(
+            {name: row[name] for name in ("start_ts", "end_ts", "duration_us", "origin", "identity")}
+            | {name: sum(row[name] for row in flows_of_it) for name in ("messages", "hops", "bytes")}
+            | {"journey_id": first, "flows": len(flows_of_it), "depth": max(levels.values()) + 1}
+            | {"nodes": len(set().union(*(nodes[row["flow_id"]] for row in flows_of_it)))}
+            | {"outcome": OUTCOMES[worst[0]], "outcome_flow_id": worst[-1]}
+            | {"critical_path": whole_path(row, by_id)}
+        )
+    return found
+
+
+def whole_path(flow: Row, by_id: dict[str, Row]) -> list[Row]:
+    """Put the paths of the flows that were waited for into that of a flow, each stage with its flow."""
+    path: list[Row] = []
+    for stage in flow["critical_path"]:
+        asked = by_id[stage["flow_id"]] if stage["stage"] == "ask" else None
+        if asked is None or not asked["critical_path"] or asked["duration_us"] > stage["us"]:
+            path.append(stage | {"flow_id": stage["flow_id"] or flow["flow_id"]})
+            continue
+        path += whole_path(asked, by_id)
+        if rest := stage["us"] - asked["duration_us"]:
+            path.append(stage | {"stage": "unanswered", "us": rest})
+    return path
+
+
+def us_of(moment: datetime) -> int:
+    return (moment - START) // timedelta(microseconds=1)
 
 
 Ends = dict[tuple[Any, ...], tuple[list[Row], list[Row]]]

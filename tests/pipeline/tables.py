@@ -10,6 +10,7 @@ from hopline.pipeline.tables import edges as _edges
 from hopline.pipeline.tables import flows as _flows
 from hopline.pipeline.tables import handlers as _handlers
 from hopline.pipeline.tables import hops as _hops
+from hopline.pipeline.tables import journeys as _journeys
 from hopline.pipeline.tables import nesting as _nesting
 from hopline.pipeline.tables import skew as _skew
 from hopline.pipeline.tables import transits as _transits
@@ -34,13 +35,18 @@ def callbacks(messages: DataFrame) -> DataFrame:
 
 
 def flows(messages: DataFrame, skew: DataFrame | None = None) -> DataFrame:
+    return flows_and_journeys(messages, skew)[0]
+
+
+def flows_and_journeys(messages: DataFrame, skew: DataFrame | None = None) -> tuple[DataFrame, DataFrame]:
     records = _by_flow.by_flow(messages).cache()
     matched = _transits.transits(records)
     offsets = _skew.skew(matched) if skew is None else skew
     crossed = _hops.hops(matched, offsets, last_seen(messages))
     walked = _flows.walked(records, offsets).cache()
-    nesting = _nesting.with_journeys(_nesting.parents(walked, records).cache(), DataFrame.cache)
-    return _flows.flows(records, walked, nesting, callbacks(messages), crossed)
+    nesting = _nesting.nesting(walked, records)
+    made = _flows.flows(records, walked, nesting, callbacks(messages), crossed).localCheckpoint()
+    return made, _journeys.journeys(made, nesting, records)
 
 
 def handlers(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:

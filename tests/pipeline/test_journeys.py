@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from hopline.pipeline.tables.journeys import JOURNEYS
+from hopline.pipeline.tables.skew import SKEW
 from tests.pipeline import reference
+from tests.pipeline.coincidences import same, scattered
 from tests.pipeline.random_traffic import captures
-from tests.pipeline.rows import Row
-from tests.pipeline.test_flows import computed
+from tests.pipeline.rows import Row, message, rows_of, table
+from tests.pipeline.tables import flows_and_journeys
 from tests.pipeline.traffic import Job, Traffic
 
 
@@ -66,9 +69,86 @@ def in_a_circle() -> list[Row]:
     return rows
 
 
+def an_order_that_waited_in_vain() -> list[Row]:
+    order = Traffic("patient")
+    clerk = order.deliver(order.ask("a", "ORDER", 30_000, ["DONE"]), "a", "clerk", 30_010)
+    lost = Traffic("silent")
+    price = lost.ask("a", "PRICE", 30_020, ["PRICED"], ttl_us=300)
+    lost.rows[-1]["cause"] = clerk.seq
+    job = lost.deliver(lost.go(price, "a", "b", 30_030, 30_050), "b", "pricer", 30_060)
+    lost.handled(job, 30_070, reason="ValueError")
+    order.home(order.result(clerk, "DONE", 30_330), "a", 30_340)
+    return [*order.rows, *lost.rows, message("sent", "a", at=90_000, peer="b", message_id=3)]
+
+
+Found = tuple[dict[str, Row], dict[str, Row]]
+
+
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> dict[str, Row]:
-    return computed(spark, [*an_order_with_questions(), *sent_in_unusual_ways(), *in_a_circle()])
+def both(spark: SparkSession) -> Found:
+    parts = an_order_with_questions(), sent_in_unusual_ways(), in_a_circle(), an_order_that_waited_in_vain()
+    messages = table(spark, [row for part in parts for row in part]).cache()
+    flows, journeys = flows_and_journeys(messages, table(spark, [], SKEW))
+    assert journeys.schema.simpleString() == JOURNEYS.simpleString()
+    return {row["flow_id"]: row for row in rows_of(flows)}, {row["journey_id"]: row for row in rows_of(journeys)}
+
+
+@pytest.fixture(scope="module")
+def found(both: Found) -> dict[str, Row]:
+    return both[0]
+
+
+def test_a_journey_is_one_row_with_all_that_came_of_a_flow(both: Found) -> None:
+    _, journeys = both
+    assert journeys.keys() == {"order", "note", "patient"}
+    counts = ("flows", "depth", "messages", "hops", "nodes", "duration_us", "outcome", "outcome_flow_id")
+    order, patient = ([journeys[one][name] for name in counts] for one in ("order", "patient"))
+    assert order == [4, 3, 8, 0, 1, 520, "complete", "third"]
+    assert patient == [2, 2, 3, 1, 2, 340, "expired", "silent"]
+
+
+def test_the_critical_path_of_a_journey_goes_on_inside_the_flows_that_were_waited_for(both: Found) -> None:
+    def shown(journey: str) -> list[tuple[str, str | None, int]]:
+        return [(one["stage"], one["flow_id"], one["us"]) for one in both[1][journey]["critical_path"]]
+
+    assert shown("order") == [
+        ("wait", "order", 10),
+        ("run", "order", 90),
+        ("wait", "first", 10),
+        ("run", "first", 85),
+        ("wait", "first", 5),
+        ("run", "order", 50),
+        ("wait", "second", 10),
+        ("run", "second", 40),
+        ("wait", "third", 10),
+        ("run", "third", 85),
+        ("wait", "third", 5),
+        ("run", "second", 45),
+        ("wait", "second", 5),
+        ("run", "order", 50),
+        ("wait", "order", 20),
+    ]
+    assert shown("patient") == [
+        ("wait", "patient", 10),
+        ("run", "patient", 10),
+        ("send", "silent", 10),
+        ("transit", "silent", 20),
+        ("wait", "silent", 10),
+        ("run", "silent", 10),
+        ("unanswered", "silent", 250),
+        ("run", "patient", 10),
+        ("wait", "patient", 10),
+    ]
+
+
+@pytest.mark.parametrize("partitions", [1, 7, 64])
+def test_a_second_implementation_agrees_on_random_captures(spark: SparkSession, partitions: int) -> None:
+    rows = captures(seed=11, flows=120)
+    missing = {row["flow_id"] for row in reference.transits(rows) if row["lost"]}
+    expected = reference.journeys(rows, reference.flows(rows, reference.callbacks(rows), missing))
+    assert {row["depth"] for row in expected} >= {2, 3}
+    _, journeys = flows_and_journeys(scattered(spark, rows, partitions), table(spark, [], SKEW))
+    same(journeys, expected)
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,12 @@ def duration(us: int | None) -> str:
         if abs(us) >= size:
             return f"{us / size:,.3g} {unit}" if abs(us) < 1000 * size else f"{us / size:,.0f} {unit}"
     return f"{us} µs"
+
+
+def longest_stage(path: list[dict[str, Any]] | None) -> str:
+    """Write what most of the time of a critical path was spent on, and where."""
+    if not path:
+        return ""
+    worst = max(path, key=lambda stage: stage["us"] or 0)
+    what = worst["handler"] or worst["identity"]
+    return f"{worst['stage']} of {what} at {short(worst['node'])}, {duration(worst['us'])}"

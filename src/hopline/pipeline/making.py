@@ -92,8 +92,7 @@ class Making:
     @cached_property
     def nesting(self) -> DataFrame:
         """The parents and journeys of flows that handlers of other flows began."""
-        parents = self._keep(nesting.parents(self.walked, self.records))
-        return self._keep(nesting.with_journeys(parents, self._keep))
+        return nesting.nesting(self.walked, self.records)
 
     def _ingredient(self, name: str) -> object:
         return self._made[name] if name in self._made else getattr(self, name)

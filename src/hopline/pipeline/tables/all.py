@@ -10,6 +10,7 @@ from hopline.pipeline.tables import (
     handlers,
     hops,
     incidents,
+    journeys,
     messages,
     rejects,
     security,
@@ -17,7 +18,6 @@ from hopline.pipeline.tables import (
 )
 from hopline.pipeline.tables.table import Table
 
-TABLES: dict[str, Table] = {
-    module.TABLE.name: module.TABLE
-    for module in (messages, rejects, hops, callbacks, flows, handlers, edges, security, incidents, skew, audit)
-}
+_MODULES = (messages, rejects, hops, callbacks, flows, journeys, handlers, edges, security, incidents, skew, audit)
+
+TABLES: dict[str, Table] = {module.TABLE.name: module.TABLE for module in _MODULES}

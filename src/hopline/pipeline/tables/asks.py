@@ -36,7 +36,7 @@ def asks(nesting: DataFrame, callbacks: DataFrame) -> DataFrame:
     A request that was not answered in time was waited for until its time was over.
 
     Args:
-        nesting: The result of `hopline.pipeline.tables.nesting.with_journeys`.
+        nesting: The result of `hopline.pipeline.tables.nesting.nesting`.
         callbacks: The table of callbacks.
     """
     asked_us, ttl_us = sf.unix_micros("asked_ts"), sf.col("ttl_us")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import ENDINGS, Event
-from hopline.pipeline.findings import SHOWN, Finding, Seen, duration, number, short
+from hopline.pipeline.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.paths.causality import EVENTS
 from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
 from hopline.pipeline.tables.asks import STAGE, asks, with_asks
@@ -59,7 +57,7 @@ def flows(
     Args:
         records: The result of `by_flow`.
         walked: The result of `walked`.
-        nesting: The result of `hopline.pipeline.tables.nesting.with_journeys`.
+        nesting: The result of `hopline.pipeline.tables.nesting.nesting`.
         callbacks: The table of callbacks.
         hops: The table of hops.
     """
@@ -227,20 +225,13 @@ def _worst_flows(seen: Seen) -> Finding:
                 number(row["messages"]),
                 duration(row["duration_us"]),
                 "unknown" if row["skew_us"] is None else duration(row["skew_us"]),
-                _longest_stage(row["critical_path"]),
+                longest_stage(row["critical_path"]),
             )
             for row in rows
         ),
         seen.command("flow_id = '" + flow.replace("'", "''") + "'"),
         is_trouble=trouble,
     )
-
-
-def _longest_stage(path: list[dict[str, Any]] | None) -> str:
-    if not path:
-        return ""
-    worst = max(path, key=lambda stage: stage["us"] or 0)
-    return f"{worst['stage']} of {worst['identity']} at {short(worst['node'])}, {duration(worst['us'])}"
 
 
 TABLE = Table(

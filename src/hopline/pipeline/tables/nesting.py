@@ -12,14 +12,17 @@ then found by pointer doubling: each flow points to its parent, and in every rou
 points, so that n rounds follow 2^(n-1) parents. Flows whose parents form a cycle, which only inconsistent captures
 contain, are never done. As every round but those finishes some flow, a round without progress shows that only they
 are left; each is a journey of its own.
+
+Every round refers to the one before it twice. Persisting it would not do: the plan of a persisted table stays part of
+all that is made of it, so that plans, and their descriptions, would double every time. A local checkpoint forgets how
+its rows were made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.storagelevel import StorageLevel
 
 from hopline.capture.events import Event
 from hopline.pipeline.tables.by_flow import is_event, is_offence
@@ -54,24 +57,25 @@ def parents(walked: DataFrame, records: DataFrame) -> DataFrame:
     )
 
 
-def with_journeys(parents: DataFrame, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """Add `journey_id`, the flow that all began with, and `level`, how many flows are between them, itself included.
+def nesting(walked: DataFrame, records: DataFrame) -> DataFrame:
+    """Return `parents` with `journey_id`, the flow that all began with, and `level`, how many flows lie above it.
+
+    The rows are computed at once, and kept as long as the result is.
 
     Args:
-        parents: The result of `parents`.
-        keep: Persists what is computed once and used several times.
+        walked: The result of `hopline.pipeline.tables.flows.walked`.
+        records: The result of `by_flow`.
     """
-    pointers = keep(
-        parents.select(
-            "flow_id", sf.col("parent_flow_id").alias("ancestor"), sf.lit(1).alias("level"), sf.lit(False).alias("done")
-        )
+    found = _checkpoint(parents(walked, records))
+    pointers = found.select(
+        "flow_id", sf.col("parent_flow_id").alias("ancestor"), sf.lit(1).alias("level"), sf.lit(False).alias("done")
     )
     is_undone = ~sf.col("done")
     undone = pointers.where(is_undone).count()
     for _ in range(ROUNDS_LIMIT):
         if not undone:
             break
-        pointers = keep(_doubled(pointers))
+        pointers = _checkpoint(_doubled(pointers))
         before, undone = undone, pointers.where(is_undone).count()
         if undone == before:
             break
@@ -80,7 +84,11 @@ def with_journeys(parents: DataFrame, keep: Callable[[DataFrame], DataFrame]) ->
         sf.when(sf.col("done"), sf.col("ancestor")).otherwise(sf.col("flow_id")).alias("journey_id"),
         sf.when(sf.col("done"), sf.col("level")).otherwise(0).alias("level"),
     )
-    return parents.join(journeys, "flow_id")
+    return _checkpoint(found.join(journeys, "flow_id"))
+
+
+def _checkpoint(table: DataFrame) -> DataFrame:
+    return table.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
 
 
 def _doubled(pointers: DataFrame) -> DataFrame:
