@@ -274,6 +274,7 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "Callbacks by outcome",
         "Flows by outcome",
         "Slowest incomplete flows, corrected for clock skew",
+        "Slowest journeys",
         "Slowest handlers, by their worst window",
         "Incidents",
         "Clock differences",

@@ -81,6 +81,12 @@ def write_tables(out: Path) -> Path:
     flows = [flow("one", "complete", 2_000), flow("two", "failed", 9_000_000), flow("it's $HOME", "expired", 40)]
     write_table(out, "flows", flows)
     write_table(out, "flows", [flow("old", "complete", 1)], date(2026, 1, 30))
+    path = [
+        {"stage": "run", "node": "b", "identity": "ORDER", "us": 500, "flow_id": "one"},
+        {"stage": "run", "node": "c", "identity": "PRICE", "us": 1_500, "handler": "Prices.look_up", "flow_id": "two"},
+    ]
+    journey = {"journey_id": "one", "outcome": "failed", "identity": "ORDER", "origin": "a", "flows": 2}
+    write_table(out, "journeys", [journey | {"start_ts": NOON, "duration_us": 2_000, "critical_path": path}])
     write_table(
         out,
         "handlers",

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from hopline.cli.console import json_line, say_json
 from hopline.message import printable
-from hopline.pipeline.findings import duration
+from hopline.pipeline.findings import duration, short
 from hopline.pipeline.query import Row, Tables
 from hopline.pipeline.short_ids import id_columns, short_ids
 
@@ -203,14 +203,22 @@ def down_the_page(row: Mapping[str, Any]) -> RenderableType:
         table.add_row(name, Text(told))
     if not row.get("critical_path"):
         return table
-    path = Table("stage", "node", "identity", "time", "share", title="critical path", title_justify="left")
-    path.columns[3].justify = path.columns[4].justify = "right"
-    whole = sum(stage["us"] or 0 for stage in row["critical_path"])
-    for stage in row["critical_path"]:
+    return Group(table, _path(row["critical_path"]))
+
+
+def _path(stages: Sequence[Mapping[str, Any]]) -> Table:
+    """Draw a critical path stage by stage; handlers and flows where some stage has one, and ids cut to make room."""
+    named = [name for name in ("handler", "flow_id") if any(stage.get(name) for stage in stages)]
+    path = Table("stage", "node", "identity", *named, title="critical path", title_justify="left")
+    path.add_column("time", justify="right")
+    path.add_column("share", justify="right")
+    whole = sum(stage["us"] or 0 for stage in stages)
+    for stage in stages:
         share = f"{100 * stage['us'] / whole:.0f}%" if whole > 0 and stage["us"] is not None else ""
-        named = (Text(printable(str(stage[key] or ""))) for key in ("stage", "node", "identity"))
-        path.add_row(*named, duration(stage["us"]), share)
-    return Group(table, path)
+        texts = (str(stage[name] or "") for name in ("stage", "node", "identity", *named))
+        shown = (Text(printable(short(text) if named else text)) for text in texts)
+        path.add_row(*shown, duration(stage["us"]), share)
+    return path
 
 
 def write_rows(columns: Sequence[str], rows: Iterable[Row], layout: Layout) -> None:
