@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 _GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_GUID_SHOWN = 8  # characters
+_SECOND_US = 1_000_000
+_MILLISECOND_US = 1_000
 _HARMLESS = re.compile(r"[\w .,:;=<>()'@/+-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Some rows about one matter; `command` shows more of it."""
+    """Some rows about one subject, as text; `command` shows more about it."""
 
     title: str
     headers: tuple[str, ...]
@@ -30,69 +33,105 @@ class Finding:
 
     @property
     def shown(self) -> tuple[tuple[str, ...], ...]:
-        """The first of them."""
+        """Return the rows that a summary shows: the first ones."""
         return self.rows[:SHOWN]
 
     @property
     def hidden(self) -> int:
-        """How many others there are."""
+        """Return how many rows a summary does not show."""
         return len(self.rows) - len(self.shown)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A table as the findings look at it."""
+    """A table, limited to the days that findings are about."""
 
     tables: Tables
     table: str
     days: Days
 
     def rows(self, columns: str, where: str = "true", *, then: str = "") -> list[dict[str, Any]]:
-        """Return columns, or what is computed of them, of the rows of these days; `then` groups, sorts and limits."""
-        first = f"date >= '{self.days.first}'" if self.days.first else "true"
-        last = f"date <= '{self.days.last}'" if self.days.last else "true"
-        question = f"select {columns} from {quoted(self.table)} where ({where}) and {first} and {last} {then}"  # noqa: S608
-        return list(self.tables.ask(question).records())
+        """Return columns, or what is computed of them, of the rows of these days.
+
+        Args:
+            columns: What to select, in SQL.
+            where: A condition on the rows, in SQL.
+            then: The clauses behind the condition, which group, sort and limit.
+        """
+        conditions = [f"({where})"]
+        if self.days.first:
+            conditions.append(f"date >= '{self.days.first}'")
+        if self.days.last:
+            conditions.append(f"date <= '{self.days.last}'")
+        condition = " and ".join(conditions)
+        query = f"select {columns} from {quoted(self.table)} where {condition} {then}"  # noqa: S608 - our own columns
+        answer = self.tables.ask(query)
+        return list(answer.records())
 
     def counts(self, *columns: str) -> list[tuple[tuple[Any, ...], int]]:
-        """Count rows by the values of some columns, the most frequent first."""
+        """Return how many rows have each combination of values in some columns, the most frequent first."""
         names = ", ".join(columns)
-        rows = self.rows(f"{names}, count(*) as count", then=f"group by all order by count desc, {names}")
-        return [(tuple(row[column] for column in columns), row["count"]) for row in rows]
+        most_frequent_first = f"group by all order by count desc, {names}"
+        counts = []
+        for row in self.rows(f"{names}, count(*) as count", then=most_frequent_first):
+            values = tuple(row[column] for column in columns)
+            counts.append((values, row["count"]))
+        return counts
 
     def command(self, where: str = "", order_by: str = "") -> str:
-        """Write the command that shows the rows behind a finding."""
-        parts = ["hopline", "tables", shlex.quote(str(self.tables.location)), self.table]
-        for option, value in (("--where", where), ("--order-by", order_by)):
-            if value:
-                # Names off the wire stand in it: a shell must see nothing in them but text.
-                parts += [option, f'"{value}"' if _HARMLESS.fullmatch(value) else shlex.quote(value)]
-        return " ".join(parts)
+        """Return the command that shows the rows behind a finding."""
+        location = shlex.quote(str(self.tables.location))
+        words = ["hopline", "tables", location, self.table]
+        if where:
+            words += ["--where", _quoted_for_shell(where)]
+        if order_by:
+            words += ["--order-by", _quoted_for_shell(order_by)]
+        return " ".join(words)
+
+
+def _quoted_for_shell(value: str) -> str:
+    """Return a value of an option. Names off the wire may stand in it: a shell must see nothing in them but text."""
+    if _HARMLESS.fullmatch(value):
+        return f'"{value}"'
+    return shlex.quote(value)
 
 
 def short(name: str | None) -> str:
-    """Write enough of a name to tell it from others: the beginning, where it is a GUID. Actors have a byte before."""
-    text = (name or "").lstrip("\0\1")
-    return text[:8] if _GUID.fullmatch(text) else text
+    """Return enough of a name to tell it from others: the beginning of a GUID, any other name as it is."""
+    if name is None:
+        return ""
+    text = name.lstrip("\0\1")  # which the identities of hubs and actors begin with
+    if _GUID.fullmatch(text):
+        return text[:_GUID_SHOWN]
+    return text
 
 
 def number(value: int | None) -> str:
-    """Write a number with commas; nothing where there is none."""
-    return "" if value is None else f"{value:,}"
+    """Return a number with commas; nothing where there is none."""
+    if value is None:
+        return ""
+    return f"{value:,}"
 
 
 def duration(us: int | None) -> str:
-    """Write a number of microseconds as people say it."""
+    """Return microseconds as text in the largest unit that fits, rounded to three digits; nothing for None."""
     if us is None:
         return ""
-    for unit, size in (("s", 1_000_000), ("ms", 1_000)):
-        if abs(us) >= size:
-            return f"{us / size:,.3g} {unit}" if abs(us) < 1000 * size else f"{us / size:,.0f} {unit}"
+    if abs(us) >= _SECOND_US:
+        return _three_digits(us / _SECOND_US, "s")
+    if abs(us) >= _MILLISECOND_US:
+        return _three_digits(us / _MILLISECOND_US, "ms")
     return f"{us} µs"
 
 
+def _three_digits(value: float, unit: str) -> str:
+    if abs(value) < 1_000:
+        return f"{value:,.3g} {unit}"
+    return f"{value:,.0f} {unit}"
+
+
 def longest_stage(path: list[dict[str, Any]] | None) -> str:
-    """Write what most of the time of a critical path was spent on, and where."""
+    """Return what most of the time of a critical path was spent on, and where."""
     if not path:
         return ""
     worst = max(path, key=lambda stage: stage["us"] or 0)

@@ -13,20 +13,27 @@ _DAY_S = 86_400
 
 def window_start(ts: Column, seconds: int) -> Column:
     """Return the start of the window that a time lies in: a whole multiple of its length since 1970."""
+    window_us = sf.lit(seconds * _SECOND_US)
     us = sf.unix_micros(ts)
-    return sf.timestamp_micros(us - sf.pmod(us, sf.lit(seconds * _SECOND_US)))
+    us_into_window = sf.pmod(us, window_us)
+    return sf.timestamp_micros(us - us_into_window)
 
 
 def day(ts: Column) -> Column:
     """Return the day of a time, UTC."""
-    return sf.date_from_unix_date(sf.floor(sf.unix_seconds(ts) / _DAY_S).cast("int"))
+    days = sf.floor(sf.unix_seconds(ts) / _DAY_S)
+    return sf.date_from_unix_date(days.cast("int"))
 
 
 def last_seen(messages: DataFrame) -> DataFrame:
-    """Return the time of each node's last message: as long as that, somebody watched."""
-    return messages.where(sf.col("node").isNotNull()).groupBy("node").agg(sf.max("ts").alias("last_ts"))
+    """Return the time of each node's last message, as `last_ts`: until then, the node was captured."""
+    of_nodes = messages.where(sf.col("node").isNotNull())
+    last_ts = sf.max("ts").alias("last_ts")
+    return of_nodes.groupBy("node").agg(last_ts)
 
 
 def us_between(start: Column, end: Column) -> Column:
     """Return the microseconds from one time to another."""
-    return sf.unix_micros(end) - sf.unix_micros(start)
+    start_us = sf.unix_micros(start)
+    end_us = sf.unix_micros(end)
+    return end_us - start_us

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from hopline.capture.records import shown
-from hopline.message import TICKS_PER_MICROSECOND, Message, Version
+from hopline.message import TICKS_PER_MICROSECOND, Message, MessageIdentifier, Version
 from hopline.pipeline.decoding.arrow import MESSAGES, RECORD_COLUMNS, REJECTS
 from hopline.pipeline.decoding.digests import digest_of
 from hopline.pipeline.decoding.frames import Flags
@@ -21,15 +21,23 @@ MISSING_FRAME = "missing_frame"
 """The code of a record whose frames, or one of them, are null: no decoder ever sees it."""
 
 _COMPUTED = (  # of both ways alike
-    *("date", "segment", "flow_id", "service", "frame_count", "bytes", "fingerprint", "message_id"),
+    "date",
+    "segment",
+    "flow_id",
+    "service",
+    "frame_count",
+    "bytes",
+    "fingerprint",
+    "message_id",
 )
-_SAID = pa.schema(
-    [
-        *(one for one in MESSAGES if one.name not in (*RECORD_COLUMNS, *_COMPUTED)),
-        pa.field("body_digest", pa.int64()),
-    ]
-)
-_REFUSED = pa.schema([one for one in REJECTS if one.name not in (*RECORD_COLUMNS, "date", "segment", "frames")])
+
+
+def _without(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name not in names])
+
+
+_SAID = _without(MESSAGES, *RECORD_COLUMNS, *_COMPUTED).append(pa.field("body_digest", pa.int64()))
+_REFUSED = _without(REJECTS, *RECORD_COLUMNS, "date", "segment", "frames")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +49,22 @@ class Answers:
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return it as columns."""
-        return {one.name: pa.array([row[one.name] for row in self.said], one.type) for one in self.schema}
+        """Return it as columns, by their names."""
+        columns = {}
+        for column in self.schema:
+            values = [row[column.name] for row in self.said]
+            columns[column.name] = pa.array(values, column.type)
+        return columns
 
 
 def read_carefully(
     records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring, *, with_bodies: bool = False
 ) -> tuple[Answers, Answers]:
     """Return the messages among the records, and why the others are none; verify what came from outside."""
-    taken, refused = Answers(_SAID), Answers(_REFUSED)
-    for row, (frames, outside) in enumerate(zip(records.to_pylist(), is_outside.tolist(), strict=True)):
+    taken = Answers(_SAID)
+    refused = Answers(_REFUSED)
+    with_origins = zip(records.to_pylist(), is_outside.tolist(), strict=True)
+    for row, (frames, outside) in enumerate(with_origins):
         said = _read(frames, keyring if outside else None)
         answers = refused if "code" in said else taken
         if not with_bodies:
@@ -61,6 +75,7 @@ def read_carefully(
 
 
 def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None) -> dict[str, Any]:
+    """Return what a message says, by column, or why the frames are none; without keys, there is no verdict."""
     if frames is None:
         return _refusal(MISSING_FRAME, None, "expected frames, found null")
     if None in frames:
@@ -72,7 +87,8 @@ def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None) -> dic
     except RemoteError as error:
         index = None if error.position is None else len(whole) - error.position
         return _refusal(str(error.reason), index, str(error))
-    return _message(message, None if keyring is None else keyring.verdict(message))
+    verdict = None if keyring is None else keyring.verdict(message)
+    return _message(message, verdict)
 
 
 def _refusal(code: str, frame_index: int | None, detail: str) -> dict[str, Any]:
@@ -91,9 +107,7 @@ def _message(message: Message, verdict: str | None) -> dict[str, Any]:
         "callback_receiver": shown(message.callback_receiver_identity),
         "callback_receiver_node": shown(message.callback_receiver_node_identity),
         "callback_key": message.callback_key,
-        "callbacks": [
-            (shown(kind.identity), version_text(kind.version), shown(kind.partition)) for kind in message.callback_point
-        ],
+        "callbacks": [_kind(identifier) for identifier in message.callback_point],
         "routing": [(router.uri, shown(router.identity)) for router in message.routing],
         "hops": message.hops,
         "distribution": message.distribution,
@@ -109,21 +123,30 @@ def _message(message: Message, verdict: str | None) -> dict[str, Any]:
     }
 
 
+def _kind(identifier: MessageIdentifier) -> tuple[str, str, str]:
+    return shown(identifier.identity), version_text(identifier.version), shown(identifier.partition)
+
+
 def kept_bodies(bodies: Sequence[bytes]) -> list[bytes]:
     """Return the body frames as far as they are kept: the one that goes beyond the limit is cut."""
-    left = BODY_LIMIT
+    room = BODY_LIMIT
     kept = []
     for body in bodies:
-        kept.append(bytes(body[:left]))
-        left -= len(kept[-1])
+        part = bytes(body[:room])
+        kept.append(part)
+        room -= len(part)
     return kept
 
 
 def version_text(version: Version) -> str:
     """Return a version as the tables have it."""
-    return str(version) if isinstance(version, int) else shown(version)
+    if isinstance(version, int):
+        return str(version)
+    return shown(version)
 
 
 def _ttl_us(ticks: int) -> int:
-    """Round away from zero, so that what is nearly over is not unlimited."""
-    return -(-ticks // TICKS_PER_MICROSECOND) if ticks > 0 else ticks // TICKS_PER_MICROSECOND
+    """Return a lifetime in microseconds, rounded away from zero, so that what is nearly over is not unlimited."""
+    if ticks > 0:
+        return -(-ticks // TICKS_PER_MICROSECOND)
+    return ticks // TICKS_PER_MICROSECOND

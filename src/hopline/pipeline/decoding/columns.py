@@ -29,7 +29,16 @@ NAMES = {
 }
 """The names among the fields of a message, and what the table calls them."""
 
-_SHAPE_NAMES = pa.array([{int(one): one.name for one in Shape}.get(code) for code in range(max(Shape) + 1)])
+
+def _shape_names() -> pa.StringArray:
+    """Return the names of the shapes, each at the place of its number."""
+    names: list[str | None] = [None] * (max(Shape) + 1)
+    for shape in Shape:
+        names[shape] = shape.name
+    return pa.array(names)
+
+
+_SHAPE_NAMES = _shape_names()
 _WORDS = pa.array(np.arange(1 << 16)).cast(pa.string())  # every version as text
 _ASCII = 0x80  # all bytes of such a text are below
 _CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above what a number may be
@@ -58,23 +67,33 @@ class PlainColumns:
 
     def odd(self) -> Flags:
         """Return the messages that are not plain after all, because a text is not what its format requires."""
-        found: Flags = ~_are_texts(self._domains)
-        routing, kinds = self.headers.lists["routing"], self.headers.lists["callback_point"]
+        is_odd: Flags = ~_are_texts(self._domains)
+        is_odd[self._with_odd_uris()] = True
+        is_odd[self._unconventional(self.headers.names["version"], self._is_first)] = True
+        kinds = self.headers.lists["callback_point"]
+        of_first = self._is_first[kinds.message]
+        odd_kinds = self._unconventional(kinds.fields["version"], of_first)
+        is_odd[kinds.message[odd_kinds]] = True
+        return is_odd
+
+    def _with_odd_uris(self) -> Longs:
+        """Return the messages with a router whose address is no text, or no URI where the format requires one."""
+        message = self.headers.lists["routing"].message
         is_odd = ~_are_texts(self._uris)
-        wants_uri = np.flatnonzero(is_one_of(self.headers.shape, WITH_URIS)[routing.message])
-        is_odd[wants_uri] |= ~_are_usual_uris(self._uris.take(pa.array(wants_uri)))
-        found[routing.message[is_odd]] = True
-        found[self._unconventional(self.headers.names["version"], self._is_first)] = True
-        found[kinds.message[self._unconventional(kinds.fields["version"], self._is_first[kinds.message])]] = True
-        return found
+        must_be_uri = is_one_of(self.headers.shape, WITH_URIS)
+        entries = np.flatnonzero(must_be_uri[message])
+        is_odd[entries] |= ~_are_usual_uris(self._uris.take(pa.array(entries)))
+        return message[is_odd]
 
     def said(self) -> dict[str, pa.Array]:
         """Return the columns by their names."""
         headers = self.headers
-        numbers, body = headers.numbers, headers.body
-        return {
+        numbers = headers.numbers
+        body = headers.body
+        behind_body = body + headers.body_frames
+        names = {column: self._shown(headers.names[name]) for name, column in NAMES.items()}
+        return names | {
             "wire_format": _SHAPE_NAMES.take(pa.array(headers.shape)),
-            **{column: self._shown(headers.names[name]) for name, column in NAMES.items()},
             "version": self._versions(headers.names["version"], numbers["version"], self._is_first),
             "domain": _shown(self._domains),
             "signature": self._bytes(headers.names["signature"]),
@@ -86,7 +105,7 @@ class PlainColumns:
             "trace_options": pa.array(numbers["trace_options"]),
             "ttl_us": pa.array(ttl_us(numbers["ttl_ticks"])),
             "body_frames": pa.array(headers.body_frames, pa.int32()),
-            "body_bytes": pa.array(self.frames.bytes_of(body, body + headers.body_frames)),
+            "body_bytes": pa.array(self.frames.bytes_of(body, behind_body)),
             "bodies": self._bodies(MESSAGES.field("bodies").type),
             "body_digest": pa.array(body_digests(self.frames, body, headers.body_frames)),
         }
@@ -99,7 +118,8 @@ class PlainColumns:
         bodies = Listed((), counts)
         first = self.headers.body[bodies.message]
         frame = first + bodies.nth
-        kept = np.clip(BODY_LIMIT - self.frames.bytes_of(first, frame), 0, self.frames.size(frame))
+        room = BODY_LIMIT - self.frames.bytes_of(first, frame)
+        kept = np.clip(room, 0, self.frames.size(frame))
         pieces = self.frames.cut(self.frames.start(frame), kept)
         return pa.ListArray.from_arrays(pa.array(bodies.begins, pa.int32()), pieces, type=type_)
 
@@ -111,31 +131,36 @@ class PlainColumns:
 
     def _versions(self, slices: Slices, numbers: Longs, is_first: Flags) -> pa.StringArray:
         """Return versions as text: of the first format, ``1.0`` is 1."""
-        texts = pc.replace_substring(self._shown(slices.of(is_first)), ".0", "")
+        texts = self._shown(slices.of(is_first))
+        texts = pc.replace_substring(texts, ".0", "")
         all_numbers = numbers.copy()
         all_numbers[is_first] = texts.cast(pa.int64())
         return _WORDS.take(pa.array(all_numbers))
 
     def _unconventional(self, versions: Slices, is_first: Flags) -> Longs:
-        """Find the versions of the first format that are not ``N.0``."""
+        """Return the versions of the first format that are not ``N.0``."""
         texts = self._shown(versions.of(is_first))
-        are_conventional = pc.match_substring_regex(texts, _CONVENTIONAL_VERSION).to_numpy(zero_copy_only=False)
-        found: Longs = np.flatnonzero(is_first)[~are_conventional]
-        return found
+        matches = pc.match_substring_regex(texts, _CONVENTIONAL_VERSION)
+        are_conventional = matches.to_numpy(zero_copy_only=False)
+        of_first = np.flatnonzero(is_first)
+        unconventional: Longs = of_first[~are_conventional]
+        return unconventional
 
     def _listed(self, listed: Listed, type_: pa.ListType) -> pa.ListArray:
         entry = type_.value_type
-        is_first = self._is_first[listed.message]
-        fields = [
-            _shown(self._uris)
-            if name == "uri"
-            else self._versions(slices, listed.version, is_first)
-            if name == "version"
-            else self._shown(slices)
-            for name, slices in ((field.name, listed.fields[field.name]) for field in entry)
-        ]
-        entries = pa.StructArray.from_arrays(fields, fields=list(entry))
-        return pa.ListArray.from_arrays(pa.array(listed.begins, pa.int32()), entries, type=type_)
+        columns = [self._entry_column(field.name, listed) for field in entry]
+        entries = pa.StructArray.from_arrays(columns, fields=list(entry))
+        begins = pa.array(listed.begins, pa.int32())
+        return pa.ListArray.from_arrays(begins, entries, type=type_)
+
+    def _entry_column(self, name: str, listed: Listed) -> pa.StringArray:
+        if name == "uri":
+            return _shown(self._uris)
+        slices = listed.fields[name]
+        if name == "version":
+            of_first = self._is_first[listed.message]
+            return self._versions(slices, listed.version, of_first)
+        return self._shown(slices)
 
 
 def ttl_us(ticks: Longs) -> Longs:
@@ -152,20 +177,24 @@ def _shown(raw: pa.BinaryArray) -> pa.StringArray:
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:  # some are no text
-        return pa.array([shown(one) for one in raw.to_pylist()], pa.string())
+        texts = [shown(name) for name in raw.to_pylist()]
+        return pa.array(texts, pa.string())
 
 
 def _are_texts(raw: pa.BinaryArray) -> Flags:
     """Return which are UTF-8."""
     if _is_ascii(raw):
         return np.ones(len(raw), np.bool_)
-    return np.array([_is_text(one) for one in raw.to_pylist()], np.bool_)
+    are_texts = [_is_text(one) for one in raw.to_pylist()]
+    return np.array(are_texts, np.bool_)
 
 
 def _is_ascii(raw: pa.BinaryArray) -> bool:
     """Return whether all are ASCII, as most are: then one look at all bytes is enough to know that they are texts."""
     content = np.frombuffer(raw.buffers()[2] or b"", np.uint8)
-    return not len(content) or bool(content.max() < _ASCII)
+    if not len(content):
+        return True
+    return bool(content.max() < _ASCII)
 
 
 def _is_text(raw: bytes) -> bool:
@@ -177,6 +206,9 @@ def _is_text(raw: bytes) -> bool:
 
 
 def _are_usual_uris(raw: pa.BinaryArray) -> Flags:
-    found = [pc.starts_with(raw, scheme).to_numpy(zero_copy_only=False) for scheme in USUAL_SCHEMES]
-    usual: Flags = np.logical_or.reduce(found)
-    return usual
+    """Return which begin with a scheme that addresses of routers have."""
+    is_usual: Flags = np.zeros(len(raw), np.bool_)
+    for scheme in USUAL_SCHEMES:
+        has_scheme = pc.starts_with(raw, scheme)
+        is_usual |= has_scheme.to_numpy(zero_copy_only=False)
+    return is_usual

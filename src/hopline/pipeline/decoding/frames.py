@@ -1,4 +1,9 @@
-"""The frames of many records as one piece of memory: what stands where is computed for all of them at once."""
+"""The frames of many records as one piece of memory: what stands where is computed for all of them at once.
+
+Arrow keeps a column of frames as three arrays: the bytes of all frames in one buffer, where each frame begins in it,
+and at which frame each record begins. `Frames` shares this memory with Arrow. Numbers (`number`) and pieces of bytes
+(`cut`) are read from it at an array of places, so that no single record costs a step of Python's.
+"""
 
 from __future__ import annotations
 
@@ -36,24 +41,35 @@ class Frames:
 
     @classmethod
     def of_records(cls, records: pa.ListArray) -> Frames:
-        """Find the frames of all of some records."""
-        offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset : records.offset + len(records) + 1]
-        values = records.values.slice(offsets[0], offsets[-1] - offsets[0])  # a slice of records still has all values
-        starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-        begin, end = int(starts[0]), int(starts[-1])
-        data = np.frombuffer(values.buffers()[2] or b"", np.uint8)[begin : end + _WIDEST]
-        if len(data) < end - begin + _WIDEST:
-            data = np.concatenate([data[: end - begin], np.zeros(_WIDEST, np.uint8)])
-        places = np.subtract(starts, begin, dtype=np.int64)
-        bounds: Longs = np.subtract(offsets, offsets[0], dtype=np.int64)
-        first, behind = bounds[:-1], bounds[1:]
-        is_whole = _has_no_nulls(records, values, first, behind)
-        return cls(data, places, np.diff(places), first, behind, is_whole)
+        """Return the frames of all of some records."""
+        list_offsets = _offsets(records)
+        first_value = list_offsets[0]
+        # A slice of records still has all values.
+        values = records.values.slice(first_value, list_offsets[-1] - first_value)
+        value_offsets = _offsets(values)
+        begin = int(value_offsets[0])
+        end = int(value_offsets[-1])
+        starts = np.subtract(value_offsets, begin, dtype=np.int64)
+        bounds: Longs = np.subtract(list_offsets, first_value, dtype=np.int64)
+        first = bounds[:-1]
+        behind = bounds[1:]
+        return cls(
+            data=_readable_bytes(values.buffers()[2], begin, end),
+            starts=starts,
+            sizes=np.diff(starts),
+            first=first,
+            behind=behind,
+            is_whole=_has_no_nulls(records, values, first, behind),
+        )
 
     def of(self, records: Longs) -> Frames:
-        """Keep some records."""
-        kept = {name: getattr(self, name)[records] for name in ("first", "behind", "is_whole")}
-        return replace(self, **kept)
+        """Return the frames of some of the records."""
+        return replace(
+            self,
+            first=self.first[records],
+            behind=self.behind[records],
+            is_whole=self.is_whole[records],
+        )
 
     def __len__(self) -> int:
         return len(self.first)
@@ -70,8 +86,12 @@ class Frames:
 
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
         """Return places and sizes of the last frames of some records: a row for each frame, the last one first."""
-        places = self.starts[self.behind[records] - np.arange(count + 1)[:, np.newaxis]]
-        return places[1:], places[:-1] - places[1:]
+        from_end = np.arange(count + 1)[:, np.newaxis]
+        frame = self.behind[records] - from_end
+        bounds = self.starts[frame]
+        starts = bounds[1:]
+        ends = bounds[:-1]
+        return starts, ends - starts
 
     def start(self, frame: Longs) -> Longs:
         """Return the places where frames begin."""
@@ -82,38 +102,66 @@ class Frames:
         return self.sizes[frame]
 
     def bytes_of(self, first: Longs, behind: Longs) -> Longs:
-        """Count the bytes from some frames to before others."""
+        """Return the number of bytes from some frames to before others."""
         return self.starts[behind] - self.starts[first]
 
     def number(self, place: Longs, width: int) -> Longs:
-        """Read little-endian integers, unsigned but for those of eight bytes, wherever they begin."""
-        return self._views[width][place].astype(np.int64, copy=False)
+        """Return the little-endian integers at some places, unsigned but for those of eight bytes."""
+        integers = self._views[width]
+        return integers[place].astype(np.int64, copy=False)
 
     @cached_property
     def _views(self) -> dict[int, npt.NDArray[np.integer]]:
         """The same memory as integers of each width, one from every place on."""
         count = len(self.data) - _WIDEST + 1
-        return {width: np.ndarray((count,), kind, self.data.data, strides=(1,)) for width, kind in _NUMBERS.items()}
+        views = {}
+        for width, kind in _NUMBERS.items():
+            views[width] = np.ndarray((count,), kind, self.data.data, strides=(1,))
+        return views
 
     def cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
-        """Cut out pieces, none of which begins before the end of the one before it."""
+        """Return pieces of the bytes, none of which begins before the end of the one before it."""
         there = np.flatnonzero(size)
         if len(there) > _MANY * len(size):
             return self._cut(start, size)
+        pieces = self._cut(start[there], size[there])
+        content = pieces.buffers()[2]
         bounds = np.zeros(len(size) + 1, np.int32)  # what is empty has no bytes to take
         np.cumsum(size, out=bounds[1:])
-        pieces = self._cut(start[there], size[there])
-        return pa.Array.from_buffers(
-            pa.binary(), len(size), [None, pa.py_buffer(bounds), pieces.buffers()[2] or pa.py_buffer(b"")]
-        )
+        return binary_array(content or pa.py_buffer(b""), bounds)
 
     def _cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
-        bounds = np.empty(2 * len(start) + 1, np.int32)
+        """Let Arrow copy the pieces: they are every other value of an array of pieces and the gaps between them."""
+        doubled = 2 * len(start)
+        bounds = np.empty(doubled + 1, np.int32)
         bounds[0:-1:2] = start
         bounds[1::2] = start + size
-        bounds[-1] = bounds[-2] if len(start) else 0
-        pieces_and_gaps = pa.Array.from_buffers(pa.binary(), 2 * len(start), [None, pa.py_buffer(bounds), self.buffer])
-        return pieces_and_gaps.take(pa.array(np.arange(0, 2 * len(start), 2)))
+        bounds[-1] = bounds[-2] if doubled else 0
+        pieces_and_gaps = binary_array(self.buffer, bounds)
+        pieces = np.arange(0, doubled, 2)
+        return pieces_and_gaps.take(pa.array(pieces))
+
+
+def binary_array(content: pa.Buffer, bounds: Longs | npt.NDArray[np.int32]) -> pa.BinaryArray:
+    """Return the pieces of a buffer between neighbouring bounds, without a copy of it."""
+    offsets = bounds.astype(np.int32, copy=False)
+    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(offsets), content])
+
+
+def _offsets(array: pa.ListArray | pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Return where each value of an array begins, and where the last one ends."""
+    offsets = np.frombuffer(array.buffers()[1], np.int32)
+    return offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _readable_bytes(content: pa.Buffer | None, begin: int, end: int) -> npt.NDArray[np.uint8]:
+    """Return some bytes of a buffer, and behind them as many as the widest number has, so that none ends outside."""
+    size = end - begin
+    data = np.frombuffer(content or b"", np.uint8)[begin : end + _WIDEST]
+    if len(data) >= size + _WIDEST:
+        return data
+    padding = np.zeros(_WIDEST, np.uint8)
+    return np.concatenate([data[:size], padding])
 
 
 def _has_no_nulls(records: pa.ListArray, values: pa.BinaryArray, first: Longs, behind: Longs) -> Flags:
@@ -122,6 +170,7 @@ def _has_no_nulls(records: pa.ListArray, values: pa.BinaryArray, first: Longs, b
     if records.null_count:
         is_whole &= records.is_valid().to_numpy(zero_copy_only=False)
     if values.null_count:
-        nulls = np.concatenate([[0], np.cumsum(values.is_null().to_numpy(zero_copy_only=False))])
-        is_whole &= nulls[behind] == nulls[first]
+        is_null = values.is_null().to_numpy(zero_copy_only=False)
+        nulls_before = np.concatenate([[0], np.cumsum(is_null)])
+        is_whole &= nulls_before[behind] == nulls_before[first]
     return is_whole

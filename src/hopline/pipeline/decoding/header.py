@@ -38,8 +38,9 @@ class Slices:
 
     @classmethod
     def empty_at(cls, place: Longs) -> Slices:
-        """Make pieces of no bytes."""
-        return cls(place.copy(), np.zeros(len(place), np.int64))
+        """Return pieces of no bytes."""
+        size = np.zeros(len(place), np.int64)
+        return cls(place.copy(), size)
 
     def put(self, rows: Longs, start: Longs, size: Longs | int) -> None:
         """Set the pieces of some rows."""
@@ -47,7 +48,7 @@ class Slices:
         self.size[rows] = size
 
     def of(self, rows: Flags) -> Slices:
-        """Keep some rows."""
+        """Return the pieces of some rows."""
         return Slices(self.start[rows], self.size[rows])
 
 
@@ -57,7 +58,8 @@ class Listed:
     def __init__(self, fields: Iterable[str], counts: Longs) -> None:
         total = int(counts.sum())
         self.counts = counts
-        self.fields = {name: Slices(np.zeros(total, np.int64), np.zeros(total, np.int64)) for name in fields}
+        nowhere = np.zeros(total, np.int64)
+        self.fields = {name: Slices.empty_at(nowhere) for name in fields}
         self.version = np.zeros(total, np.int64)
 
     @cached_property
@@ -69,23 +71,26 @@ class Listed:
     @cached_property
     def message(self) -> Longs:
         """Of which message each entry is."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
+        messages = np.arange(len(self.counts))
+        return np.repeat(messages, self.counts)
 
     @cached_property
     def nth(self) -> Longs:
         """Which of its message's entries each one is, from 0."""
-        nth: Longs = np.arange(len(self.message)) - self.begins[self.message]
+        entry = np.arange(len(self.message))
+        nth: Longs = entry - self.begins[self.message]
         return nth
 
     def put(self, messages: Longs, part: Listed) -> None:
         """Take over the lists of some messages."""
-        entries = self.begins[messages[part.message]] + part.nth
+        message = messages[part.message]
+        entries = self.begins[message] + part.nth
         for name, slices in part.fields.items():
             self.fields[name].put(entries, slices.start, slices.size)
         self.version[entries] = part.version
 
     def of(self, messages: Flags) -> Listed:
-        """Keep some messages."""
+        """Return the lists of some messages."""
         kept = Listed((), self.counts[messages])
         entries = messages[self.message]
         kept.fields = {name: slices.of(entries) for name, slices in self.fields.items()}
@@ -111,11 +116,13 @@ class Headers:
         self.plain[rows[is_odd]] = False
 
     def of(self, rows: Flags) -> Headers:
-        """Keep some records."""
-        kept = Headers(self.shape[rows], np.zeros(int(rows.sum()), np.int64))
+        """Return what is known of some records."""
+        nowhere = np.zeros(int(rows.sum()), np.int64)
+        kept = Headers(self.shape[rows], nowhere)
         kept.plain = self.plain[rows]
         kept.names = {name: slices.of(rows) for name, slices in self.names.items()}
         kept.numbers = {name: numbers[rows] for name, numbers in self.numbers.items()}
         kept.lists = {name: listed.of(rows) for name, listed in self.lists.items()}
-        kept.body, kept.body_frames = self.body[rows], self.body_frames[rows]
+        kept.body = self.body[rows]
+        kept.body_frames = self.body_frames[rows]
         return kept

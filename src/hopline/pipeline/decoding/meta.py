@@ -1,4 +1,9 @@
-"""V6: one meta frame, in which each size says where the next thing begins."""
+"""V6: one meta frame, in which each size says where the next thing begins.
+
+So a field can only be found after all before it have been read. A `_Walk` does this for all messages at once: it has
+one place for each of them, and reading a field moves all of them on. Where a size goes beyond the end, the message is
+not plain, its place stays where it is, and the careful way says what is wrong with it.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +20,28 @@ _SIZE = 4  # bytes of the integer in front of whatever varies
 
 
 def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed]:
-    """Put down what the meta frames of some messages say; give the lists."""
+    """Fill in what some messages say in the headers, refuse those that are not plain, and return the lists."""
     behind = frames.behind[rows]
-    start = frames.start(behind - 1)
-    walk = _Walk(frames, start, start + frames.size(behind - 1), np.ones(len(rows), np.bool_))
+    meta_frame = behind - 1
+    start = frames.start(meta_frame)
+    end = start + frames.size(meta_frame)
+    walk = _Walk(frames, start, end, np.ones(len(rows), np.bool_))
     numbers: dict[str, Longs] = {}
     lists: dict[str, Listed] = {}
     for row in V6.meta:
         if isinstance(row, Entries):
-            lists[row.name] = walk.entries(row, numbers[f"{row.name}.count"])
+            count = numbers[f"{row.name}.count"]
+            lists[row.name] = walk.entries(row, count)
         elif row.type.width:
             numbers |= words_of(row, walk.number(row.type.width))
         else:
-            headers.names[row.name].put(rows, *walk.piece())
+            start, size = walk.piece()
+            headers.names[row.name].put(rows, start, size)
     for name in NUMBERS:
         headers.numbers[name][rows] = numbers[name]
-    is_found = find_bodies(headers, rows, behind, frames.counts[rows], 0, len(V6.fixed))
-    headers.refuse(rows, ~(walk.ok & is_found))  # what stands behind the last field is no part of any table
+    has_bodies = find_bodies(headers, rows, behind, frames.counts[rows], 0, len(V6.fixed))
+    is_plain = walk.ok & has_bodies  # what stands behind the last field is no part of any table
+    headers.refuse(rows, ~is_plain)
     return lists
 
 
@@ -52,42 +62,51 @@ class _Walk:
 
     def number(self, width: int) -> Longs:
         """Read an integer."""
-        return self.frames.number(self._step(width), width)
+        place = self._step(width)
+        return self.frames.number(place, width)
 
     def piece(self) -> tuple[Longs, Longs]:
-        """Read a size, and find so many bytes behind it: give where they begin, and how many there are."""
+        """Read a size and as many bytes behind it: return where they begin, and how many there are."""
         size = self.number(_SIZE)
         start = self._step(size)
         return start, np.where(self.ok, size, 0)
 
     def entries(self, group: Entries, count: Longs) -> Listed:
-        """Read lists, one entry after the other, of all messages at once.
+        """Read lists: the first entry of all messages, then the second of those that have one, and so on.
 
         What a newer writer put behind the last field of an entry is not plain.
         """
         self.ok = self.ok & (count <= MOST_USUAL_ENTRIES)
         listed = Listed(LISTS[group.name], np.where(self.ok, count, 0))
-        for nth in range(int(listed.counts.max(initial=0))):
+        most = int(listed.counts.max(initial=0))
+        for nth in range(most):
             messages = np.flatnonzero(listed.counts > nth)
-            entry = self._entry_of(messages)
-            for row in group.fields:
-                entries = listed.begins[messages] + nth
-                if row.type.width:
-                    listed.fields[row.name].put(entries, entry.at, 0)
-                    listed.version[entries] = entry.number(row.type.width)
-                else:
-                    listed.fields[row.name].put(entries, *entry.piece())
-            self.ok[messages] = entry.ok & entry.is_at_end
-            self.at[messages] = entry.at
+            self._read_entry(group, messages, listed, listed.begins[messages] + nth)
         return listed
 
+    def _read_entry(self, group: Entries, messages: Longs, listed: Listed, entries: Longs) -> None:
+        entry = self._entry_of(messages)
+        for row in group.fields:
+            slices = listed.fields[row.name]
+            if row.type.width:
+                slices.put(entries, entry.at, 0)
+                listed.version[entries] = entry.number(row.type.width)
+            else:
+                start, size = entry.piece()
+                slices.put(entries, start, size)
+        self.ok[messages] = entry.ok & entry.is_at_end
+        self.at[messages] = entry.at
+
     def _entry_of(self, messages: Longs) -> _Walk:
-        entry = _Walk(self.frames, self.at[messages], self.end[messages], self.ok[messages])
-        start, size = entry.piece()
-        return _Walk(self.frames, start, start + size, entry.ok)
+        """Return a walk through the next entries of some messages; an entry is a piece, with pieces in it."""
+        whole = _Walk(self.frames, self.at[messages], self.end[messages], self.ok[messages])
+        start, size = whole.piece()
+        return _Walk(self.frames, start, start + size, whole.ok)
 
     def _step(self, size: Longs | int) -> Longs:
-        place, end = self.at, self.at + size
+        """Move on by some bytes where there are as many, and return the places before."""
+        place = self.at
+        end = place + size
         self.ok = self.ok & (end <= self.end)
         self.at = np.where(self.ok, end, place)
         return place

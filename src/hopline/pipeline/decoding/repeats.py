@@ -1,4 +1,9 @@
-"""Records of the same frames. A node that takes a message in, delivers and handles it records its frames each time."""
+"""Records of the same frames. A node that takes a message in, delivers and handles it records its frames each time.
+
+Decoding them once is enough. Records are alike if their bytes are, and the sizes of their frames (the same bytes may be
+cut into other frames), and if frames are missing in all of them or in none (a missing frame has the size of an empty
+one).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from hopline.pipeline.decoding.frames import Flags, Frames, Longs
+from hopline.pipeline.decoding.frames import Flags, Frames, Longs, binary_array
 
 _SIZE = np.dtype(np.int32)
 
@@ -20,32 +25,43 @@ class Repeats:
 
     def __init__(self, frames: Frames) -> None:
         bounds = np.append(frames.first, frames.behind[-1:])
-        self.contents = _pieces(frames.buffer, frames.starts[bounds]).dictionary_encode()
         sizes = pa.py_buffer(frames.sizes.astype(_SIZE))
-        self.outlines = _pieces(sizes, bounds * _SIZE.itemsize).dictionary_encode()
-        content, outline = self.contents.indices.to_numpy(), self.outlines.indices.to_numpy()
-        is_new: Flags = np.diff(np.maximum.accumulate(content), prepend=-1) > 0  # what is seen first is numbered first
-        first = np.flatnonzero(is_new)[content]
-        is_new |= (outline != outline[first]) | (frames.is_whole != frames.is_whole[first])
-        number = np.cumsum(is_new) - 1
-        self.distinct: Longs = np.flatnonzero(is_new)
-        self.which: Longs = np.where(is_new, number, number[first])
+        self.contents = binary_array(frames.buffer, frames.starts[bounds]).dictionary_encode()
+        self.outlines = binary_array(sizes, bounds * _SIZE.itemsize).dictionary_encode()
+        content = self.contents.indices.to_numpy()
+        outline = self.outlines.indices.to_numpy()
+        # A dictionary numbers its values as it meets them: a number above all before it is that of a new value.
+        highest_so_far = np.maximum.accumulate(content)
+        has_new_content: Flags = np.diff(highest_so_far, prepend=-1) > 0
+        first_of_content = np.flatnonzero(has_new_content)
+        first = first_of_content[content]
+        has_other_outline = outline != outline[first]
+        has_other_nulls = frames.is_whole != frames.is_whole[first]
+        is_distinct = has_new_content | has_other_outline | has_other_nulls
+        number = np.cumsum(is_distinct) - 1
+        self.distinct: Longs = np.flatnonzero(is_distinct)
+        self.which: Longs = np.where(is_distinct, number, number[first])
 
     @property
     def sizes(self) -> tuple[Longs, Longs]:
-        """The sizes in each different outline, all of them behind each other, and where each outline begins."""
-        _, bounds, sizes = self.outlines.dictionary.buffers()
-        begins = np.frombuffer(bounds, np.int32)[: len(self.outlines.dictionary) + 1].astype(np.int64)
-        return begins // _SIZE.itemsize, np.frombuffer(sizes or b"", _SIZE).astype(np.int64)
+        """Return where each different outline begins (and the last ends), and the sizes in all of them together."""
+        outlines = self.outlines.dictionary
+        _, offsets, sizes = outlines.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[: len(outlines) + 1]
+        begins = bounds.astype(np.int64) // _SIZE.itemsize
+        return begins, np.frombuffer(sizes or b"", _SIZE).astype(np.int64)
 
     def spread(self, columns: Mapping[str, pa.Array], of: Flags) -> dict[str, pa.Array]:
-        """Return columns of some distinct records, repeated for all records that are equal to them."""
-        nth = (np.cumsum(of) - 1)[self.which[of[self.which]]]
-        if len(nth) == of.sum():  # nothing is there twice
+        """Return columns of some distinct records, repeated for all records that are equal to them.
+
+        Args:
+            columns: Values, one for each of these distinct records.
+            of: Which of the distinct records they are of.
+        """
+        number = np.cumsum(of) - 1
+        is_like_one_of_them = of[self.which]
+        rows = number[self.which[is_like_one_of_them]]
+        if len(rows) == of.sum():  # nothing is there twice
             return dict(columns)
-        rows = pa.array(nth)
-        return {name: column.take(rows) for name, column in columns.items()}
-
-
-def _pieces(buffer: pa.Buffer, bounds: Longs) -> pa.BinaryArray:
-    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds.astype(np.int32)), buffer])
+        indices = pa.array(rows)
+        return {name: column.take(indices) for name, column in columns.items()}

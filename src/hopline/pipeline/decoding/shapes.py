@@ -41,24 +41,28 @@ _LONGEST_NUMBER = max(map(len, (*_V4_NUMBERS, V5_INT32.number)))
 
 def is_one_of(shape: Longs, alike: Iterable[Shape]) -> Flags:
     """Return which records have one of some shapes."""
-    is_one: Flags = np.logical_or.reduce([shape == one for one in alike])
+    are_equal = [shape == one for one in alike]
+    is_one: Flags = np.logical_or.reduce(are_equal)
     return is_one
 
 
 def shapes(frames: Frames) -> Longs:
     """Return the shape of each record, by the number of its frames and the last two of them."""
     counts = frames.counts
-    usual = frames.is_whole & (counts >= 2) & (counts <= DEFAULT_LIMITS.usual_frames)
-    last = np.where(usual, frames.behind - 1, 0)
-    second_last = np.where(usual, frames.behind - 2, 0)
-    if not usual.any():
+    is_usual = frames.is_whole & (counts >= 2) & (counts <= DEFAULT_LIMITS.usual_frames)
+    if not is_usual.any():
         return np.zeros(len(frames), np.int64)
-    size, size_before = frames.size(last), frames.size(second_last)
+    last = np.where(is_usual, frames.behind - 1, 0)
+    second_last = np.where(is_usual, frames.behind - 2, 0)
+    size = frames.size(last)
+    size_before = frames.size(second_last)
     begin = frames.number(frames.start(last), _LONGEST_NUMBER)
 
     def begins_with(number: bytes) -> Flags:
+        expected = int.from_bytes(number, "little")
         mask = (1 << 8 * len(number)) - 1
-        begins: Flags = (size >= len(number)) & (begin & mask == int.from_bytes(number, "little"))
+        is_long_enough = size >= len(number)
+        begins: Flags = is_long_enough & (begin & mask == expected)
         return begins
 
     def is_number(number: bytes) -> Flags:
@@ -66,13 +70,14 @@ def shapes(frames: Frames) -> Longs:
         return is_it
 
     has_descriptor = (counts >= _MULTIPART_FRAMES) & (size_before >= WORDS.size)
-    is_v4 = np.logical_or.reduce([is_number(number) for number in _V4_NUMBERS])
+    are_v4 = [is_number(number) for number in _V4_NUMBERS]
+    is_v4 = np.logical_or.reduce(are_v4)
     is_meta = begins_with(V6.number)
     is_empty = size_before == 0
     may_be_first = is_empty & (counts >= FIRST_FRAMES)
     found: Longs = np.select(
         [
-            ~usual,
+            ~is_usual,
             has_descriptor & is_number(V5.number),
             has_descriptor & is_v4,
             has_descriptor & is_number(V5_INT32.number),
