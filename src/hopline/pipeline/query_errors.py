@@ -30,19 +30,23 @@ class QuestionError(PipelineError):
         self.option = option
 
     def __str__(self) -> str:
-        problem = f"{self.option}: {self.problem}" if self.option else self.problem
-        return "\n".join([problem, *self._pointer()])
+        prefix = f"{self.option}: " if self.option else ""
+        lines = [f"{prefix}{self.problem}", *self._pointer()]
+        return "\n".join(lines)
 
     def _pointer(self) -> Sequence[str]:
         """Return the line with the fault, and one with a mark below it."""
         if self.position is None:
             return ()
         start = self.text.rfind("\n", 0, self.position) + 1
-        line = self.text[start:].partition("\n")[0].replace("\t", " ")
+        line, _, _ = self.text[start:].partition("\n")
+        line = line.replace("\t", " ")
         column = self.position - start
         cut = max(column - _SHOWN_BEFORE, 0)
-        before, after = printable(line[cut:column]), printable(line[column : cut + _SHOWN_LINE])
-        return f"  {before}{after}", f"  {' ' * len(before)}^"
+        before = printable(line[cut:column])
+        after = printable(line[column : cut + _SHOWN_LINE])
+        indent = " " * len(before)
+        return f"  {before}{after}", f"  {indent}^"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class Question:
     def fault(self, problem: str, position: int | None = None) -> QuestionError:
         """Return the error for a problem with it, at a place in it if that is known."""
         if position is None:
-            return QuestionError(problem, option=self.options[0][0] if len(self.options) == 1 else "")
+            only_option = self.options[0][0] if len(self.options) == 1 else ""
+            return QuestionError(problem, option=only_option)
         for option, start, end in self.options:
             if start <= position <= end:
                 return QuestionError(problem, self.sql[start:end], position - start, option)
@@ -89,26 +94,40 @@ def query_failure(
     message = report["exception_message"]
     if report["exception_type"] == "IO" or _TRACEBACK in message:
         causes = _RAISED.findall(message)
-        return StorageError(causes[-1] if causes else message.strip())
-    problem = message.partition("\n")[0].rstrip("!")
+        cause = causes[-1] if causes else message.strip()
+        return StorageError(cause)
     if _DEPTH in message:
         problem = "nested too deeply: simplify it"
     elif name := missing_table(error):
-        problem = f"no table {name!r}; there are: {', '.join(tables)}"
+        there_are = ", ".join(tables)
+        problem = f"no table {name!r}; there are: {there_are}"
     elif match := _NO_COLUMN.search(message):
-        there_are = "".join(f"; {table} has: {', '.join(names)}" for table, names in columns.items())
-        problem = f"no column {match[1] or match[2]!r}{there_are}"
+        name = match[1] or match[2]
+        problem = f"no column {name!r}{_columns_text(columns)}"
+    else:
+        first_line, _, _ = message.partition("\n")
+        problem = first_line.rstrip("!")
     if "position" not in report:
         return question.fault(problem)
-    # DuckDB counts bytes.
-    return question.fault(problem, len(question.sql.encode()[: int(report["position"])].decode(errors="ignore")))
+    bytes_before = question.sql.encode()[: int(report["position"])]  # DuckDB counts bytes
+    text_before = bytes_before.decode(errors="ignore")
+    return question.fault(problem, len(text_before))
+
+
+def _columns_text(columns: Mapping[str, Sequence[str]]) -> str:
+    parts = []
+    for table, names in columns.items():
+        listed = ", ".join(names)
+        parts.append(f"; {table} has: {listed}")
+    return "".join(parts)
 
 
 def _report(error: Exception) -> dict[str, str]:
     """Return what DuckDB says in JSON, as its setting ``errors_as_json`` has it; most errors, but not all, are."""
     text = str(error)
     try:
-        report: dict[str, str] = json.loads(text[text.index("{") :])
+        begin = text.index("{")
+        report: dict[str, str] = json.loads(text[begin:])
         return {"exception_message": text, "exception_type": "", **report}
     except ValueError:
         return {"exception_message": text, "exception_type": type(error).__name__}

@@ -25,39 +25,61 @@ _REMEDY = "expected a segment, a folder of segments or a pattern"
 
 
 def find_segments(place: str) -> list[str]:
-    """List the closed segments at a place, sorted: a file, a folder (with folders in it), a pattern, or a URI of these.
+    """Return the closed segments at a place, sorted.
 
-    A file that is named itself is taken whatever its name. A place that is not there raises `CaptureError`.
+    Args:
+        place: A file, a folder (with folders in it), a pattern, or the URI of a file or folder. A file that is named
+            itself is taken whatever its name.
+
+    Raises:
+        CaptureError: There is nothing at the place.
     """
     if "://" in place:
-        system, path = _system_of(place.rstrip("/"))
-        before, _, behind = place.rstrip("/").partition(path)  # the server, and options
-        return sorted(f"{before}{found}{behind}" for found in _below(system, path, place))
-    if Path(place).exists():
-        matches = [Path(place)]
-    elif matches := [Path(match) for match in glob.glob(place, recursive=True)]:  # noqa: PTH207 - may be absolute
-        matches = [
-            match
-            for match in matches
-            if _is_closed(match.name) or (match.is_dir() and not match.name.startswith(_HIDDEN))
-        ]
-    else:
-        raise CaptureError(place, f"nothing there; {_REMEDY}")
+        return _at_uri(place.rstrip("/"))
     local = fs.LocalFileSystem()
-    return sorted({found for match in matches for found in _below(local, str(match.resolve()), place)})
+    found: set[str] = set()
+    for match in _matches(place):
+        found.update(_below(local, str(match.resolve()), place))
+    return sorted(found)
+
+
+def _at_uri(uri: str) -> list[str]:
+    system, path = _system_of(uri)
+    server, _, options = uri.partition(path)
+    return sorted(f"{server}{found}{options}" for found in _below(system, path, uri))
+
+
+def _matches(place: str) -> list[Path]:
+    """Return the files and folders that a path or a pattern names, without those that are hidden from a pattern."""
+    if Path(place).exists():
+        return [Path(place)]
+    matches = [Path(match) for match in glob.glob(place, recursive=True)]  # noqa: PTH207 - may be absolute
+    if not matches:
+        raise CaptureError(place, f"nothing there; {_REMEDY}")
+    return [match for match in matches if _is_closed(match.name) or _is_open_folder(match)]
+
+
+def _is_open_folder(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(_HIDDEN)
 
 
 def _below(system: fs.FileSystem, path: str, place: str) -> Iterator[str]:
+    """Yield the closed segments in a folder, or the file that a path names."""
     info = system.get_file_info(path)
     if info.type == fs.FileType.NotFound:
         raise CaptureError(place, f"nothing there; {_REMEDY}")
     if info.type != fs.FileType.Directory:
         yield path
         return
-    for one in system.get_file_info(fs.FileSelector(path, recursive=True)):
-        *folders, name = one.path[len(path) :].strip("/").split("/")
-        if one.type == fs.FileType.File and _is_closed(name) and not any(part.startswith(_HIDDEN) for part in folders):
-            yield one.path
+    selector = fs.FileSelector(path, recursive=True)
+    for entry in system.get_file_info(selector):
+        if entry.type != fs.FileType.File:
+            continue
+        inside = entry.path.removeprefix(path).strip("/")
+        *folders, name = inside.split("/")
+        is_hidden = any(folder.startswith(_HIDDEN) for folder in folders)
+        if _is_closed(name) and not is_hidden:
+            yield entry.path
 
 
 def _is_closed(name: str) -> bool:
@@ -65,7 +87,7 @@ def _is_closed(name: str) -> bool:
 
 
 def open_segment(path: str) -> ds.ParquetFileFragment:
-    """Open a segment and check that it is one; its row groups are read later."""
+    """Return a segment, of which nothing is read yet but its schema. Raise `CaptureError` if it is none."""
     try:
         system, inside = _system_of(path)
         fragment = _FORMAT.make_fragment(inside, system)
@@ -74,7 +96,8 @@ def open_segment(path: str) -> ds.ParquetFileFragment:
         raise CaptureError(path, "is gone: it was there when the segments were listed") from gone
     except (OSError, pa.ArrowException) as problem:
         raise CaptureError(path, f"is no whole Parquet file (truncated?): {first_line(problem)}") from problem
-    if (foreign := foreign_column(schema)) is not None:
+    foreign = foreign_column(schema)
+    if foreign is not None:
         raise CaptureError(path, f"is no capture: {foreign}")
     return fragment
 
@@ -85,22 +108,26 @@ def foreign_column(schema: pa.Schema) -> str | None:
         at = schema.get_field_index(name)
         if at < 0:
             if name in NEEDED:
-                return f"it has no column {name}, but {', '.join(schema.names[:6]) or 'none'}"
-        elif not fits(schema.field(at).type):
-            return f"its column {name} is {schema.field(at).type}, expected {expected}"
+                others = ", ".join(schema.names[:6])
+                return f"it has no column {name}, but {others or 'none'}"
+            continue
+        found = schema.field(at).type
+        if not fits(found):
+            return f"its column {name} is {found}, expected {expected}"
     return None
 
 
 def read_rows(
     segment: ds.ParquetFileFragment, row_group: int, wanted: pa.Schema, condition: pc.Expression | None
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a row group that meet the condition, in the wanted schema: what the segment has not is null."""
+    """Yield the rows of a row group that meet the condition, in the wanted schema: what the segment has not is null."""
     there = set(segment.physical_schema.names)
-    columns = [name for name in wanted.names if name in there] or ["ts"]  # none would be no rows either
+    columns = [name for name in wanted.names if name in there]
+    if not columns:
+        columns = ["ts"]  # without any column there would be no rows either
+    rows = segment.subset(row_group_ids=[row_group])
     try:
-        for batch in segment.subset(row_group_ids=[row_group]).to_batches(
-            columns=columns, filter=condition, use_threads=False
-        ):
+        for batch in rows.to_batches(columns=columns, filter=condition, use_threads=False):
             if batch.num_rows:
                 yield in_schema(batch, wanted)
     except (OSError, pa.ArrowException) as problem:
@@ -109,7 +136,8 @@ def read_rows(
 
 def in_schema(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """Return a batch in the wanted schema: what it has not is null, what it has beyond that is left out."""
-    return pa.RecordBatch.from_arrays([_column(batch, field) for field in wanted], schema=wanted)
+    columns = [_column(batch, field) for field in wanted]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -132,8 +160,9 @@ def _system_of(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def first_line(problem: Exception) -> str:
-    """Return what an error says, without what it says beyond that."""
-    return (str(problem).splitlines() or [type(problem).__name__])[0]
+    """Return the first line of what an error says; its type, if it says nothing."""
+    lines = str(problem).splitlines()
+    return lines[0] if lines else type(problem).__name__
 
 
 def _is_time(found: pa.DataType) -> bool:
@@ -151,11 +180,18 @@ def _is_number(found: pa.DataType) -> bool:
 
 
 def _is_frames(found: pa.DataType) -> bool:
-    is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-    return is_list and bool(pa.types.is_binary(found.value_type) or pa.types.is_large_binary(found.value_type))
+    if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
+        return False
+    frame = found.value_type
+    return bool(pa.types.is_binary(frame) or pa.types.is_large_binary(frame))
+
+
+def _is_small_number(found: pa.DataType) -> bool:
+    return _is_number(found) and found.bit_width <= pa.int32().bit_width
 
 
 def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
+    """Return what a column of a type may be, in words and as a test of its type."""
     if pa.types.is_timestamp(kind):
         return "a timestamp in µs or ms", _is_time
     if pa.types.is_list(kind):
@@ -163,7 +199,7 @@ def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
     if pa.types.is_string(kind):
         return "text", _is_text
     if pa.types.is_int32(kind):
-        return "a whole number of 32 bits", lambda found: _is_number(found) and found.bit_width <= kind.bit_width
+        return "a whole number of 32 bits", _is_small_number
     return "a whole number", _is_number
 
 

@@ -23,6 +23,7 @@ SHORTEST = 8
 _LISTED = 5  # of the ids that a beginning may stand for
 _LAST = "\U0010ffff"  # sorts behind whatever may follow a beginning
 _KINDS = "\0\1"  # the first byte of the identity of a hub or an actor, which a terminal does not show
+_ANY_KIND = ("", *_KINDS)
 _OPAQUE = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?:0x)?[0-9a-f]{24,}", re.IGNORECASE)
 # Every column that names a flow, a node, an actor or a hub.
 _NAMES = {
@@ -56,29 +57,51 @@ def short_ids(tables: Tables, table: str, column: str, values: Iterable[str]) ->
     opaque = {name for name in names.values() if _OPAQUE.fullmatch(name)}
     if not opaque:
         return {value: value for value in names}
-    kinds = ("", *_KINDS) if any(value.startswith(tuple(_KINDS)) for value in names) else ("",)
-    beginnings = sorted({(kind + name)[:SHORTEST] for kind in kinds for name in opaque})
+    have_kinds = any(value.startswith(tuple(_KINDS)) for value in names)
+    alike = _names_alike(tables, table, column, opaque, _ANY_KIND if have_kinds else ("",))
+    lengths = _unique_lengths(opaque | alike)
+    shown = {}
+    for value, name in names.items():
+        is_cut = name in opaque
+        shown[value] = name[: lengths[name]] if is_cut else value
+    return shown
+
+
+def _names_alike(tables: Tables, table: str, column: str, names: Collection[str], kinds: Collection[str]) -> set[str]:
+    """Return the names in a column that share the shortest beginning with one of some names."""
+    beginnings: set[str] = set()
+    for kind in kinds:
+        beginnings.update((kind + name)[:SHORTEST] for name in names)
     column = quoted(column)
-    question = (
+    query = (
         f"select distinct {column} from {quoted(table)} where {column} >= $1 and {column} < $2 "  # noqa: S608 - our names
         f"and list_contains($3, left({column}, {SHORTEST}))"
     )
-    rows = tables.ask(question, [beginnings[0], beginnings[-1] + _LAST, beginnings]).rows()
-    lengths = _lengths({*opaque, *(row[0].lstrip(_KINDS) for row in rows)})
-    return {value: name[: lengths[name]] if name in opaque else value for value, name in names.items()}
+    ordered = sorted(beginnings)
+    first = ordered[0]
+    last = ordered[-1] + _LAST
+    rows = tables.ask(query, [first, last, ordered]).rows()
+    return {row[0].lstrip(_KINDS) for row in rows}
 
 
-def _lengths(names: Collection[str]) -> dict[str, int]:
-    """Return how many characters tell each of some names from the others. In their order, neighbours share most."""
-    ordered = sorted(names)
-    shared = [0, *(_shared(*pair) for pair in pairwise(ordered)), 0]
-    return {name: max(SHORTEST, *(size + 1 for size in shared[at : at + 2])) for at, name in enumerate(ordered)}
+def _unique_lengths(names: Collection[str]) -> dict[str, int]:
+    """Return how many characters tell each of some names from the others."""
+    lengths = dict.fromkeys(names, SHORTEST)
+    for name, following in pairwise(sorted(names)):  # no others share more with them
+        length = _shared(name, following) + 1
+        lengths[name] = max(lengths[name], length)
+        lengths[following] = max(lengths[following], length)
+    return lengths
 
 
-def _shared(one: str, other: str) -> int:
+def _shared(name: str, other: str) -> int:
     """Return how many characters two texts begin with that are the same."""
-    differing = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differing, min(len(one), len(other)))
+    shared = 0
+    for mine, theirs in zip(name, other, strict=False):
+        if mine != theirs:
+            break
+        shared += 1
+    return shared
 
 
 def find_id(tables: Tables, table: str, beginning: str) -> FoundId:
@@ -91,28 +114,42 @@ def find_id(tables: Tables, table: str, beginning: str) -> FoundId:
     columns = id_columns(tables.columns(table))
     if not columns:
         raise NoIdError(f"{table} has no ids of flows, nodes, actors or hubs")
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}  # the columns of each id
     for column in columns:
         for value in _beginning_with(tables, table, column, beginning):
-            found.setdefault(value, []).append(column)
-    if beginning in found:
-        found = {beginning: found[beginning]}
+            having_it = found.setdefault(value, [])
+            having_it.append(column)
+    if beginning in found:  # a whole id, whatever else begins with it
+        return FoundId(beginning, tuple(found[beginning]))
     if not found:
         raise NoIdError(f"no id in {table} begins with {beginning!r}; it has ids in: {', '.join(columns)}")
     if len(found) > 1:
         raise NoIdError(f"several ids in {table} begin with {beginning!r}: {_listed(found)}")
-    ((value, having),) = found.items()
-    return FoundId(value, tuple(having))
+    value, having_it = found.popitem()
+    return FoundId(value, tuple(having_it))
 
 
 def _beginning_with(tables: Tables, table: str, column: str, beginning: str) -> list[str]:
+    """Return the ids in a column that begin with some characters: all of them, or more than are listed."""
     column = quoted(column)
-    within = " or ".join(f"{column} >= ${low} and {column} < ${low + 1}" for low in (1, 3, 5))
-    bounds = [text for kind in ("", *_KINDS) for text in (kind + beginning, kind + beginning + _LAST)]
-    question = f"select distinct {column} from {quoted(table)} where {within} order by 1 limit {_LISTED + 1}"  # noqa: S608
-    return [row[0] for row in tables.ask(question, bounds).rows()]
+    ranges = []
+    bounds = []
+    for kind in _ANY_KIND:
+        lowest = kind + beginning
+        ranges.append(f"{column} >= ? and {column} < ?")
+        bounds += [lowest, lowest + _LAST]
+    condition = " or ".join(ranges)
+    query = f"select distinct {column} from {quoted(table)} where {condition} order by 1 limit {_LISTED + 1}"  # noqa: S608
+    rows = tables.ask(query, bounds).rows()
+    return [row[0] for row in rows]
 
 
 def _listed(found: Mapping[str, Collection[str]]) -> str:
-    shown = [f"{value.lstrip(_KINDS)} ({', '.join(columns)})" for value, columns in sorted(found.items())]
-    return ", ".join(shown[:_LISTED]) + (", and more" if len(shown) > _LISTED else "")
+    """Return the first of some ids with their columns, as text."""
+    shown = []
+    for value, columns in sorted(found.items()):
+        names = ", ".join(columns)
+        shown.append(f"{value.lstrip(_KINDS)} ({names})")
+    if len(shown) > _LISTED:
+        shown[_LISTED:] = ["and more"]
+    return ", ".join(shown)

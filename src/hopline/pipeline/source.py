@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from hopline.message import LocalError
 from hopline.pipeline.arrow_schemas import arrow_schema
@@ -133,7 +133,7 @@ class RecordReader(DataSourceReader):
         paths = find_segments(self._path)
         if not paths:
             raise CaptureError(self._path, "has no closed segments (*.parquet) in it")
-        return [one for path in paths for one in _row_groups(path, self._wanted, self._filters)]
+        return _all_row_groups(paths, self._wanted, self._filters)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one row group."""
@@ -157,7 +157,9 @@ class RecordStreamReader(DataSourceStreamReader):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of the options."""
-        return ReadMaxFiles(self._max_files) if self._max_files else ReadAllAvailable()
+        if self._max_files:
+            return ReadMaxFiles(self._max_files)
+        return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
         """Add the segments that are new, by name, as far as the limit goes."""
@@ -166,11 +168,15 @@ class RecordStreamReader(DataSourceStreamReader):
         new = [path for path in there if path not in read]
         if isinstance(limit, ReadMaxFiles):
             new = new[: limit.max_files]
-        return _offset(read.intersection(there).union(new)) if new else start
+        if not new:
+            return start
+        still_there = read.intersection(there)
+        return _offset(still_there.union(new))
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[RowGroup]:
         """Plan the row groups of the segments that are new."""
-        return [one for path in sorted(_paths(end) - _paths(start)) for one in _row_groups(path, self._wanted, [])]
+        new = _paths(end) - _paths(start)
+        return _all_row_groups(sorted(new), self._wanted, [])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one row group."""
@@ -178,26 +184,39 @@ class RecordStreamReader(DataSourceStreamReader):
 
 
 def _checked(schema: StructType) -> StructType:
-    """Refuse columns that no capture has."""
+    """Return a schema. Raise `LocalError` if it has columns that no capture has."""
     known = {field.name: field.dataType for field in RECORDS}
     for field in schema:
         if known.get(field.name) != field.dataType:
-            columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items())
-            raise LocalError("schema", f"columns among {columns}", f"{field.name} {field.dataType.simpleString()}")
+            columns = ", ".join(_column_text(column) for column in RECORDS)
+            raise LocalError("schema", f"columns among {columns}", _column_text(field))
     return schema
+
+
+def _column_text(field: StructField) -> str:
+    return f"{field.name} {field.dataType.simpleString()}"
+
+
+def _all_row_groups(paths: Iterable[str], wanted: pa.Schema, filters: Sequence[Filter]) -> list[RowGroup]:
+    found: list[RowGroup] = []
+    for path in paths:
+        found += _row_groups(path, wanted, filters)
+    return found
 
 
 def _row_groups(path: str, wanted: pa.Schema, filters: Sequence[Filter]) -> list[RowGroup]:
     segment = open_segment(path)
     condition = condition_of(filters, wanted, segment.physical_schema)
-    return [RowGroup(path, part.row_groups[0].id) for part in segment.split_by_row_group(condition)]
+    parts = segment.split_by_row_group(condition)
+    return [RowGroup(path, part.row_groups[0].id) for part in parts]
 
 
 def _read(partition: InputPartition, wanted: pa.Schema, filters: Sequence[Filter]) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, RowGroup):
         raise TypeError(partition)
     segment = open_segment(partition.path)
-    return read_rows(segment, partition.number, wanted, condition_of(filters, wanted, segment.physical_schema))
+    condition = condition_of(filters, wanted, segment.physical_schema)
+    return read_rows(segment, partition.number, wanted, condition)
 
 
 def _offset(paths: Iterable[str]) -> dict[str, str]:
@@ -209,4 +228,7 @@ def _offset(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _paths(offset: dict[str, str]) -> set[str]:
-    return {f"{folder}/{name}" for folder, names in offset.items() for name in names.split("/")}
+    paths: set[str] = set()
+    for folder, names in offset.items():
+        paths.update(f"{folder}/{name}" for name in names.split("/"))
+    return paths
