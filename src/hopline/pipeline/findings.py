@@ -73,7 +73,8 @@ class Seen:
         names = ", ".join(columns)
         most_frequent_first = f"group by all order by count desc, {names}"
         counts = []
-        for row in self.rows(f"{names}, count(*) as count", then=most_frequent_first):
+        rows = self.rows(f"{names}, count(*) as count", then=most_frequent_first)
+        for row in rows:
             values = tuple(row[column] for column in columns)
             counts.append((values, row["count"]))
         return counts
@@ -134,6 +135,8 @@ def longest_stage(path: list[dict[str, Any]] | None) -> str:
     """Return what most of the time of a critical path was spent on, and where."""
     if not path:
         return ""
-    worst = max(path, key=lambda stage: stage["us"] or 0)
-    what = worst["handler"] or worst["identity"]
-    return f"{worst['stage']} of {what} at {short(worst['node'])}, {duration(worst['us'])}"
+    longest = max(path, key=lambda stage: stage["us"] or 0)
+    what = longest["handler"] or longest["identity"]
+    node = short(longest["node"])
+    time = duration(longest["us"])
+    return f"{longest['stage']} of {what} at {node}, {time}"

@@ -44,30 +44,41 @@ class PipelineOptions:
     verbose: bool = False
 
     def __post_init__(self) -> None:
+        self._check_places()
+        self._check_choices()
+
+    def _check_places(self) -> None:
+        """Raise `LocalError` unless it is clear what is read, and where and how tables are written."""
         if not self.captures:
             raise LocalError("captures", "at least one file, folder or pattern", "none")
         out = str(self.out)
         if bool(out) is bool(self.table_prefix):
-            raise LocalError("out", "either a folder or a table prefix", "both" if out else "neither")
+            found = "both" if out else "neither"
+            raise LocalError("out", "either a folder or a table prefix", found)
         if out and self.format not in PATH_FORMATS:
-            raise LocalError(
-                "format", f"{', '.join(PATH_FORMATS)} in a folder (others need a table prefix)", self.format
-            )
+            formats = ", ".join(PATH_FORMATS)
+            raise LocalError("format", f"{formats} in a folder (others need a table prefix)", self.format)
         if not re.fullmatch(r"\w+", self.format):
             raise LocalError("format", "the name of a format of Spark's, such as parquet", self.format)
         if self.table_prefix and not re.fullmatch(r"[\w-]+(\.[\w-]+)*", self.table_prefix):
             raise LocalError("table prefix", "names with dots between, such as lake.traffic", self.table_prefix)
         for place in self.captures:
-            if out and f"{_normal(out)}/".startswith(f"{_normal(place)}/"):
+            if out and _is_within(out, place):
                 raise LocalError("out", f"a folder that is not in the captures ({place})", out)
+
+    def _check_choices(self) -> None:
+        """Raise `LocalError` unless days, window, tables and the settings of Spark make sense."""
         if self.first_day and self.last_day and self.first_day > self.last_day:
-            raise LocalError("days", "the first not after the last", f"{self.first_day} to {self.last_day}")
-        if not 1 <= self.window_s <= _DAY_S or _DAY_S % self.window_s:
+            found = f"{self.first_day} to {self.last_day}"
+            raise LocalError("days", "the first not after the last", found)
+        divides_a_day = 1 <= self.window_s <= _DAY_S and _DAY_S % self.window_s == 0
+        if not divides_a_day:
             raise LocalError("window", "seconds that divide a day, from 1 to 86400", self.window_s)
-        if unknown := [name for name in self.tables if name not in TABLE_NAMES]:
-            raise LocalError("tables", f"some of {', '.join(TABLE_NAMES)}", ", ".join(unknown))
-        if not self.tables:
-            raise LocalError("tables", f"some of {', '.join(TABLE_NAMES)}", "none")
+        unknown = [name for name in self.tables if name not in TABLE_NAMES]
+        if unknown or not self.tables:
+            known = ", ".join(TABLE_NAMES)
+            found = ", ".join(unknown) or "none"
+            raise LocalError("tables", f"some of {known}", found)
         if self.master and self.remote:
             raise LocalError("master", "none beside remote", self.master)
         if not re.fullmatch(r"\d+[kmgtKMGT]?[bB]?", self.memory):
@@ -75,11 +86,17 @@ class PipelineOptions:
 
     @property
     def days(self) -> Days:
-        """Return the days that it is about."""
+        """Return the days that the run is about."""
         return Days(self.first_day, self.last_day)
 
     def without_secrets(self) -> dict[str, object]:
-        """Return what may be written down."""
+        """Return the options as they may be written down: without passwords, keys and who is connected to Spark."""
+        keys = None if self.keys is None else str(self.keys)
+        server = None if self.remote is None else self.remote.split(";")[0]  # behind it stands who we are
+        conf = {}
+        for name, value in self.conf.items():
+            is_secret = _SECRET.search(name)
+            conf[name] = "…" if is_secret else value
         return {
             "captures": list(self.captures),
             "out": str(self.out),
@@ -87,18 +104,25 @@ class PipelineOptions:
             "table_prefix": self.table_prefix,
             "from": self.first_day,
             "to": self.last_day,
-            "keys": None if self.keys is None else str(self.keys),
+            "keys": keys,
             "window_s": self.window_s,
             "tables": list(self.tables),
             "with_bodies": self.with_bodies,
             "skip_bad_files": self.skip_bad_files,
             "master": self.master,
-            "remote": None if self.remote is None else self.remote.split(";")[0],  # behind it stands who we are
+            "remote": server,
             "memory": self.memory,
-            "conf": {name: "…" if _SECRET.search(name) else value for name, value in self.conf.items()},
+            "conf": conf,
         }
 
 
+def _is_within(place: str, folder: str) -> bool:
+    """Return whether a place is a folder, or lies in it."""
+    return f"{_normal(place)}/".startswith(f"{_normal(folder)}/")
+
+
 def _normal(place: str) -> str:
-    """Return a path such that places inside it begin with it."""
-    return place.rstrip("/") if "://" in place else str(Path(place).resolve())
+    """Return the one way to write a place: a URI without a slash at its end, a path in full."""
+    if "://" in place:
+        return place.rstrip("/")
+    return str(Path(place).resolve())

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
-from operator import and_, eq, ge, gt, le, lt
+from operator import eq, ge, gt, le, lt
 from typing import Any
 
 import pyarrow as pa
@@ -34,25 +33,36 @@ def condition_of(filters: Iterable[Filter], wanted: pa.Schema, physical: pa.Sche
 
     A filter that is not understood, or whose column the file writes in a type of its own, is left to Spark.
     """
-    conditions = [found for one in filters if (found := _condition(one, wanted, physical)) is not None]
-    return reduce(and_, conditions) if conditions else None
+    whole: pc.Expression | None = None
+    for one in filters:
+        condition = _condition(one, wanted, physical)
+        if whole is None:
+            whole = condition
+        elif condition is not None:
+            whole = whole & condition
+    return whole
 
 
 def _condition(one: Filter, wanted: pa.Schema, physical: pa.Schema) -> pc.Expression | None:
     path: tuple[str, ...] = getattr(one, "attribute", ())
-    if len(path) != 1 or path[0] not in wanted.names:
+    name = path[0] if len(path) == 1 else None  # others are of a field within a column
+    if name not in wanted.names:
         return None
-    name = path[0]
-    kind = wanted.field(name).type
+    is_comparison = type(one) in _COMPARISONS
     if name not in physical.names:
-        # Nothing but null there, which passes none of these.
-        return pc.scalar(False) if type(one) in _COMPARISONS or isinstance(one, In | IsNotNull) else None
+        fails_for_null = is_comparison or isinstance(one, In | IsNotNull)
+        return pc.scalar(False) if fails_for_null else None
+    kind = wanted.field(name).type
     if physical.field(name).type != kind or pa.types.is_nested(kind):
         return None
+    column = pc.field(name)
     if isinstance(one, IsNotNull):
-        return ~pc.field(name).is_null()
+        return ~column.is_null()
     if isinstance(one, In):
-        return pc.field(name).isin(pa.array([value for value in one.value if value is not None], kind))
-    compare = _COMPARISONS.get(type(one))
+        values = [value for value in one.value if value is not None]
+        return column.isin(pa.array(values, kind))
     value = getattr(one, "value", None)
-    return None if compare is None or value is None else compare(pc.field(name), pa.scalar(value, kind))
+    if not is_comparison or value is None:
+        return None
+    compare = _COMPARISONS[type(one)]
+    return compare(column, pa.scalar(value, kind))

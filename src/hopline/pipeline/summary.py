@@ -11,8 +11,15 @@ from hopline.pipeline.tables.all import TABLES
 
 
 def findings(location: str | Path, days: Days | None = None) -> list[Finding]:
-    """Look through the tables at a location, of some days or of all, for what is worth knowing."""
+    """Return what is worth knowing in the tables at a location, of some days or of all."""
+    found: list[Finding] = []
     with open_tables(location) as tables:
-        seen = [Seen(tables, name, days or Days()) for name in tables.names if tables.files(name)]
-        found = [look(one) for one in seen for look in TABLES[one.table].findings]
-    return [finding for finding in found if finding.rows]
+        for name in tables.names:
+            if not tables.files(name):
+                continue
+            seen = Seen(tables, name, days or Days())
+            for look in TABLES[name].findings:
+                finding = look(seen)
+                if finding.rows:
+                    found.append(finding)
+    return found

@@ -16,18 +16,21 @@ def window_start(ts: Column, seconds: int) -> Column:
     window_us = sf.lit(seconds * _SECOND_US)
     us = sf.unix_micros(ts)
     us_into_window = sf.pmod(us, window_us)
-    return sf.timestamp_micros(us - us_into_window)
+    start_us = us - us_into_window
+    return sf.timestamp_micros(start_us)
 
 
 def day(ts: Column) -> Column:
     """Return the day of a time, UTC."""
-    days = sf.floor(sf.unix_seconds(ts) / _DAY_S)
+    seconds = sf.unix_seconds(ts)
+    days = sf.floor(seconds / _DAY_S)
     return sf.date_from_unix_date(days.cast("int"))
 
 
 def last_seen(messages: DataFrame) -> DataFrame:
     """Return the time of each node's last message, as `last_ts`: until then, the node was captured."""
-    of_nodes = messages.where(sf.col("node").isNotNull())
+    has_node = sf.col("node").isNotNull()
+    of_nodes = messages.where(has_node)
     last_ts = sf.max("ts").alias("last_ts")
     return of_nodes.groupBy("node").agg(last_ts)
 

@@ -65,8 +65,10 @@ def read_carefully(
     refused = Answers(_REFUSED)
     with_origins = zip(records.to_pylist(), is_outside.tolist(), strict=True)
     for row, (frames, outside) in enumerate(with_origins):
-        said = _read(frames, keyring if outside else None)
-        answers = refused if "code" in said else taken
+        keys = keyring if outside else None
+        said = _read(frames, keys)
+        is_refused = "code" in said
+        answers = refused if is_refused else taken
         if not with_bodies:
             said["bodies"] = None
         answers.rows.append(row)
@@ -80,12 +82,14 @@ def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None) -> dic
         return _refusal(MISSING_FRAME, None, "expected frames, found null")
     if None in frames:
         missing = frames.index(None)
-        return _refusal(MISSING_FRAME, missing, f"expected bytes in frame {missing} of {len(frames)}, found null")
+        detail = f"expected bytes in frame {missing} of {len(frames)}, found null"
+        return _refusal(MISSING_FRAME, missing, detail)
     whole = [frame for frame in frames if frame is not None]
     try:
         message = decode(whole)
     except RemoteError as error:
-        index = None if error.position is None else len(whole) - error.position
+        from_end = error.position
+        index = None if from_end is None else len(whole) - from_end
         return _refusal(str(error.reason), index, str(error))
     verdict = None if keyring is None else keyring.verdict(message)
     return _message(message, verdict)
