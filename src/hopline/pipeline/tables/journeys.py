@@ -167,7 +167,7 @@ def _slowest(seen: Seen) -> Finding:
     journey = rows[0]["journey_id"] if rows else ""
     return Finding(
         "Slowest journeys: flows with all that their handlers began",
-        ("journey", "outcome", "begins with", "at", "flows", "duration", "mostly in"),
+        ("journey", "outcome", "first message", "node", "flows", "duration", "longest stage"),
         tuple(
             (
                 row["journey_id"],
