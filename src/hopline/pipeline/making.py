@@ -7,6 +7,7 @@ records of messages, transits, the time of each node's last message, an option o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Self
 
@@ -43,7 +44,8 @@ class Making:
 
     def __exit__(self, *_: object) -> None:
         for table in self._kept:
-            table.unpersist()
+            with suppress(Exception):  # Spark may be gone already: what matters is the error that says so
+                table.unpersist()
 
     def make(self, name: str) -> DataFrame:
         """Return a table; those that it needs were made before."""
