@@ -93,8 +93,8 @@ def tables_of_a_decoder_that_fails_at_first(spark: SparkSession, lake: Lake) -> 
             if context.attemptNumber() == 0:
                 raise RuntimeError("the first attempt fails")
 
-    def decoded_at_last(*arguments: Any) -> DataFrame:
-        messages = segments.decoded(*arguments)
+    def decoded_at_last(*arguments: Any, **options: Any) -> DataFrame:
+        messages = segments.decoded(*arguments, **options)
         return messages.mapInArrow(fail_at_first, messages.schema)
 
     with patch.object(pipeline_captures, "decoded", decoded_at_last):

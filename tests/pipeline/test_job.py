@@ -234,8 +234,8 @@ def test_a_segment_that_is_damaged_inside_is_named_and_the_old_tables_stay(spark
 def test_records_that_get_lost_are_noticed(
     captures: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decode_some(*arguments: Any) -> DataFrame:
-        return decoded(*arguments).where("seq != 3")
+    def decode_some(*arguments: Any, **options: Any) -> DataFrame:
+        return decoded(*arguments, **options).where("seq != 3")
 
     monkeypatch.setattr(pipeline_captures, "decoded", decode_some)
     with pytest.raises(UnbalancedError, match="23 records were read, but 18 messages and 3 rejects"):
