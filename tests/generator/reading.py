@@ -126,6 +126,7 @@ class Reading:
         self._judge()
         offending = [one for one in self.records if one.verdict in OFFENCES]
         rejected = {(one.node, one.fingerprint) for one in offending}
+        self.deliveries = {(one.node, one.seq): one.flow_id for one in self.records if one.event == "delivered"}
         self.flow_records: dict[str, list[Record]] = defaultdict(list)
         for one in self.records:
             is_offence = one.verdict in OFFENCES or (
@@ -250,7 +251,7 @@ class Reading:
                 for one in asking
                 if one.event == event
                 and (event == "received" or not node or one.node == node)
-                and (one.row["cause"] is None if event == "submitted" else one.is_first_hop)
+                and (self._is_new_flow(one) if event == "submitted" else one.is_first_hop)
             ]
             if found:
                 request = min(found, key=lambda one: (one.msg.hops, one.ts, one.node, one.seq))
@@ -264,11 +265,19 @@ class Reading:
             if one.msg.identity not in REPORTS
             and not one.is_reply
             and (
-                (one.event == "submitted" and one.row["cause"] is None)
+                (one.event == "submitted" and self._is_new_flow(one))
                 or (one.event == "sent" and one.is_first_hop and self._is_new(one, flow))
             )
         ]
         return min(roots, key=lambda one: (one.rank, one.ts, one.node, one.seq), default=None)
+
+    def parent(self, one: Record) -> str | None:
+        """Say which other flow was being handled when a message was submitted."""
+        cause = self.deliveries.get((one.node, one.row["cause"])) if one.event == "submitted" else None
+        return None if cause == one.flow_id else cause
+
+    def _is_new_flow(self, submitted: Record) -> bool:
+        return submitted.row["cause"] is None or self.parent(submitted) is not None
 
     @staticmethod
     def _is_new(sent: Record, flow: list[Record]) -> bool:
@@ -288,6 +297,7 @@ class Reading:
         found["hops"] = sum(one.event == "sent" for one in flow) + len(unsent)
         found["nodes"] = len({one.node for one in flow})
         found["origin"] = None if root is None else root.node
+        found["parent_flow_id"] = None if root is None else self.parent(root)
         answer = callback and callback["answer"]
         first = root or min(flow, key=lambda one: (one.rank, one.ts, one.node, one.seq))
         end = answer.ts if answer else max(one.ts for one in flow if one not in followed(flow))

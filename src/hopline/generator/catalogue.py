@@ -52,6 +52,22 @@ class Scene:
 
 _RECORDS = (ASKER, Service.RECORDS)
 _UNLIMITED = Lifetime.UNLIMITED
+_BASKET = (ASKER, Service.ORDER)
+_ASKED_FOR_A_BASKET = ("asked.quote", "asked.available", "told.metric")
+
+NESTED = (
+    Scene("asked.quote", scenarios.quote),
+    Scene(
+        "asked.available",
+        partial(scenarios.availability, asked=("asked.quote", "told.metric")),
+        (ASKER, Service.STOCK),
+    ),
+    Scene("told.metric", scenarios.metric, _RECORDS, lifetime=_UNLIMITED),
+    Scene("asked.exception", faults.exception),
+    Scene("asked.lost", faults.lost_request, formats=SIGNABLE, lifetime=Lifetime.SHORT),
+    Scene("asked.behind", partial(scenarios.availability, asked=("asked.exception",)), (ASKER, Service.STOCK)),
+)
+"""Flows that are begun by the handlers of others, and never by themselves."""
 
 USUAL = (
     Scene("order", scenarios.order, (ASKER, *CHAIN), SIGNABLE, 20, is_traced=True, domain=ORDERS),
@@ -69,6 +85,7 @@ USUAL = (
         5,
         lifetime=_UNLIMITED,
     ),
+    Scene("basket", partial(scenarios.basket, asked=_ASKED_FOR_A_BASKET), _BASKET, weight=4),
     Scene("forwarded", scenarios.forwarded, (ASKER, Service.STOCK, Service.CHARGE), SIGNABLE, 5),
 )
 
@@ -120,6 +137,9 @@ FAULTY = (
         is_traced=True,
         domain=ORDERS,
     ),
+    _scene("exception", "asked", partial(scenarios.basket, asked=("asked.exception",)), roles=_BASKET),
+    _scene("exception", "behind", partial(scenarios.basket, asked=("asked.quote", "asked.behind")), roles=_BASKET),
+    _scene("lost", "asked", partial(scenarios.basket, asked=("asked.lost",)), roles=_BASKET, formats=SIGNABLE),
     _scene("unanswered", "handler", faults.unanswered, lifetime=_UNLIMITED),
     _scene("orphan", "request", faults.orphan, roles=(GATEWAY, Service.PRICE), formats=SIGNABLE, is_traced=True),
     _scene("forged", "bad_signature", faults.bad_signature, roles=_FORGER, formats=SIGNABLE),

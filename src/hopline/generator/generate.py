@@ -113,13 +113,14 @@ def _batches(
                 continue
             draws = Draws(options.seed, 2, batch, at)
             flows = np.arange(flow, flow + number)
-            flow += number
+            flow += number * cell.flows
             starts = plan.moments(begin + draws.below(end - begin, number))
             if before_end_us is not None:
                 starts = plan.closing_moment(options) - before_end_us + 1_000 * np.arange(number)
             # A huge flow has rows of its own, and is given by itself.
             parts = [slice(one, one + 1) for one in range(number)] if cell.play.repeated else [slice(None)]
-            performances += [Performance(setting, cell, flows[part], starts[part], draws) for part in parts]
+            for share in parts:
+                performances += Performance(setting, cell, flows[share], starts[share], draws).everything
         until = int(plan.moments(np.array([end]))[0]) if batch < batches - 1 else None
         for one in performances:
             truth.add(one)

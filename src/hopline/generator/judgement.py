@@ -20,6 +20,8 @@ Row = tuple[Any, ...]
 Found = Iterable[Row]
 
 _FLOW_FIGURES = ("origin", "identity", "messages", "records", "hops", "nodes", "start_ts", "end_ts", "duration_us")
+_NESTING = ("flow_id", "parent_flow_id", "journey_id")
+_JOURNEY = ("journey_id", "flows", "depth", "outcome")
 _CALLBACK = ("flow_id", "asked_node", "asked_receiver", "callback_key")
 _CALLBACK_FIGURES = ("answer_identity", "asked_ts", "answered_ts", "latency_us")
 _ENDINGS = ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
@@ -93,6 +95,9 @@ def _rows(folder: Path, table: str, columns: Iterable[str], where: pc.Expression
 def _flows(truth: Path, tables: Path) -> Iterator[Score]:
     columns = ("flow_id", "outcome", *_FLOW_FIGURES)
     yield from _by_outcome("flows", 1, columns, truth, tables)
+    nested = ds.field("parent_flow_id").is_valid()
+    yield _score("flows: nested", *(_rows(folder, "flows", _NESTING, nested) for folder in (truth, tables)))
+    yield _score("journeys", *(_rows(folder, "journeys", _JOURNEY) for folder in (truth, tables)))
 
 
 def _callbacks(truth: Path, tables: Path) -> Iterator[Score]:

@@ -46,13 +46,36 @@ class Setting:
     items: int  # of a huge flow
 
 
-class Performance:
-    """A play given for some flows at once: rows are flows, but for what is repeated in a huge one."""
+@dataclass(frozen=True)
+class Parent:
+    """What began the flows of a performance: a step of another one, whose handlers sent their first messages."""
 
-    def __init__(self, setting: Setting, cell: Cell, flows: Numbers, starts: Numbers, draws: Draws) -> None:
+    performance: Performance
+    step: int
+    nodes: Numbers
+
+
+class Performance:
+    """A play given for some flows at once: rows are flows, but for what is repeated in a huge one.
+
+    Flows that its handlers begin are performances of their own, `nested`. They have the numbers behind its own: those
+    of the first come after all of its own, and so on.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        cell: Cell,
+        flows: Numbers,
+        starts: Numbers,
+        draws: Draws,
+        parent: Parent | None = None,
+    ) -> None:
         self.setting = setting
         self.cell = cell
         self.flows = flows
+        self.parent = parent
+        self.nested: list[Performance] = []
         self._draws = draws
         self.count = len(flows)
         self.nodes = self._cast(cell.play)
@@ -83,7 +106,11 @@ class Performance:
             else:
                 strangers = {GATEWAY: 0, ATTACKER: 1, OTHER_ATTACKER: 2}
                 columns.append(np.full(count, captured + strangers[role]))
-        if play.roles[0] == ASKER and len(play.roles) > 1:
+        if self.parent is not None:  # who asks is given: another node of the pair does the work where it is the same
+            columns[0] = self.parent.nodes
+            for at in range(1, len(columns)):
+                columns[at] = np.where(columns[at] == columns[0], columns[at] ^ 1, columns[at])
+        elif play.roles[0] == ASKER and len(play.roles) > 1:
             last = max((at for at, role in enumerate(play.roles) if role >= 0), default=0)
             partners = [columns[at] for at in sorted({1, last}) if play.roles[at] >= 0]
             for _ in partners:  # who asks is neither of those that it talks to
@@ -103,13 +130,14 @@ class Performance:
                 self.times.append(starts)
                 continue
             before, items = self.times[step.after], self.setting.items
-            if step.delay is Delay.ITEM:
+            if step.delay is Delay.ASKED:
+                self.times.append(self._asked(step.cause) + self._took(Delay.RUN))
+            elif step.delay is Delay.ITEM:
                 self.times.append(before + _DELAYS[Delay.RUN][1] + self._item_space * np.arange(1, items + 1))
             elif step.delay is Delay.ITEMS:
                 self.times.append(before + _DELAYS[Delay.RUN][1] + self._item_space * (items + 2))
             else:
-                low, span = _DELAYS[step.delay]
-                took = low + (self._draws.small(len(before)) * span >> 16)
+                took = self._took(step.delay, len(before))
                 if step.delay is Delay.TRANSIT:
                     took += self.setting.topology.nearest[self.nodes[:, step.peer], self.nodes[:, step.role]]
                 elif step.delay is Delay.OVERTIME:
@@ -117,6 +145,49 @@ class Performance:
                 elif step.delay is Delay.LIFETIME:
                     before = np.maximum(before, starts + self.lifetimes)
                 self.times.append(before + took)
+
+    def _took(self, delay: Delay, rows: int | None = None) -> Numbers:
+        low, span = _DELAYS[delay]
+        return low + (self._draws.small(self.count if rows is None else rows) * span >> 16)
+
+    def _asked(self, cause: int) -> Numbers:
+        """Begin what the handler of a delivery asks for, one after the other, and return when it has all of it."""
+        now = self.times[cause]
+        for request, cell in zip(self.cell.play.requests, self.cell.nested, strict=True):
+            if request.cause == cause:
+                now = now + self._took(Delay.RUN)
+                flows = self.flows + self.count * (1 + sum(one.cell.flows for one in self.nested))
+                parent = Parent(self, cause, self.nodes[:, request.role])
+                nested = Performance(self.setting, cell, flows, now, self._draws, parent)
+                self.nested.append(nested)
+                now = nested.ends
+        return now
+
+    @property
+    def ends(self) -> Numbers:
+        """When whoever began the flows goes on: with the answer, without one when their time is over, or at once."""
+        fate = self.cell.play.fate
+        if not fate.callback:
+            return self.times[0]
+        return self.times[0] + self.lifetimes if fate.taken_at < 0 else self.times[fate.taken_at]
+
+    @property
+    def everything(self) -> list[Performance]:
+        """This performance, and all that is nested in it, those that begin others before these."""
+        return [self, *(one for nested in self.nested for one in nested.everything)]
+
+    @property
+    def seen_parent(self) -> Performance | None:
+        """The performance whose handlers began this one, where records show it."""
+        if self.parent is None or 0 not in self.cell.sites:
+            return None
+        began = self.parent.performance
+        return began if self.parent.step in began.cell.sites else None
+
+    @property
+    def depth(self) -> int:
+        """How many flows lie between the first one and the innermost, both included."""
+        return 1 + max((nested.depth for nested in self.nested), default=0)
 
     @property
     def _item_space(self) -> int:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from hopline.capture.records import Level
-from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, USUAL, Scene
+from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, NESTED, USUAL, Scene
 from hopline.generator.draws import Numbers
 from hopline.generator.scenarios import ping
 from hopline.generator.script import ANYONE, EACH, ZERO_IDS, Lifetime
@@ -101,7 +101,7 @@ class Options:
 
 def scenes_of(options: Options) -> list[Scene]:
     """Give the plays that are needed."""
-    return [*USUAL, *(scene for scene in FAULTY if options.rates.get(scene.fault, 0) > 0), CLOSING]
+    return [*USUAL, *NESTED, *(scene for scene in FAULTY if options.rates.get(scene.fault, 0) > 0), CLOSING]
 
 
 def moments(active: Numbers) -> Numbers:

@@ -69,6 +69,29 @@ def stock(play: Play) -> None:
     answer.travel(0).come_home()
 
 
+def basket(play: Play, asked: tuple[str, ...]) -> None:
+    """Ask for the price of a basket; who knows it asks others for it, each in a flow of its own."""
+    request = play.start(b"BASKET", play.body("basket", 168), (MessageIdentifier(b"BASKET.TOTAL"), EXCEPTION))
+    request.travel(1).deliver(Service.ORDER)
+    _answer_after(request, asked, b"BASKET.TOTAL", "total")
+
+
+def availability(play: Play, asked: tuple[str, ...]) -> None:
+    """Ask whether something is available; who knows it asks others, too."""
+    request = play.start(b"AVAILABLE", play.body("article", 168), (MessageIdentifier(b"AVAILABILITY"), EXCEPTION))
+    request.travel(1).deliver(Service.STOCK)
+    _answer_after(request, asked, b"AVAILABILITY", "level")
+
+
+def _answer_after(request: Parcel, asked: tuple[str, ...], identity: bytes, what: str) -> None:
+    for scene in asked:
+        request.request(scene)
+    answer = request.result(identity, request.play.body(what, 168), delay=Delay.ASKED)
+    request.handled(answer)
+    request.play.fate.callback = "answered"
+    answer.travel(0).come_home()
+
+
 def local(play: Play) -> None:
     """Ask an actor of the same node: nothing of it is ever on the wire."""
     request = play.start(b"PROFILE", play.body("customer", 80), (MessageIdentifier(b"PROFILE.DATA"), EXCEPTION))

@@ -46,6 +46,7 @@ class Delay(IntEnum):
     ITEM = auto()  # one after the other, of very many
     ITEMS = auto()  # after all of these
     TURN = auto()  # a router that sends on at once
+    ASKED = auto()  # a handler that goes on when all that it asked for is there
 
 
 class Lifetime(IntEnum):
@@ -102,6 +103,15 @@ class Step:
     is_dropped: bool = False  # happened, and is missing in the capture
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A flow that a handler begins while it runs."""
+
+    scene: str
+    cause: int  # the delivery that is being handled
+    role: int
+
+
 @dataclass(slots=True)
 class Fate:
     """What is true of every flow of a play."""
@@ -131,6 +141,7 @@ class Play:
     images: list[Image] = field(default_factory=list)
     letters: int = 0
     repeated: frozenset[int] = frozenset()  # steps that happen once for each item of a huge flow
+    requests: list[Request] = field(default_factory=list)  # of its handlers, in their order
 
     @property
     def is_flow(self) -> bool:
@@ -266,6 +277,10 @@ class Parcel:
         self.delivered = self.last
         self.receiver = receiver
         return self
+
+    def request(self, scene: str) -> None:
+        """Let its handler begin another flow, and wait for the answer if one is wanted, before it goes on."""
+        self.play.requests.append(Request(scene, self.delivered, self.role))
 
     def result(self, identity: bytes, body: bytes, *, delay: Delay = Delay.RUN) -> Parcel:
         """Let its handler return a message: with the flow, the trace and the callback point of this one."""

@@ -33,14 +33,21 @@ class Cell:
     signed_contents: dict[int, Template] = field(default_factory=dict)  # by letter
     recorded: list[int] = field(default_factory=list)  # steps
     sites: dict[int, int] = field(default_factory=dict)  # by step
+    nested: list[Cell] = field(default_factory=list)  # by request of the play
+
+    @property
+    def flows(self) -> int:
+        """How many flows one of its flows is, those that its handlers begin included."""
+        return 1 + sum(cell.flows for cell in self.nested)
 
     def records(self, items: int) -> int:
-        """Count the records of one flow that stand in captures; a huge flow has so many items."""
-        return sum(
+        """Count the records of one flow and those inside it that stand in captures; a huge flow has so many items."""
+        own = sum(
             (items if step in self.play.repeated else 1)
             for step in self.recorded
             if not self.play.steps[step].is_dropped
         )
+        return own + sum(cell.records(items) for cell in self.nested)
 
 
 class Stage:
@@ -58,6 +65,9 @@ class Stage:
             total = sum(FORMAT_WEIGHTS[one] for one in allowed)
             for one in allowed:
                 self._add(scene, scene.play(one), FORMAT_WEIGHTS[one] / total)
+        by_name = {(cell.scene.name, cell.play.wire_format): cell for cell in self.cells}
+        for cell in self.cells:
+            cell.nested = [by_name[request.scene, cell.play.wire_format] for request in cell.play.requests]
         self._make_tables()
 
     def _add(self, scene: Scene, play: Play, share: float) -> None:

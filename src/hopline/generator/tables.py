@@ -38,7 +38,10 @@ SCHEMAS = {
         start_ts=TIME,
         end_ts=TIME,
         duration_us=_LONG,
+        parent_flow_id=_TEXT,
+        journey_id=_TEXT,
     ),
+    "journeys": _schema(journey_id=_TEXT, flows=_LONG, depth=_LONG, outcome=_TEXT),
     "callbacks": _schema(
         flow_id=_TEXT,
         asked_node=_TEXT,

@@ -139,8 +139,9 @@ class Tapes:
         blobs = pa.BinaryArray.from_buffers(pa.binary(), row, [None, pa.py_buffer(ends), pa.py_buffer(octets)])
         rows = Rows.of(count)
         at = 0
+        first_row: dict[tuple[int, int], int] = {}
         for one in performances:
-            at = _put(rows, at, one, first_image)
+            at = _put(rows, at, one, first_image, first_row)
         return rows, blobs
 
     def _keep(self, rows: Rows, late: Places, blobs: pa.Array) -> None:
@@ -217,21 +218,31 @@ TAPE_SCHEMA = pa.schema([field.with_type(_CODES) if pa.types.is_string(field.typ
 """The capture's, with names as codes in memory: a file looks the same."""
 
 
-def _put(rows: Rows, at: int, one: Performance, first_image: dict[tuple[int, int], int]) -> int:
+def _put(
+    rows: Rows,
+    at: int,
+    one: Performance,
+    first_image: dict[tuple[int, int], int],
+    first_row: dict[tuple[int, int], int],
+) -> int:
     """Put the records of one performance into their places, and give the next free one."""
-    steps, first_row = one.cell.play.steps, {}
+    steps = one.cell.play.steps
     for number in one.cell.recorded:
         step, count = steps[number], one.rows(number)
         part = slice(at, at + count)
-        first_row[number] = at
+        first_row[id(one), number] = at
         each = np.arange(count)
         rows.site[part] = one.cell.sites[number]
         rows.node[part] = one.nodes[:, step.role]
         if step.peer != NOBODY:
             rows.peer[part] = one.nodes[:, step.peer]
         rows.image[part] = first_image[id(one), step.image] + (each if one.image_rows(step.image) > 1 else 0)
-        if step.cause in first_row:
-            rows.cause[part] = first_row[step.cause] + (each if one.rows(step.cause) > 1 else 0)
+        cause = id(one), step.cause
+        if number == 0 and one.parent is not None:
+            cause = id(one.parent.performance), one.parent.step
+        if cause in first_row:
+            causes = one.count if number == 0 else one.rows(step.cause)
+            rows.cause[part] = first_row[cause] + (each if causes > 1 else 0)
         rows.time[part] = one.times[number]
         if step.since != NOBODY:
             rows.duration[part] = one.times[number] - one.times[step.since]

@@ -32,6 +32,7 @@ from hopline.generator.topology import Topology
 from hopline.message import WireFormat
 
 _HOUR_US = 3_600_000_000
+_SEVERITIES = ("complete", "orphan", "truncated", "unanswered", "expired", "failed")
 _CAME_IN = np.array([event in (Event.SUBMITTED, Event.RECEIVED) for event in EVENTS])
 _OUTCOMES = np.array([event in (Event.DELIVERED, Event.SENT, *ENDINGS) for event in EVENTS])
 
@@ -76,6 +77,9 @@ class Truth:
         )
         origin = one.nodes[:, play.steps[0].role] if roots else None
         outcome = outcomes_of(one.cell)[0] if roots else "orphan"
+        parent, first = one.seen_parent, one
+        while (before := first.seen_parent) is not None:
+            first = before
         times = {step: one.rows(step) // one.count for step in steps}
         letters = {play.images[play.steps[step].image].letter: times[step] for step in steps}
         sendings = sum(times[step] for step in steps if counts_as_hop(play.steps[step]))
@@ -96,6 +100,21 @@ class Truth:
             start_ts=self._moments(starts),
             end_ts=self._moments(ends),
             duration_us=ends - starts,
+            parent_flow_id=None if parent is None else _texts(parent.correlations),
+            journey_id=_texts(first.correlations),
+        )
+        if parent is None and not all(nested.seen_parent is None for nested in one.nested):
+            self._add_journeys(one)
+
+    def _add_journeys(self, one: Performance) -> None:
+        outcomes = [outcomes_of(each.cell)[0] for each in one.everything]
+        self._tables.add(
+            "journeys",
+            one.count,
+            journey_id=_texts(one.correlations),
+            flows=len(outcomes),
+            depth=one.depth,
+            outcome=max(outcomes, key=_SEVERITIES.index),
         )
 
     def _add_callbacks(self, one: Performance) -> None:
