@@ -48,8 +48,8 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.pipeline": PURE
-    | {"atexit", "concurrent", "contextlib", "ctypes", "duckdb", "errno", "fcntl", "fsspec", "glob", "importlib"}
-    | {"json", "logging", "msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark", "rich"}
+    | {"atexit", "concurrent", "contextlib", "duckdb", "fsspec", "glob", "importlib", "inspect", "json", "math"}
+    | {"numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
     | {"shlex", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "types", "urllib"}
     | {"uuid", "xxhash", "zipfile"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
