@@ -128,6 +128,13 @@ def test_the_segment_of_a_node_that_runs_is_left_alone(tmp_path: Path) -> None:
     assert [one.fate for one in recover(tmp_path / "other")] == [Fate.EMPTY]
 
 
+def test_a_segment_that_is_just_being_created_was_not_left_by_a_crash(tmp_path: Path) -> None:
+    opened(tmp_path).abandon()
+    (journal,) = journals_in(tmp_path)
+    journal.write_bytes(b"")  # as it is before its node has locked it
+    assert [one.state for one in summaries(tmp_path)] == ["open"]
+
+
 def test_a_crash_after_the_segment_appeared_doubles_nothing(tmp_path: Path) -> None:
     segment = opened(tmp_path)
     for number in range(BATCHES):

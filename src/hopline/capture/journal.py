@@ -106,9 +106,9 @@ def _is_lockable(file: int) -> bool:
 
 
 def is_left(journal: Path) -> bool:
-    """Tell whether nobody writes a journal any more."""
+    """Tell whether nobody writes a journal any more. An empty one was just created, and is about to be locked."""
     with locked(journal) as is_ours:
-        return is_ours
+        return is_ours and journal.stat().st_size > 0
 
 
 def mapped(file: Path) -> pa.Buffer:
