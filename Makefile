@@ -7,6 +7,9 @@ PEERS  := $(VENV)/.ready-peers
 MINUTES ?= 5
 SEEDS ?= 10000
 COVERED := tests/wire tests/message
+# Tests wait more than they compute: a few at a time, each part of the list going on with its neighbours.
+WORKERS ?= 3
+SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-formation fuzz simulate clean
@@ -38,7 +41,7 @@ else
 	@$(BIN)/coverage run -m pytest $(COVERED)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --include='src/hopline/wire/*' --fail-under=100
-	@$(BIN)/pytest $(COVERED:%=--ignore=%)
+	@$(BIN)/pytest $(SIDE_BY_SIDE) $(COVERED:%=--ignore=%)
 endif
 
 test-pythons: $(READY) ## Run the fast tests on each of Python 3.11, 3.12 and 3.13 that is installed, pyenv's included

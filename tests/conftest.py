@@ -7,6 +7,7 @@ Every day the same examples, so that a test that was green stays so; new ones, a
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,8 @@ settings.register_profile(
     "daily", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.load_profile("daily")
+
+os.environ.pop("COLUMNS", None)  # how wide the terminal is that the tests were started from concerns none of them
 
 
 @pytest.fixture(autouse=True)
