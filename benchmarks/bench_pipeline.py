@@ -22,15 +22,15 @@ from benchmarks.pipeline.extremes import no_flow, one_flow
 from benchmarks.pipeline.lookup import Lookup, look_up
 from benchmarks.pipeline.memory import PeakMemory
 from benchmarks.pipeline.peers import duckdb_scan_and_decode, pickled_udf, rows_in_arrow
+from hopline.datasource.records import RECORDS
+from hopline.decoding.keys import Keyring
 from hopline.generator import Options, generate
 from hopline.generator.judgement import Score, judge
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.captures import Captures, find_captures
 from hopline.pipeline.days import Days
-from hopline.pipeline.keys import Keyring
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
-from hopline.pipeline.tables.recorded import RECORDS
 
 SIZES = (1_000_000, 10_000_000)
 EXTREME_MESSAGES = 1_000_000

@@ -43,16 +43,23 @@ ALLOWED = {
     "hopline.config": PURE
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
+    "hopline.datasource": PURE | {"glob", "pathlib", "pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
+    "hopline.decoding": PURE
+    | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
+    | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.generator": PURE
     | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.pipeline": PURE
-    | {"atexit", "concurrent", "contextlib", "duckdb", "fsspec", "glob", "importlib", "inspect", "json", "math"}
+    | {"atexit", "contextlib", "importlib", "inspect", "json"}
     | {"numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
-    | {"shlex", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "types", "urllib"}
-    | {"uuid", "xxhash", "zipfile"}
-    | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
+    | {"shlex", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib"}
+    | {"uuid", "zipfile"}
+    | {"hopline.capture", "hopline.datasource", "hopline.decoding", "hopline.message"},
+    "hopline.query": PURE
+    | {"concurrent", "contextlib", "duckdb", "fsspec", "json", "os", "pathlib", "threading", "types", "urllib"}
+    | {"hopline.message", "hopline.pipeline.days", "hopline.pipeline.failures", "hopline.pipeline.tables"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.query import Tables, open_tables
-from hopline.pipeline.table_files import SCHEME
+from hopline.query.files import SCHEME
+from hopline.query.tables import Tables, open_tables
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.decoding.arrow import RECORD_COLUMNS
-from hopline.pipeline.decoding.batches import read_batch
-from hopline.pipeline.keys import Keyring
+from hopline.decoding.batches import read_batch
+from hopline.decoding.keys import Keyring
+from hopline.decoding.schemas import RECORD_COLUMNS
 from hopline.pipeline.tables.messages import MESSAGES
 from hopline.wire import RemoteError, decode
 

@@ -1,5 +1,5 @@
 """Where Spark looks for the data source ``hopline``: in packages whose name begins with ``pyspark_``."""
 
-from hopline.pipeline.source import HoplineSource as DefaultSource
+from hopline.datasource.source import HoplineSource as DefaultSource
 
 __all__ = ["DefaultSource"]

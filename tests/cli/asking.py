@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from hopline.cli import app
-from hopline.pipeline import query
+from hopline.query import tables
 
 _BUSY_SECONDS = 0.5
-_INTERRUPTIBLE = query.interruptible
+_INTERRUPTIBLE = tables.interruptible
 
 
 def _telling(cursor: Any, call: Callable[[], Any]) -> Any:
@@ -30,5 +30,5 @@ def _tell_when_busy() -> None:
 
 
 if __name__ == "__main__":
-    query.interruptible = _telling
+    tables.interruptible = _telling
     app(["tables", sys.argv[1], "--sql", sys.argv[2]])

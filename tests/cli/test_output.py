@@ -14,7 +14,7 @@ import pytest
 
 from hopline._starting import INTERRUPTED, is_command_line
 from tests.network.processes import LONGEST
-from tests.pipeline.written import flow, write_table, write_tables
+from tests.query.written import flow, write_table, write_tables
 
 HOPLINE = str(Path(sys.executable).with_name("hopline"))
 VECTORS = str(Path(__file__).parents[1] / "data" / "vectors" / "v4.json")

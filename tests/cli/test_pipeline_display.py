@@ -6,8 +6,8 @@ import re
 from rich.console import Console
 
 from hopline.cli.pipeline_display import LiveProgress, PlainProgress, draw_findings, shown_progress, size_text
-from hopline.pipeline.findings import SHOWN, Finding, duration
 from hopline.pipeline.progress import Progress, Steps, Work
+from hopline.pipeline.tables.findings import SHOWN, Finding, duration
 
 
 def console(*, terminal: bool) -> tuple[Console, io.StringIO]:

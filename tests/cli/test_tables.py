@@ -15,11 +15,11 @@ from pyspark.sql.types import BooleanType, DataType, TimestampType
 from typer.testing import CliRunner
 
 from hopline.cli import app
-from hopline.pipeline.short_ids import id_columns
-from hopline.pipeline.summary import findings
 from hopline.pipeline.tables.all import TABLES
+from hopline.query.short_ids import id_columns
+from hopline.query.summary import findings
 from tests.cli.commands import run
-from tests.pipeline.written import NOON, flow, write_table, write_tables
+from tests.query.written import NOON, flow, write_table, write_tables
 
 ROOT = Path(__file__).parent.parent.parent
 

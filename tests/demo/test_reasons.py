@@ -10,7 +10,7 @@ from typing import Any
 
 from hopline.demo.findings import findings
 from hopline.demo.reasons import reasons_of
-from tests.pipeline.written import NOON, flow, write_table
+from tests.query.written import NOON, flow, write_table
 
 Row = dict[str, Any]
 

@@ -25,9 +25,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline.generator import Options, generate
-from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline import PipelineOptions, run, segments
 from hopline.pipeline import captures as pipeline_captures
-from hopline.pipeline.decoding import segments
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.shipping import ARCHIVE_NAME
 from hopline.pipeline.tables.all import TABLES

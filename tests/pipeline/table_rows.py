@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hopline.pipeline.query import open_tables
+from hopline.query.tables import open_tables
 
 Rows = dict[str, list[dict[str, Any]]]
 

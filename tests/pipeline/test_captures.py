@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from hopline.decoding.keys import Keyring
 from hopline.pipeline.captures import Captures, plain_path
 from hopline.pipeline.captures import find_captures as find_captures_by
 from hopline.pipeline.days import Days
 from hopline.pipeline.failures import LISTED_FILES, BadCapturesError
-from hopline.pipeline.keys import Keyring
 from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
 from tests.pipeline.captures import NOON, crossing, frames, record, write_day, write_segment
 

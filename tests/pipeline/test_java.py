@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hopline.pipeline.errors import RequirementError
+from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.java import find_java
 
 # What Spark's scripts run besides Java.

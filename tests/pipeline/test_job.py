@@ -14,14 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from hopline.message import LocalError
 from hopline.pipeline import PipelineOptions, RunReport, run, run_pipeline
 from hopline.pipeline import captures as pipeline_captures
-from hopline.pipeline.catalogue import WrittenTable, written_tables
-from hopline.pipeline.decoding.segments import decoded
 from hopline.pipeline.failures import BadCapturesError, PipelineError, UnbalancedError
 from hopline.pipeline.progress import Silent
-from hopline.pipeline.query import open_tables
+from hopline.pipeline.segments import decoded
 from hopline.pipeline.tables.all import TABLES
+from hopline.query.catalogue import WrittenTable, written_tables
+from hopline.query.tables import open_tables
 from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
-from tests.pipeline.written import run_document
+from tests.query.written import run_document
 
 Rows = dict[str, list[dict[str, Any]]]
 DAY = timedelta(days=1)

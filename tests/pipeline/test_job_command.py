@@ -16,7 +16,7 @@ from hopline.cli import app
 from hopline.cli.tables import snippets
 from tests.pipeline.captures import NOON, crossing, write_day
 from tests.pipeline.webhdfs import webhdfs
-from tests.pipeline.written import run_document, write_tables
+from tests.query.written import run_document, write_tables
 
 pytestmark = pytest.mark.usefixtures("spark")
 

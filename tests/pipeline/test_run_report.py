@@ -14,7 +14,7 @@ from rich.console import Console
 from hopline.cli.pipeline import show_report
 from hopline.pipeline import PipelineOptions, RunReport
 from hopline.pipeline.captures import Captures
-from tests.pipeline.written import write_tables
+from tests.query.written import write_tables
 
 
 def shown(**options: Any) -> str:

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.message import LocalError
-from hopline.pipeline.errors import RequirementError
+from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.session import QUERY_SETTINGS, spark_session
 from tests.pipeline.conftest import CONFIG
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hopline.cli import app
 from hopline.pipeline.tables.all import TABLES
-from tests.pipeline.written import write_tables
+from tests.query.written import write_tables
 
 PAGES = {table: table_pages.page_of(table) for table in TABLES}
 

@@ -154,7 +154,7 @@ def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict
     import pyarrow.dataset as ds
 
     from hopline.capture.listing import segments_at
-    from hopline.pipeline.segments import foreign_column
+    from hopline.capture.reading import foreign_column
 
     wanted = pc.scalar(value=True)
     if events:

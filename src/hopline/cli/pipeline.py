@@ -146,7 +146,7 @@ def summary_command(
     """
     with pipeline_errors("pipeline summary", debug=debug):
         from hopline.cli.pipeline_display import draw_findings
-        from hopline.pipeline.summary import findings
+        from hopline.query.summary import findings
 
         make_console().print(draw_findings(findings(location)))
 
@@ -165,7 +165,7 @@ def submit_path_command() -> None:
 def show_report(console: Console, report: RunReport) -> None:
     """Show what a run did and found."""
     from hopline.cli.pipeline_display import draw_findings, size_text
-    from hopline.pipeline.summary import findings
+    from hopline.query.summary import findings
 
     read, days = report.captures, report.options.days
     console.print()

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from hopline.cli.dump import plural
 from hopline.message import printable
-from hopline.pipeline.findings import Finding
 from hopline.pipeline.progress import Progress, Work
+from hopline.pipeline.tables.findings import Finding
 
 _BAR_WIDTH = 24
 _RATED_ROWS = 10_000  # below, a rate says more about Spark than about the rows

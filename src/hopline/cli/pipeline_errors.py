@@ -19,7 +19,7 @@ def pipeline_errors(command: str, *, debug: bool) -> Iterator[None]:
     """Turn what goes wrong into a message and an exit code; with `debug` the stack is shown too."""
     with one_line_errors(command, debug=debug):
         from hopline.pipeline.failures import BadCapturesError
-        from hopline.pipeline.query_errors import QuestionError
+        from hopline.query.errors import QuestionError
 
         try:
             yield

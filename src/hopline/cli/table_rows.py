@@ -1,6 +1,6 @@
 """Rows of a table as people and programs read them.
 
-A table of rows fits a terminal of 80 columns: ids are cut to what tells them apart (see `hopline.pipeline.short_ids`),
+A table of rows fits a terminal of 80 columns: ids are cut to what tells them apart (see `hopline.query.short_ids`),
 times to what differs among them. Rows with more columns than fit are shown as blocks of lines instead, as is asked for
 with ``--vertical``; ``--wide`` shows everything in lines of any length.
 """
@@ -22,9 +22,9 @@ from rich.text import Text
 
 from hopline.cli.console import json_line, say_json
 from hopline.message import printable
-from hopline.pipeline.findings import duration, short
-from hopline.pipeline.query import Row, Tables
-from hopline.pipeline.short_ids import id_columns, short_ids
+from hopline.pipeline.tables.findings import duration, short
+from hopline.query.short_ids import id_columns, short_ids
+from hopline.query.tables import Row, Tables
 
 _SHOWN_BYTES = 16
 _NARROWEST = 10  # characters of a long value in a line: with less room than that for each column, rows become blocks

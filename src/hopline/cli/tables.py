@@ -20,8 +20,8 @@ from hopline.message import printable
 
 if TYPE_CHECKING:
     from hopline.cli.table_rows import Layout
-    from hopline.pipeline.catalogue import WrittenTable
-    from hopline.pipeline.query import Answer, Row, Tables
+    from hopline.query.catalogue import WrittenTable
+    from hopline.query.tables import Answer, Row, Tables
 
 _CUT_ID = re.compile(r"_id *= *'[0-9a-f]{8,}'", re.IGNORECASE)
 
@@ -83,8 +83,8 @@ def tables_command(
     """Show the tables that the pipeline has written, or the rows of one. Does not start Spark."""
     with pipeline_errors("tables", debug=debug):
         from hopline.cli.table_rows import Layout
-        from hopline.pipeline.catalogue import WrittenTable
-        from hopline.pipeline.query import open_tables
+        from hopline.query.catalogue import WrittenTable
+        from hopline.query.tables import open_tables
 
         if sum((wide, vertical, as_json, as_csv)) > 1:
             raise UsageError("--wide, --vertical, --json and --csv exclude each other")
@@ -118,7 +118,7 @@ tables_command.__doc__ = f"{tables_command.__doc__}\n{EPILOG}"
 def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None:
     from hopline.cli.pipeline_display import size_text
     from hopline.cli.table_rows import write_rows
-    from hopline.pipeline.catalogue import written_tables
+    from hopline.query.catalogue import written_tables
 
     found = written_tables(tables)
     if layout.for_programs:
@@ -201,8 +201,8 @@ def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:
 
 def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, limit: int, layout: Layout) -> None:
     from hopline.cli.table_rows import Shortening, show_rows
-    from hopline.pipeline.query import Selection
-    from hopline.pipeline.short_ids import find_id
+    from hopline.query.short_ids import find_id
+    from hopline.query.tables import Selection
 
     brief = _brief_columns(tables, table) if layout.is_brief else "*"
     selection = Selection(table, columns or brief, parts.where, parts.order_by)

@@ -29,7 +29,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Only the job needs pyspark: the tables can be read, and the executors can import the rest, without it.
+    # The definitions of the tables are imported where no job is run: to read the tables, and on executors.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

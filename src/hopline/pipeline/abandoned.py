@@ -18,19 +18,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.days import Day
-from hopline.pipeline.folders import DAY, NO_DAY
+from hopline.pipeline.days import FOLDER, NO_DAY, Day
 from hopline.pipeline.spark_work import is_classic
 
 STAGING = ".spark-staging-"
 UNCOMMITTED = "_temporary"
 ABANDONED_AFTER_S = 7 * 24 * 60 * 60
-_PARTITION = re.compile(rf"/({DAY}[^/]+)/")
+_PARTITION = re.compile(rf"/({FOLDER}[^/]+)/")
 
 
 def partition_of(day: Day) -> str:
     """Return the name of the folder that has a day's rows."""
-    return f"{DAY}{NO_DAY if day is None else day}"
+    return f"{FOLDER}{NO_DAY if day is None else day}"
 
 
 def remove_abandoned(spark: SparkSession, table: str, days: Sequence[Day]) -> None:

@@ -17,10 +17,10 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from hopline.capture.naming import DAY, SEGMENT
+from hopline.decoding.keys import Keyring
 from hopline.pipeline.days import Day, Days
-from hopline.pipeline.decoding.segments import decoded, inspected
 from hopline.pipeline.failures import BadCapturesError, BadFile, cause_of
-from hopline.pipeline.keys import Keyring
+from hopline.pipeline.segments import decoded, inspected
 from hopline.pipeline.spark_work import exactly
 from hopline.pipeline.tables.rejects import REJECTS
 

@@ -8,6 +8,11 @@ from datetime import UTC, date, datetime, time, timedelta
 Day = date | None
 """The day of a row; None for those of records without a time."""
 
+FOLDER = "date="
+"""How the name of a folder begins that has the rows of one day."""
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark writes behind it for rows without a day."""
+
 # A run over some days also reads this much before and after them, so that what crosses midnight is stitched whole.
 STITCH_MARGIN = timedelta(hours=1)
 _ONE_DAY = timedelta(days=1)

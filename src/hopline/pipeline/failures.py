@@ -11,6 +11,18 @@ from hopline.message import HoplineError
 LISTED_FILES = 20
 
 
+class RequirementError(HoplineError):
+    """Something outside Hopline is not there: what it is, and what to do about it."""
+
+    def __init__(self, missing: str, remedy: str) -> None:
+        super().__init__(missing, remedy)
+        self.missing = missing
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.missing}: {self.remedy}"
+
+
 class PipelineError(HoplineError):
     """A run failed. Tables that it had not committed yet are as they were; repeating the run replaces the others."""
 
@@ -42,10 +54,6 @@ class BadCapturesError(PipelineError):
             listed.append(f"  and {len(self.bad) - LISTED_FILES} more")
         go_on = f"; --skip-bad-files goes on with the other {self.others}" if self.others else ""
         return "\n".join([f"{len(self.bad)} of the captures cannot be read{go_on}:", *listed])
-
-
-class StorageError(PipelineError):
-    """The place where the tables lie cannot be read."""
 
 
 class UnbalancedError(PipelineError):

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hopline.message import get_logger
-from hopline.pipeline.errors import RequirementError
+from hopline.pipeline.failures import RequirementError
 
 OLDEST = 17  # Spark 4 runs on nothing older
 ANSWER_TIMEOUT_S = 30.0

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
+from hopline.decoding.keys import Keyring
 from hopline.pipeline.captures import Captures, find_captures, plain_path
 from hopline.pipeline.failures import UnbalancedError
-from hopline.pipeline.keys import Keyring
 from hopline.pipeline.making import Making, order_of
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import Progress, Silent, StepResult, Steps

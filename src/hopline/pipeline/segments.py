@@ -1,207 +1,104 @@
-"""The closed segments of captures: where they are, whether they are captures, and their rows in Arrow batches."""
+"""Segments in Spark: the whole files come in as bytes, and their records go out decoded.
+
+Only the compressed bytes of a segment cross from Java to Python (`binaryFile`), and what was decoded crosses back. A
+segment is read twice in a run: once to inspect it, which finds whatever is wrong with the file and the records that are
+no valid messages, and once for the messages.
+"""
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-from pyarrow import fs
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
-from hopline.capture.naming import SEGMENT
-from hopline.capture.records import SCHEMA
-from hopline.pipeline.errors import CaptureError
+from hopline.capture.reading import CaptureError
+from hopline.decoding.keys import Keyring
+from hopline.decoding.schemas import REJECTS
+from hopline.decoding.segments import Span, read_segment
+from hopline.pipeline.days import Day
+from hopline.pipeline.tables import messages, rejects
 
-NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
-_HIDDEN = (".", "_")  # segments that are still written, and what other tools leave beside theirs
-# What was damaged since it was written must not be taken for what was said; a node's own segments have checksums.
-_FORMAT = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+_FILE = pa.schema(
+    [
+        ("path", pa.string()),
+        ("file_bytes", pa.int64()),
+        ("problem", pa.string()),
+        ("records", pa.list_(pa.struct([("date", pa.date32()), ("count", pa.int64())]))),  # by day
+    ]
 )
-_REMEDY = "expected a segment, a folder of segments or a pattern"
+_INSPECTED = pa.schema([*_FILE, *REJECTS])
+INSPECTED = StructType([*from_arrow_schema(_FILE), *rejects.REJECTS])
+"""One row a file, in which the columns of rejects are null; and one row a reject, in which `path` is null."""
 
 
-def find_segments(place: str) -> list[str]:
-    """Return the closed segments at a place, sorted.
+def inspected(files: DataFrame, span: Span) -> DataFrame:
+    """Return of each file whether it is an undamaged capture, how many records it has, and which are rejects.
 
     Args:
-        place: A file, a folder (with folders in it), a pattern, or the URI of a file or folder. A file that is named
-            itself is taken whatever its name.
+        files: Rows of `binaryFile`.
+        span: The time to which records are limited.
 
-    Raises:
-        CaptureError: There is nothing at the place.
+    Returns:
+        The rows that `INSPECTED` describes.
     """
-    if "://" in place:
-        return _at_uri(place.rstrip("/"))
-    local = fs.LocalFileSystem()
-    found: set[str] = set()
-    for match in _matches(place):
-        found.update(_below(local, str(match.resolve()), place))
-    return sorted(found)
+
+    def inspect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for path, content in _files(batches):
+            records: Counter[Day] = Counter()
+            problem = None
+            try:
+                for read in read_segment(path, content, Keyring(), span):
+                    for rows in read:
+                        records.update(_records_by_day(rows))
+                    yield from _widened(read.rejects, _INSPECTED).to_batches()
+            except CaptureError as error:
+                problem = error.problem
+            yield from _file_row(path, content.size, problem, records).to_batches()
+
+    return files.select("path", "content").mapInArrow(inspect, INSPECTED)
 
 
-def _at_uri(uri: str) -> list[str]:
-    system, path = _system_of(uri)
-    server, _, options = uri.partition(path)
-    return sorted(f"{server}{found}{options}" for found in _below(system, path, uri))
+def decoded(files: DataFrame, keyring: Keyring, span: Span, *, with_bodies: bool = False) -> DataFrame:
+    """Return the messages in files that have been inspected, those of one row group sorted by flow."""
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for path, content in _files(batches):
+            for read in read_segment(path, content, keyring, span, with_bodies=with_bodies):
+                yield from read.messages.to_batches()
+
+    return files.select("path", "content").mapInArrow(decode, messages.MESSAGES)
 
 
-def _matches(place: str) -> list[Path]:
-    """Return the files and folders that a path or a pattern names, without those that are hidden from a pattern."""
-    if Path(place).exists():
-        return [Path(place)]
-    matches = [Path(match) for match in glob.glob(place, recursive=True)]  # noqa: PTH207 - may be absolute
-    if not matches:
-        raise CaptureError(place, f"nothing there; {_REMEDY}")
-    return [match for match in matches if _is_closed(match.name) or _is_open_folder(match)]
+def _records_by_day(rows: pa.Table) -> dict[Day, int]:
+    counts = rows["date"].value_counts()
+    days = counts.field("values").to_pylist()
+    numbers = counts.field("counts").to_pylist()
+    return dict(zip(days, numbers, strict=True))
 
 
-def _is_open_folder(path: Path) -> bool:
-    return path.is_dir() and not path.name.startswith(_HIDDEN)
+def _file_row(path: str, size: int, problem: str | None, records: Mapping[Day, int]) -> pa.Table:
+    counts = [{"date": day, "count": count} for day, count in records.items()]
+    row = {"path": path, "file_bytes": size, "problem": problem, "records": counts}
+    return _widened(pa.Table.from_pylist([row], _FILE), _INSPECTED)
 
 
-def _below(system: fs.FileSystem, path: str, place: str) -> Iterator[str]:
-    """Yield the closed segments in a folder, or the file that a path names."""
-    info = system.get_file_info(path)
-    if info.type == fs.FileType.NotFound:
-        raise CaptureError(place, f"nothing there; {_REMEDY}")
-    if info.type != fs.FileType.Directory:
-        yield path
-        return
-    selector = fs.FileSelector(path, recursive=True)
-    for entry in system.get_file_info(selector):
-        if entry.type != fs.FileType.File:
-            continue
-        inside = entry.path.removeprefix(path).strip("/")
-        *folders, name = inside.split("/")
-        is_hidden = any(folder.startswith(_HIDDEN) for folder in folders)
-        if _is_closed(name) and not is_hidden:
-            yield entry.path
+def _widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows in a schema with more columns, which are null."""
+    columns = []
+    for field in schema:
+        is_there = field.name in rows.column_names
+        column = rows[field.name] if is_there else pa.nulls(len(rows), field.type)
+        columns.append(column)
+    return pa.table(columns, schema=schema)
 
 
-def _is_closed(name: str) -> bool:
-    return name.endswith(SEGMENT) and not name.startswith(_HIDDEN)
-
-
-def open_segment(path: str) -> ds.ParquetFileFragment:
-    """Return a segment, of which nothing is read yet but its schema. Raise `CaptureError` if it is none."""
-    try:
-        system, inside = _system_of(path)
-        fragment = _FORMAT.make_fragment(inside, system)
-        schema = fragment.physical_schema
-    except FileNotFoundError as gone:
-        raise CaptureError(path, "is gone: it was there when the segments were listed") from gone
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"is no whole Parquet file (truncated?): {first_line(problem)}") from problem
-    foreign = foreign_column(schema)
-    if foreign is not None:
-        raise CaptureError(path, f"is no capture: {foreign}")
-    return fragment
-
-
-def foreign_column(schema: pa.Schema) -> str | None:
-    """Return how a file's columns differ from a capture's, or None; unknown columns are ignored."""
-    for name, (expected, fits) in _COLUMNS.items():
-        at = schema.get_field_index(name)
-        if at < 0:
-            if name in NEEDED:
-                others = ", ".join(schema.names[:6])
-                return f"it has no column {name}, but {others or 'none'}"
-            continue
-        found = schema.field(at).type
-        if not fits(found):
-            return f"its column {name} is {found}, expected {expected}"
-    return None
-
-
-def read_rows(
-    segment: ds.ParquetFileFragment, row_group: int, wanted: pa.Schema, condition: pc.Expression | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a row group that meet the condition, in the wanted schema: what the segment has not is null."""
-    there = set(segment.physical_schema.names)
-    columns = [name for name in wanted.names if name in there]
-    if not columns:
-        columns = ["ts"]  # without any column there would be no rows either
-    rows = segment.subset(row_group_ids=[row_group])
-    try:
-        for batch in rows.to_batches(columns=columns, filter=condition, use_threads=False):
-            if batch.num_rows:
-                yield in_schema(batch, wanted)
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(segment.path, f"is damaged inside: {first_line(problem)}") from problem
-
-
-def in_schema(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in the wanted schema: what it has not is null, what it has beyond that is left out."""
-    columns = [_column(batch, field) for field in wanted]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
-
-
-def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    at = batch.schema.get_field_index(field.name)
-    if at < 0:
-        return pa.nulls(batch.num_rows, field.type)
-    column = batch.column(at)
-    if pa.types.is_timestamp(column.type) and column.type.tz is None:
-        column = pc.assume_timezone(column, "UTC")  # a tool that knows no zones; ours are all UTC
-    return column.cast(field.type)
-
-
-def _system_of(path: str) -> tuple[fs.FileSystem, str]:
-    if "://" not in path:
-        return fs.LocalFileSystem(), path
-    try:
-        return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"cannot be opened: {first_line(problem)}") from problem
-
-
-def first_line(problem: Exception) -> str:
-    """Return the first line of what an error says; its type, if it says nothing."""
-    lines = str(problem).splitlines()
-    return lines[0] if lines else type(problem).__name__
-
-
-def _is_time(found: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(found)) and found.unit in ("us", "ms")
-
-
-def _is_text(found: pa.DataType) -> bool:
-    if pa.types.is_dictionary(found):
-        return _is_text(found.value_type)
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
-
-
-def _is_number(found: pa.DataType) -> bool:
-    return bool(pa.types.is_signed_integer(found))
-
-
-def _is_frames(found: pa.DataType) -> bool:
-    if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
-        return False
-    frame = found.value_type
-    return bool(pa.types.is_binary(frame) or pa.types.is_large_binary(frame))
-
-
-def _is_small_number(found: pa.DataType) -> bool:
-    return _is_number(found) and found.bit_width <= pa.int32().bit_width
-
-
-def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
-    """Return what a column of a type may be, in words and as a test of its type."""
-    if pa.types.is_timestamp(kind):
-        return "a timestamp in µs or ms", _is_time
-    if pa.types.is_list(kind):
-        return "a list of binary", _is_frames
-    if pa.types.is_string(kind):
-        return "text", _is_text
-    if pa.types.is_int32(kind):
-        return "a whole number of 32 bits", _is_small_number
-    return "a whole number", _is_number
-
-
-# For each column of a capture, what other tools may write in its place.
-_COLUMNS = {field.name: _like(field.type) for field in SCHEMA}
+def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Buffer]]:
+    """Yield the path and the bytes of each file, without a copy of them."""
+    for batch in batches:
+        paths = batch.column("path").to_pylist()
+        for path, content in zip(paths, batch.column("content"), strict=True):
+            yield path, content.as_buffer() or pa.py_buffer(b"")

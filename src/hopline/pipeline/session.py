@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from hopline.message import LocalError, get_logger
-from hopline.pipeline.errors import RequirementError
+from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.java import find_java
 from hopline.pipeline.shipping import ship
 

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from hopline.pipeline.source import HoplineSource
+from hopline.datasource.source import HoplineSource
 
 _HOPLINE = Path(__file__).parent.parent
 _FOUND_BY_SPARK = "pyspark_hopline"

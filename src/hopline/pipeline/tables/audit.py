@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import ENDINGS, Event
-from hopline.pipeline.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.by_flow import is_event
+from hopline.pipeline.tables.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.table import DATE, FLAG, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, window_start
 

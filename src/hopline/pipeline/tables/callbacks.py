@@ -7,8 +7,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import Event
-from hopline.pipeline.findings import Finding, Seen, number
 from hopline.pipeline.tables.by_flow import EXCEPTION, KIND, is_event, is_offence
+from hopline.pipeline.tables.findings import Finding, Seen, number
 from hopline.pipeline.tables.messages import MESSAGE_KIND
 from hopline.pipeline.tables.table import DATE, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, us_between

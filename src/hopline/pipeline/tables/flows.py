@@ -8,11 +8,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import ENDINGS, Event
-from hopline.pipeline.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.paths.causality import EVENTS
 from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
 from hopline.pipeline.tables.asks import STAGE, asks, with_asks
 from hopline.pipeline.tables.by_flow import flag, is_event, is_offence, name_of_handler
+from hopline.pipeline.tables.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.tables.hops import with_skew
 from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day

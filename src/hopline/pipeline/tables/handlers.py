@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
-from hopline.pipeline.findings import Finding, Seen, duration, number, short
 from hopline.pipeline.tables.by_flow import KIND, is_event
+from hopline.pipeline.tables.findings import Finding, Seen, duration, number, short
 from hopline.pipeline.tables.percentiles import percentile
 from hopline.pipeline.tables.table import DATE, DOUBLE, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, window_start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.findings import Finding, Seen, number, short
+from hopline.pipeline.tables.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, TEXT, TIME, Table, columns
 
 HOPS = columns(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.by_flow import OFFENCES
+from hopline.pipeline.tables.findings import Finding, Seen, number, short
 from hopline.pipeline.tables.security import from_outside
 from hopline.pipeline.tables.table import BYTES, DATE, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day

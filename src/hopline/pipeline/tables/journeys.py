@@ -17,9 +17,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import Event
-from hopline.pipeline.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.tables.asks import STAGE
 from hopline.pipeline.tables.by_flow import is_event, is_offence
+from hopline.pipeline.tables.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
 
 LEVELS_LIMIT = 32

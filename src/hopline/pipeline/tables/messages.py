@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, StructField, StructType
 
-from hopline.pipeline.tables.recorded import RECORD_COLUMNS
+from hopline.datasource.records import RECORD_COLUMNS
 from hopline.pipeline.tables.table import BYTES, DATE, FLAG, INT, LONG, TEXT, Table, columns
-
-BODY_LIMIT = 64 << 10
-"""How many bytes of a message's body frames the table keeps, where it is told to keep them."""
 
 MESSAGE_KIND = StructType(
     [

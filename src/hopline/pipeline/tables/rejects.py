@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType
 
-from hopline.pipeline.findings import Finding, Seen, number
-from hopline.pipeline.tables.recorded import RECORD_COLUMNS
+from hopline.datasource.records import RECORD_COLUMNS
+from hopline.pipeline.tables.findings import Finding, Seen, number
 from hopline.pipeline.tables.table import BYTES, DATE, INT, TEXT, Table, columns
 
 REJECTS = columns(

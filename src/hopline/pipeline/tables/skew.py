@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from hopline.pipeline.findings import Finding, Seen, duration, short
+from hopline.pipeline.tables.findings import Finding, Seen, duration, short
 from hopline.pipeline.tables.table import DATE, LONG, TEXT, Table, columns
 
 SKEW = columns(

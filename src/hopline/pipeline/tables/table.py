@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 if TYPE_CHECKING:
-    from hopline.pipeline.findings import Finding, Seen
+    from hopline.pipeline.tables.findings import Finding, Seen
 
 TEXT, LONG, INT, DOUBLE = StringType(), LongType(), IntegerType(), DoubleType()
 TIME, DATE, BYTES, FLAG = TimestampType(), DateType(), BinaryType(), BooleanType()

@@ -1,0 +1,213 @@
+"""The columns of plain messages, made of where everything is."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hopline.capture.records import shown
+from hopline.decoding.digests import body_digests
+from hopline.decoding.frames import Flags, Frames, Longs
+from hopline.decoding.header import Headers, Listed, Slices
+from hopline.decoding.schemas import BODY_LIMIT, MESSAGES
+from hopline.decoding.shapes import WITH_URIS, Shape, is_one_of
+from hopline.message import TICKS_PER_MICROSECOND
+from hopline.wire.unusual import USUAL_SCHEMES
+
+NAMES = {
+    "identity": "identity",
+    "partition": "partition",
+    "correlation_id": "correlation_id",
+    "receiver_identity": "receiver",
+    "receiver_node_identity": "receiver_node",
+    "callback_receiver_identity": "callback_receiver",
+    "callback_receiver_node_identity": "callback_receiver_node",
+}
+"""The names among the fields of a message, and what the table calls them."""
+
+
+def _shape_names() -> pa.StringArray:
+    """Return the names of the shapes, each at the place of its number."""
+    names: list[str | None] = [None] * (max(Shape) + 1)
+    for shape in Shape:
+        names[shape] = shape.name
+    return pa.array(names)
+
+
+_SHAPE_NAMES = _shape_names()
+_WORDS = pa.array(np.arange(1 << 16)).cast(pa.string())  # every version as text
+_ASCII = 0x80  # all bytes of such a text are below
+_CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above what a number may be
+
+
+class PlainColumns:
+    """What plain messages say."""
+
+    def __init__(self, frames: Frames, headers: Headers, *, with_bodies: bool = False) -> None:
+        self.frames = frames
+        self.headers = headers
+        self.with_bodies = with_bodies
+
+    @cached_property
+    def _is_first(self) -> Flags:
+        is_first: Flags = self.headers.shape == Shape.FIRST
+        return is_first
+
+    @cached_property
+    def _domains(self) -> pa.BinaryArray:
+        return self._bytes(self.headers.names["domain"])
+
+    @cached_property
+    def _uris(self) -> pa.BinaryArray:
+        return self._bytes(self.headers.lists["routing"].fields["uri"])
+
+    def odd(self) -> Flags:
+        """Return the messages that are not plain after all, because a text is not what its format requires."""
+        is_odd: Flags = ~_are_texts(self._domains)
+        is_odd[self._with_odd_uris()] = True
+        is_odd[self._unconventional(self.headers.names["version"], self._is_first)] = True
+        kinds = self.headers.lists["callback_point"]
+        of_first = self._is_first[kinds.message]
+        odd_kinds = self._unconventional(kinds.fields["version"], of_first)
+        is_odd[kinds.message[odd_kinds]] = True
+        return is_odd
+
+    def _with_odd_uris(self) -> Longs:
+        """Return the messages with a router whose address is no text, or no URI where the format requires one."""
+        message = self.headers.lists["routing"].message
+        is_odd = ~_are_texts(self._uris)
+        must_be_uri = is_one_of(self.headers.shape, WITH_URIS)
+        entries = np.flatnonzero(must_be_uri[message])
+        is_odd[entries] |= ~_are_usual_uris(self._uris.take(pa.array(entries)))
+        return message[is_odd]
+
+    def said(self) -> dict[str, pa.Array]:
+        """Return the columns by their names."""
+        headers = self.headers
+        numbers = headers.numbers
+        body = headers.body
+        behind_body = body + headers.body_frames
+        names = {column: self._shown(headers.names[name]) for name, column in NAMES.items()}
+        return names | {
+            "wire_format": _SHAPE_NAMES.take(pa.array(headers.shape)),
+            "version": self._versions(headers.names["version"], numbers["version"], self._is_first),
+            "domain": _shown(self._domains),
+            "signature": self._bytes(headers.names["signature"]),
+            "callback_key": pa.array(numbers["callback_key"]),
+            "callbacks": self._listed(headers.lists["callback_point"], MESSAGES.field("callbacks").type),
+            "routing": self._listed(headers.lists["routing"], MESSAGES.field("routing").type),
+            "hops": pa.array(numbers["hops"], pa.int32()),
+            "distribution": pa.array(numbers["distribution"], pa.int32()),
+            "trace_options": pa.array(numbers["trace_options"]),
+            "ttl_us": pa.array(ttl_us(numbers["ttl_ticks"])),
+            "body_frames": pa.array(headers.body_frames, pa.int32()),
+            "body_bytes": pa.array(self.frames.bytes_of(body, behind_body)),
+            "bodies": self._bodies(MESSAGES.field("bodies").type),
+            "body_digest": pa.array(body_digests(self.frames, body, headers.body_frames)),
+        }
+
+    def _bodies(self, type_: pa.ListType) -> pa.ListArray:
+        """Return the body frames as far as they are kept: the one that goes beyond the limit is cut."""
+        counts = self.headers.body_frames
+        if not self.with_bodies:
+            return pa.nulls(len(counts), type_)
+        bodies = Listed((), counts)
+        first = self.headers.body[bodies.message]
+        frame = first + bodies.nth
+        room = BODY_LIMIT - self.frames.bytes_of(first, frame)
+        kept = np.clip(room, 0, self.frames.size(frame))
+        pieces = self.frames.cut(self.frames.start(frame), kept)
+        return pa.ListArray.from_arrays(pa.array(bodies.begins, pa.int32()), pieces, type=type_)
+
+    def _bytes(self, slices: Slices) -> pa.BinaryArray:
+        return self.frames.cut(slices.start, slices.size)
+
+    def _shown(self, slices: Slices) -> pa.StringArray:
+        return _shown(self._bytes(slices))
+
+    def _versions(self, slices: Slices, numbers: Longs, is_first: Flags) -> pa.StringArray:
+        """Return versions as text: of the first format, ``1.0`` is 1."""
+        texts = self._shown(slices.of(is_first))
+        texts = pc.replace_substring(texts, ".0", "")
+        all_numbers = numbers.copy()
+        all_numbers[is_first] = texts.cast(pa.int64())
+        return _WORDS.take(pa.array(all_numbers))
+
+    def _unconventional(self, versions: Slices, is_first: Flags) -> Longs:
+        """Return the versions of the first format that are not ``N.0``."""
+        texts = self._shown(versions.of(is_first))
+        matches = pc.match_substring_regex(texts, _CONVENTIONAL_VERSION)
+        are_conventional = matches.to_numpy(zero_copy_only=False)
+        of_first = np.flatnonzero(is_first)
+        unconventional: Longs = of_first[~are_conventional]
+        return unconventional
+
+    def _listed(self, listed: Listed, type_: pa.ListType) -> pa.ListArray:
+        entry = type_.value_type
+        columns = [self._entry_column(field.name, listed) for field in entry]
+        entries = pa.StructArray.from_arrays(columns, fields=list(entry))
+        begins = pa.array(listed.begins, pa.int32())
+        return pa.ListArray.from_arrays(begins, entries, type=type_)
+
+    def _entry_column(self, name: str, listed: Listed) -> pa.StringArray:
+        if name == "uri":
+            return _shown(self._uris)
+        slices = listed.fields[name]
+        if name == "version":
+            of_first = self._is_first[listed.message]
+            return self._versions(slices, listed.version, of_first)
+        return self._shown(slices)
+
+
+def ttl_us(ticks: Longs) -> Longs:
+    """Return lifetimes in microseconds, rounded away from zero, so that what is nearly over is not unlimited."""
+    whole, rest = np.divmod(ticks, TICKS_PER_MICROSECOND)
+    rounded: Longs = whole + ((ticks > 0) & (rest > 0))
+    return rounded
+
+
+def _shown(raw: pa.BinaryArray) -> pa.StringArray:
+    """Return names off the wire as text, as `hopline.capture.records.shown` does."""
+    if _is_ascii(raw):
+        return raw.view(pa.string())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:  # some are no text
+        texts = [shown(name) for name in raw.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def _are_texts(raw: pa.BinaryArray) -> Flags:
+    """Return which are UTF-8."""
+    if _is_ascii(raw):
+        return np.ones(len(raw), np.bool_)
+    are_texts = [_is_text(one) for one in raw.to_pylist()]
+    return np.array(are_texts, np.bool_)
+
+
+def _is_ascii(raw: pa.BinaryArray) -> bool:
+    """Return whether all are ASCII, as most are: then one look at all bytes is enough to know that they are texts."""
+    content = np.frombuffer(raw.buffers()[2] or b"", np.uint8)
+    if not len(content):
+        return True
+    return bool(content.max() < _ASCII)
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_usual_uris(raw: pa.BinaryArray) -> Flags:
+    """Return which begin with a scheme that addresses of routers have."""
+    is_usual: Flags = np.zeros(len(raw), np.bool_)
+    for scheme in USUAL_SCHEMES:
+        has_scheme = pc.starts_with(raw, scheme)
+        is_usual |= has_scheme.to_numpy(zero_copy_only=False)
+    return is_usual

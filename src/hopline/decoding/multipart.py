@@ -1,0 +1,192 @@
+"""FIRST, V4 and V5: every field a frame, counted from the end of the message.
+
+**Where things are.** A message ends with its fixed frames, at the same distance from the end in all messages of a
+layout: position 1 is the last frame. Above them are the lists (routing, callbacks) and the body frames, at offsets from
+the end that numbers in the fixed frames say; these numbers are frames of their own (FIRST) or words packed in one
+(V4, V5). Any other frame, such as an envelope in front, is ignored:
+
+    envelope… | lists and bodies, by their offsets | fixed frames, by their positions
+
+**How they are read.** All messages of a layout at once, field by field: the places and sizes of one field in all
+messages are two arrays. A name needs no more than that, a number is read, and a list has arrays of its own, with one
+value for each entry of any message.
+
+**What is plain.** `ok` starts with all messages and loses those in which something is not as we write it: a size, a
+value, an offset, frames that overlap. It is never an error here, even if it surely is one: these messages are left to
+the careful way, which knows the rules for foreign writers and names what is wrong. A message that is not ok is still
+read to the end, from whatever place its numbers say, because leaving it out would cost more; so every place that is
+computed must lie within the frames, and lists of messages that are not ok count as empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hopline.decoding.frames import Flags, Frames, Longs
+from hopline.decoding.header import LISTS, NAMES, NUMBERS, Headers, Listed, Slices
+from hopline.wire.layout import Empty, Entries, Field, Layout, Type
+from hopline.wire.reader import I64_MAX
+
+_FORMAT = "version.wire_format"  # which has told the shape
+_WORD_BITS = 16
+_WORD = (1 << _WORD_BITS) - 1
+
+
+class Multipart:
+    """Some messages of one of these formats. `ok` tells which of them are plain so far."""
+
+    def __init__(self, frames: Frames, rows: Longs, layout: Layout) -> None:
+        self.frames = frames
+        self.rows = rows
+        self.layout = layout
+        self.first = frames.first[rows]
+        self.behind = frames.behind[rows]
+        self.ok: Flags = np.ones(len(rows), np.bool_)
+        self.numbers: dict[str, Longs] = {}
+
+    def read(self, headers: Headers) -> dict[str, Listed]:
+        """Fill in what these messages say in the headers, refuse those that are not plain, and return the lists."""
+        self._read_fixed(headers)
+        for name, numbers in self.numbers.items():
+            if name in NUMBERS:
+                headers.numbers[name][self.rows] = numbers
+        lists = {group.name: self._listed(group) for group in self.layout.entries}
+        self._find_bodies(headers)
+        headers.refuse(self.rows, ~self.ok)
+        return lists
+
+    def _read_fixed(self, headers: Headers) -> None:
+        places, sizes = self.frames.last(self.rows, len(self.layout.fixed))
+        for row in self.layout.fixed:
+            place = places[row.position - 1]
+            size = sizes[row.position - 1]
+            is_number = bool(row.type.width)
+            if not is_number and row.name in NAMES:
+                headers.names[row.name].put(self.rows, place, size)
+            elif is_number and row.name != _FORMAT:
+                self._read_number(row, place, size)
+
+    def _read_number(self, row: Field, place: Longs, size: Longs) -> None:
+        width = row.type.width
+        number = self.frames.number(place, width)
+        is_exact = size == width
+        if row.empty is Empty.NO_ENTRIES:
+            is_empty = size == 0
+            number = np.where(is_empty, 0, number)
+            self.ok &= is_empty | (is_exact & (number <= _WORD))
+        elif row.values is not None:
+            self.ok &= is_exact
+            number = self._meaning(number, row.values)
+        elif row.type is Type.I32:
+            self.ok &= is_exact & (number <= _WORD)
+        elif row.type is Type.U16:
+            self.ok &= is_exact  # a wider version is text
+        else:
+            self.ok &= size >= width
+        if row.scale != 1:
+            largest = I64_MAX // row.scale
+            self.ok &= (number >= -largest) & (number <= largest)
+            number = np.where(self.ok, number, 0) * row.scale
+        self.numbers |= words_of(row, number)
+
+    def _meaning(self, number: Longs, values: Mapping[int, int]) -> Longs:
+        """Return what numbers stand for; no others are allowed."""
+        meaning = np.zeros_like(number)
+        is_known = np.zeros(len(number), np.bool_)
+        for wire, value in values.items():
+            is_it = number == wire
+            meaning[is_it] = value
+            is_known |= is_it
+        self.ok &= is_known
+        return meaning
+
+    def _listed(self, group: Entries) -> Listed:
+        """Return the entries of a list; they must be above the fixed frames, with as many frames each as we write."""
+        offset, count, divisor = self._descriptor(group)
+        bottom = self.behind - offset  # the lowest frame of the last entry
+        top = bottom - count * group.divisor + 1
+        fits = (divisor == group.divisor) & (offset > len(self.layout.fixed)) & (top >= self.first)
+        self.ok &= (count == 0) | fits
+        listed = Listed(LISTS[group.name], np.where(self.ok, count, 0))
+        entries_behind = listed.counts[listed.message] - 1 - listed.nth
+        lowest = bottom[listed.message] - entries_behind * group.divisor  # frame of each entry
+        absent = set(LISTS[group.name])
+        for row in group.fields:
+            absent.discard(row.name)
+            listed.fields[row.name] = self._entry_field(row, lowest, listed)
+        for name in absent:  # nothing, but in its place
+            listed.fields[name] = Slices.empty_at(self.frames.start(lowest))
+        return listed
+
+    def _entry_field(self, row: Field, lowest: Longs, listed: Listed) -> Slices:
+        """Return where a field of the entries is; of a number, which is read at once, no bytes."""
+        frame = lowest - row.position
+        start = self.frames.start(frame)
+        size = self.frames.size(frame)
+        if row.type is not Type.U16:
+            return Slices(start, size)
+        width = row.type.width
+        listed.version[:] = self.frames.number(start, width)
+        is_text = size != width
+        self.ok[listed.message[is_text]] = False
+        return Slices(start, np.zeros_like(size))
+
+    def _descriptor(self, group: Entries) -> tuple[Longs, Longs, Longs]:
+        """Return what messages say of a list: the offset of its last entry, how many entries, and frames for each."""
+        offset = self.numbers[f"{group.name}.offset"]
+        count = self.numbers[f"{group.name}.count"]
+        divisor = self.numbers.get(f"{group.name}.divisor")
+        if divisor is None:
+            divisor = np.full(len(self.rows), group.divisor)
+        return offset, count, divisor
+
+    def _find_bodies(self, headers: Headers) -> None:
+        if not self.layout.has_body_offset:
+            headers.body[self.rows] = self.behind - 1
+            return
+        fixed = len(self.layout.fixed)
+        occupied = np.full(len(self.rows), fixed)
+        for group in self.layout.entries:
+            occupied = np.maximum(occupied, self._top(group))
+        count = self.frames.counts[self.rows]
+        self.ok &= find_bodies(headers, self.rows, self.behind, count, fixed, occupied)
+
+    def _top(self, group: Entries) -> Longs:
+        """Return how far up a list goes, as `hopline.wire.reader` does."""
+        offset, count, divisor = self._descriptor(group)
+        top = offset + count * divisor - 1
+        return np.where(count > 0, top, 0)
+
+
+def words_of(row: Field, number: Longs) -> dict[str, Longs]:
+    """Return the numbers of a row by their names: one, or the words that are packed in it."""
+    if not row.words:
+        return {row.name: number}
+    words = {}
+    for nth, word in enumerate(row.words):
+        shifted = number >> (nth * _WORD_BITS)
+        words[word.name] = shifted & _WORD
+    return words
+
+
+def find_bodies(headers: Headers, rows: Longs, behind: Longs, count: Longs, fixed: int, occupied: Longs | int) -> Flags:
+    """Fill in where the body frames of some messages are, and return in which they are not among other frames.
+
+    Args:
+        headers: Where to fill it in; the offset of the topmost body, and the number of bodies, are in there.
+        rows: The messages.
+        behind: The frame behind the last one of each.
+        count: The number of frames of each.
+        fixed: The number of frames at the end that no body may lie among.
+        occupied: As many frames from the end are taken by others; a single body may lie among lists.
+    """
+    offset = headers.numbers["body.offset"][rows]
+    bodies = np.maximum(headers.numbers["body.count"][rows], 1)
+    bottom = offset - bodies + 1
+    is_within = (offset <= count) & (bottom > fixed)
+    fits: Flags = is_within & ((bodies == 1) | (bottom > occupied))
+    headers.body[rows] = np.where(fits, behind - offset, 0)
+    headers.body_frames[rows] = np.where(fits, bodies, 0)
+    return fits

@@ -1,0 +1,67 @@
+"""Records of the same frames. A node that takes a message in, delivers and handles it records its frames each time.
+
+Decoding them once is enough. Records are alike if their bytes are, and the sizes of their frames (the same bytes may be
+cut into other frames), and if frames are missing in all of them or in none (a missing frame has the size of an empty
+one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from hopline.decoding.frames import Flags, Frames, Longs, binary_array
+
+_SIZE = np.dtype(np.int32)
+
+
+class Repeats:
+    """The `distinct` records, each the first one of its frames, and for each record `which` of them is like it.
+
+    `contents` are the frames of each record as one piece, `outlines` the sizes of them.
+    """
+
+    def __init__(self, frames: Frames) -> None:
+        bounds = np.append(frames.first, frames.behind[-1:])
+        sizes = pa.py_buffer(frames.sizes.astype(_SIZE))
+        self.contents = binary_array(frames.buffer, frames.starts[bounds]).dictionary_encode()
+        self.outlines = binary_array(sizes, bounds * _SIZE.itemsize).dictionary_encode()
+        content = self.contents.indices.to_numpy()
+        outline = self.outlines.indices.to_numpy()
+        # A dictionary numbers its values as it meets them: a number above all before it is that of a new value.
+        highest_so_far = np.maximum.accumulate(content)
+        has_new_content: Flags = np.diff(highest_so_far, prepend=-1) > 0
+        first_of_content = np.flatnonzero(has_new_content)
+        first = first_of_content[content]
+        has_other_outline = outline != outline[first]
+        has_other_nulls = frames.is_whole != frames.is_whole[first]
+        is_distinct = has_new_content | has_other_outline | has_other_nulls
+        number = np.cumsum(is_distinct) - 1
+        self.distinct: Longs = np.flatnonzero(is_distinct)
+        self.which: Longs = np.where(is_distinct, number, number[first])
+
+    @property
+    def sizes(self) -> tuple[Longs, Longs]:
+        """Return where each different outline begins (and the last ends), and the sizes in all of them together."""
+        outlines = self.outlines.dictionary
+        _, offsets, sizes = outlines.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[: len(outlines) + 1]
+        begins = bounds.astype(np.int64) // _SIZE.itemsize
+        return begins, np.frombuffer(sizes or b"", _SIZE).astype(np.int64)
+
+    def spread(self, columns: Mapping[str, pa.Array], of: Flags) -> dict[str, pa.Array]:
+        """Return columns of some distinct records, repeated for all records that are equal to them.
+
+        Args:
+            columns: Values, one for each of these distinct records.
+            of: Which of the distinct records they are of.
+        """
+        number = np.cumsum(of) - 1
+        is_like_one_of_them = of[self.which]
+        rows = number[self.which[is_like_one_of_them]]
+        if len(rows) == of.sum():  # nothing is there twice
+            return dict(columns)
+        indices = pa.array(rows)
+        return {name: column.take(indices) for name, column in columns.items()}

@@ -1,0 +1,302 @@
+"""The Parquet files of tables, wherever they lie, as a file system that DuckDB reads and nobody writes.
+
+DuckDB could open local files by itself. It is given a file system of ours instead, for three reasons:
+
+* **Nothing can be written.** A question may be anybody's. What begins with ``select`` may still write in DuckDB
+  (``with a as (copy … to 'file') select …``, or ``json_execute_serialized_sql``), and its settings allow a path for
+  reading and writing alike. So DuckDB has no access to files at all, but for ``tables://``, which has exactly the files
+  of the tables, opens them for reading and knows no other verb.
+* **Threads.** DuckDB positions and reads one Python file from several threads. Most files in Python remember one
+  position, so that a read would return bytes from where another thread has gone. Here every thread has its own.
+* **Any storage.** What fsspec reaches (``webhdfs://host:9870/…``, ``s3://…``) has its own names, listings and caches.
+  Here everything was listed once, and a file is called ``tables://flows/date=2026-01-31/part-0.parquet`` everywhere.
+
+The listing is a snapshot: a run that replaces files meanwhile is seen by whoever opens the tables again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import fsspec
+
+from hopline.pipeline.days import FOLDER, NO_DAY
+from hopline.pipeline.failures import RequirementError
+from hopline.query.errors import StorageError
+
+SCHEME = "tables"
+_HIDDEN = (".", "_")  # what Spark and other writers keep beside the rows, or have not committed yet
+# Formats that say in a log which files are the table.
+_LOGS = {"/_delta_log/": "delta", ".metadata.json": "iceberg"}
+
+ReadRange = Callable[[int, int], bytes]
+"""Return the bytes of a file from an offset, at most so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file with rows of a table; its path begins with the name of the table."""
+
+    path: str
+    size: int
+
+    @property
+    def uri(self) -> str:
+        """Return the name that DuckDB knows it by."""
+        return f"{SCHEME}://{self.path}"
+
+    @property
+    def day(self) -> date | None:
+        """Return the day of its partition, None for that of rows without a day."""
+        folders = [part for part in self.path.split("/") if part.startswith(FOLDER)]
+        text = folders[0].removeprefix(FOLDER) if folders else NO_DAY
+        return None if text == NO_DAY else date.fromisoformat(text)
+
+
+class Storage(Protocol):
+    """A place where tables lie, a folder each."""
+
+    def folders(self) -> set[str]:
+        """Return the names of the folders there. Raise FileNotFoundError when the place does not exist."""
+
+    def files(self, folder: str) -> Iterable[TableFile]:
+        """List the files below a folder, hidden ones included."""
+
+    def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
+        """Open a file, and return how to read it and how to close it."""
+
+
+class LocalStorage:
+    """A folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def folders(self) -> set[str]:
+        """Return the names of the folders in it."""
+        return {entry.name for entry in self._folder.iterdir() if entry.is_dir()}
+
+    def files(self, folder: str) -> Iterable[TableFile]:
+        """List the files below one of them."""
+        for path in (self._folder / folder).rglob("*"):
+            with suppress(FileNotFoundError):  # a run that goes on meanwhile moves its files
+                if path.is_file():
+                    yield TableFile(path.relative_to(self._folder).as_posix(), path.stat().st_size)
+
+    def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
+        """Open a file."""
+        descriptor = os.open(self._folder / path, os.O_RDONLY)
+        return (lambda offset, size: os.pread(descriptor, size, offset)), (lambda: os.close(descriptor))
+
+
+class RemoteStorage:
+    """A folder that fsspec reaches."""
+
+    def __init__(self, filesystem: Any, root: str) -> None:
+        self._filesystem = filesystem
+        self._root = root.rstrip("/")
+        # Only filesystems of asyncio promise that a file may be read by several threads.
+        self._guard: AbstractContextManager[Any] = nullcontext() if filesystem.async_impl else threading.Lock()
+        self._options = {} if filesystem.async_impl else {"cache_type": "none"}  # DuckDB asks for what it needs
+
+    def folders(self) -> set[str]:
+        """Return the names of the folders in it."""
+        entries = self._filesystem.ls(f"{self._root}/", detail=True)
+        return {entry["name"].rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] == "directory"}
+
+    def files(self, folder: str) -> Iterable[TableFile]:
+        """List the files below one of them."""
+        above = f"{self._root}/{folder}"
+        for path, entry in self._filesystem.find(above, detail=True).items():
+            yield TableFile(f"{folder}/{path.partition(f'{above}/')[2]}", entry["size"])
+
+    def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
+        """Return how to read a file: each read is a request of its own."""
+
+        def read(offset: int, size: int) -> bytes:
+            with self._guard:
+                data: bytes = self._filesystem.cat_file(
+                    f"{self._root}/{path}", start=offset, end=offset + size, **self._options
+                )
+                return data
+
+        return read, lambda: None
+
+
+def open_storage(location: str | Path) -> Storage:
+    """Open the place of a folder or a URI such as ``webhdfs://host:9870/lake/tables``.
+
+    Raises:
+        RequirementError: a package is missing that reads such URIs.
+        StorageError: nobody knows how to read such URIs.
+
+    """
+    text = str(location)
+    scheme, separator, _ = text.partition("://")
+    if not separator or isinstance(location, Path):
+        return LocalStorage(Path(text))
+    if scheme == "file":
+        return LocalStorage(Path(url2pathname(urlsplit(text).path)))
+    try:
+        filesystem, root = fsspec.core.url_to_fs(text)
+    except ImportError as error:
+        raise RequirementError(f"{scheme}:// needs another package", str(error)) from None
+    except ValueError as error:
+        known = "abfs://, gs://, hdfs://, s3://, webhdfs:// and others"
+        raise StorageError(f"{without_password(text)}: {error}; fsspec knows {known}") from None
+    except Exception as error:
+        raise storage_failure(text, error) from error
+    return RemoteStorage(filesystem, root)
+
+
+def list_tables(location: str | Path, storage: Storage, tables: Iterable[str]) -> list[str]:
+    """Return which of some tables there are at a location, in their order."""
+    try:
+        folders = storage.folders()
+    except (FileNotFoundError, NotADirectoryError):
+        raise StorageError(f"{without_password(str(location))}: no such folder") from None
+    except Exception as error:
+        raise storage_failure(str(location), error) from error
+    return [table for table in tables if table in folders]
+
+
+def list_files(location: str | Path, storage: Storage, table: str) -> list[TableFile]:
+    """Return the files with rows of a table.
+
+    Raises:
+        StorageError: They cannot be listed, or not all of them belong to the table as it is now.
+    """
+    try:
+        files = list(storage.files(table))
+    except Exception as error:
+        raise storage_failure(str(location), error) from error
+    for log, format_ in _LOGS.items():
+        if any(log in file.path for file in files):
+            raise StorageError(
+                f"{without_password(str(location))}: {table} has the format {format_}, which keeps old rows beside the "
+                f"new ones: query it with Spark, for instance"
+            )
+    return sorted((file for file in files if _has_rows(file)), key=lambda file: file.path)
+
+
+def storage_failure(location: str, error: BaseException) -> StorageError:
+    """Return what a library of the storage raised as an error of one line."""
+    lines = str(error).strip().splitlines()
+    return StorageError(
+        f"{without_password(location)}: {type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+    )
+
+
+def without_password(location: str) -> str:
+    """Return a location as it may be shown."""
+    scheme, separator, rest = location.partition("://")
+    user, at, host = rest.partition("@")
+    if not (separator and at) or "/" in user or ":" not in user:
+        return location
+    return f"{scheme}://{user.partition(':')[0]}:***@{host}"
+
+
+def _has_rows(file: TableFile) -> bool:
+    return file.path.endswith(".parquet") and not any(part.startswith(_HIDDEN) for part in file.path.split("/"))
+
+
+class ReadOnlyFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """The files of tables for DuckDB: ``tables://TABLE/date=DAY/NAME.parquet``, to be read only."""
+
+    protocol = SCHEME
+    cachable = False
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__()
+        self._storage = storage
+        self._files: dict[str, TableFile] = {}
+
+    def add(self, files: Iterable[TableFile]) -> None:
+        """Make some files known; no others can be opened."""
+        self._files.update((file.path, file) for file in files)
+
+    # What DuckDB calls, and nothing that changes anything.
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path.removeprefix(f"{SCHEME}://")
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """List the files that a name with ``*`` in it stands for: all that begin with what is before the first one."""
+        start, star, _rest = self._strip_protocol(path).partition("*")
+        return [name for name in self._files if (name.startswith(start) if star else name == start)]
+
+    def info(self, path: str, **_: Any) -> Mapping[str, Any]:
+        """Return name, type and size of a file."""
+        file = self._file(path)
+        return {"name": file.path, "type": "file", "size": file.size}
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Return whether there is such a file."""
+        return self._strip_protocol(path) in self._files
+
+    def isfile(self, path: str) -> bool:
+        """Return whether there is such a file."""
+        return self.exists(path)
+
+    def modified(self, path: str) -> datetime:
+        """Return the same moment always: the listing is a snapshot, and its files never change."""
+        self._file(path)
+        return datetime.fromtimestamp(0, UTC)
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> _OpenFile:
+        """Open a file for reading."""
+        if mode != "rb":
+            raise PermissionError("tables can only be read")
+        file = self._file(path)
+        return _OpenFile(file, *self._storage.reader(file.path))
+
+    def _file(self, path: str) -> TableFile:
+        try:
+            return self._files[self._strip_protocol(path)]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+
+class _OpenFile:
+    """A file that several threads read at the same time, each from a position of its own."""
+
+    def __init__(self, file: TableFile, read: ReadRange, close: Callable[[], None]) -> None:
+        self._file = file
+        self._read = read
+        self._close = close
+        self._thread = threading.local()
+        self.closed = False
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self._file.size}[whence]
+        self._thread.position = start + offset
+        return self.tell()
+
+    def tell(self) -> int:
+        position: int = getattr(self._thread, "position", 0)
+        return position
+
+    def read(self, size: int = -1) -> bytes:
+        rest = max(self._file.size - self.tell(), 0)
+        wanted = rest if size < 0 else min(size, rest)
+        data = self._read(self.tell(), wanted) if wanted else b""
+        self._thread.position = self.tell() + len(data)
+        return data
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._close()

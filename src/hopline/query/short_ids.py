@@ -1,0 +1,155 @@
+"""Ids that are short enough for a screen, and still name one thing.
+
+Flows, nodes, actors and hubs mostly have GUIDs for names: 36 characters each, of which the first eight tell nearly
+always which one is meant. An id is shown by as much of its beginning as no other value of its column in the whole table
+begins with, and such a beginning is accepted back (`find_id`). Names that people chose are never cut.
+
+That a beginning is unique is looked up, not guessed, and it is cheap: one column is read, of which DuckDB skips what
+lies outside the range of the ids in question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hopline.query.errors import QueryError
+from hopline.query.sql_text import quoted
+from hopline.query.tables import Tables
+
+SHORTEST = 8
+_LISTED = 5  # of the ids that a beginning may stand for
+_LAST = "\U0010ffff"  # sorts behind whatever may follow a beginning
+_KINDS = "\0\1"  # the first byte of the identity of a hub or an actor, which a terminal does not show
+_ANY_KIND = ("", *_KINDS)
+_OPAQUE = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?:0x)?[0-9a-f]{24,}", re.IGNORECASE)
+# Every column that names a flow, a node, an actor or a hub.
+_NAMES = {
+    *("flow_id", "parent_flow_id", "journey_id", "correlation_id"),
+    *("node", "peer", "origin", "from_node", "to_node", "answered_by", "node_a", "node_b"),
+    *("actor", "local_receiver", "receiver", "receiver_node", "callback_receiver", "callback_receiver_node"),
+    *("asked_node", "asked_receiver", "source", "source_node", "target", "target_node"),
+}
+
+
+class NoIdError(QueryError):
+    """A beginning stands for no id, or for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundId:
+    """An id, and the columns of a table that have it."""
+
+    value: str
+    columns: tuple[str, ...]
+
+
+def id_columns(columns: Iterable[str]) -> list[str]:
+    """Return those columns that have ids."""
+    return [column for column in columns if column in _NAMES]
+
+
+def short_ids(tables: Tables, table: str, column: str, values: Iterable[str]) -> dict[str, str]:
+    """Return how values of a column are shown: ids cut to what no other value in the table begins with."""
+    names = {value: value.lstrip(_KINDS) for value in values}
+    opaque = {name for name in names.values() if _OPAQUE.fullmatch(name)}
+    if not opaque:
+        return {value: value for value in names}
+    have_kinds = any(value.startswith(tuple(_KINDS)) for value in names)
+    alike = _names_alike(tables, table, column, opaque, _ANY_KIND if have_kinds else ("",))
+    lengths = _unique_lengths(opaque | alike)
+    shown = {}
+    for value, name in names.items():
+        is_cut = name in opaque
+        shown[value] = name[: lengths[name]] if is_cut else value
+    return shown
+
+
+def _names_alike(tables: Tables, table: str, column: str, names: Collection[str], kinds: Collection[str]) -> set[str]:
+    """Return the names in a column that share the shortest beginning with one of some names."""
+    beginnings: set[str] = set()
+    for kind in kinds:
+        beginnings.update((kind + name)[:SHORTEST] for name in names)
+    column = quoted(column)
+    query = (
+        f"select distinct {column} from {quoted(table)} where {column} >= $1 and {column} < $2 "  # noqa: S608 - our names
+        f"and list_contains($3, left({column}, {SHORTEST}))"
+    )
+    ordered = sorted(beginnings)
+    first = ordered[0]
+    last = ordered[-1] + _LAST
+    rows = tables.ask(query, [first, last, ordered]).rows()
+    return {row[0].lstrip(_KINDS) for row in rows}
+
+
+def _unique_lengths(names: Collection[str]) -> dict[str, int]:
+    """Return how many characters tell each of some names from the others."""
+    lengths = dict.fromkeys(names, SHORTEST)
+    for name, following in pairwise(sorted(names)):  # no others share more with them
+        length = _shared(name, following) + 1
+        lengths[name] = max(lengths[name], length)
+        lengths[following] = max(lengths[following], length)
+    return lengths
+
+
+def _shared(name: str, other: str) -> int:
+    """Return how many characters two texts begin with that are the same."""
+    shared = 0
+    for mine, theirs in zip(name, other, strict=False):
+        if mine != theirs:
+            break
+        shared += 1
+    return shared
+
+
+def find_id(tables: Tables, table: str, beginning: str) -> FoundId:
+    """Return the one id in a table that begins with some characters.
+
+    Raises:
+        NoIdError: no id does, or several do.
+
+    """
+    columns = id_columns(tables.columns(table))
+    if not columns:
+        raise NoIdError(f"{table} has no ids of flows, nodes, actors or hubs")
+    found: dict[str, list[str]] = {}  # the columns of each id
+    for column in columns:
+        for value in _beginning_with(tables, table, column, beginning):
+            having_it = found.setdefault(value, [])
+            having_it.append(column)
+    if beginning in found:  # a whole id, whatever else begins with it
+        return FoundId(beginning, tuple(found[beginning]))
+    if not found:
+        raise NoIdError(f"no id in {table} begins with {beginning!r}; it has ids in: {', '.join(columns)}")
+    if len(found) > 1:
+        raise NoIdError(f"several ids in {table} begin with {beginning!r}: {_listed(found)}")
+    value, having_it = found.popitem()
+    return FoundId(value, tuple(having_it))
+
+
+def _beginning_with(tables: Tables, table: str, column: str, beginning: str) -> list[str]:
+    """Return the ids in a column that begin with some characters: all of them, or more than are listed."""
+    column = quoted(column)
+    ranges = []
+    bounds = []
+    for kind in _ANY_KIND:
+        lowest = kind + beginning
+        ranges.append(f"{column} >= ? and {column} < ?")
+        bounds += [lowest, lowest + _LAST]
+    condition = " or ".join(ranges)
+    query = f"select distinct {column} from {quoted(table)} where {condition} order by 1 limit {_LISTED + 1}"  # noqa: S608
+    rows = tables.ask(query, bounds).rows()
+    return [row[0] for row in rows]
+
+
+def _listed(found: Mapping[str, Collection[str]]) -> str:
+    """Return the first of some ids with their columns, as text."""
+    shown = []
+    for value, columns in sorted(found.items()):
+        names = ", ".join(columns)
+        shown.append(f"{value.lstrip(_KINDS)} ({names})")
+    if len(shown) > _LISTED:
+        shown[_LISTED:] = ["and more"]
+    return ", ".join(shown)
