@@ -20,43 +20,54 @@ _LARGEST = (1 << 63) - 1
 def longs(rows: pa.Table, name: str, null: int = 0) -> Longs:
     """Return a column of numbers; times are microseconds since 1970."""
     column = rows[name].cast(pa.int64())
-    values: Longs = (pc.fill_null(column, null) if column.null_count else column).to_numpy()
+    if column.null_count:
+        column = pc.fill_null(column, null)
+    values: Longs = column.to_numpy()
     return values
 
 
 def flags(rows: pa.Table, name: str) -> Flags:
     """Return a column of yes and no; null is no."""
-    values: Flags = pc.fill_null(rows[name], False).to_numpy()
+    column = pc.fill_null(rows[name], False)
+    values: Flags = column.to_numpy()
     return values
 
 
 def is_set(rows: pa.Table, name: str) -> Flags:
     """Return which rows have a value."""
-    values: Flags = rows[name].is_valid().to_numpy()
+    is_valid = rows[name].is_valid()
+    values: Flags = is_valid.to_numpy()
     return values
 
 
 def codes(rows: pa.Table, *columns: str) -> list[Longs]:
     """Return text columns as numbers: equal texts have equal numbers in all of them, null has 0."""
-    encoded = pa.chunked_array([chunk for name in columns for chunk in rows[name].chunks]).combine_chunks()
-    indices = encoded.dictionary_encode().indices
-    numbers = pc.fill_null(indices, NONE).to_numpy().astype(np.int64) + 1
+    chunks: list[pa.Array] = []
+    for name in columns:
+        chunks += rows[name].chunks
+    texts = pa.chunked_array(chunks).combine_chunks()
+    indices = texts.dictionary_encode().indices
+    from_minus_one = pc.fill_null(indices, NONE).to_numpy()
+    numbers = from_minus_one.astype(np.int64) + 1
     return np.split(numbers, len(columns))
 
 
 def numbered(values: Longs) -> Longs:
     """Return equal numbers, from 0, for equal values."""
     order = np.argsort(values)
+    starts = starts_of(values[order])
     numbers = np.empty(len(order), np.int64)
-    numbers[order] = groups_of(starts_of(values[order]))
+    numbers[order] = groups_of(starts)
     return numbers
 
 
 def order_of(*keys: Longs | Flags) -> Longs:
     """Return the order of rows sorted by keys, of which the first matters most; equal rows stay in their order."""
     parts = _packed(keys)
-    order: Longs = np.argsort(parts[0], kind="stable") if len(parts) == 1 else np.lexsort(parts[::-1])
-    return order
+    if len(parts) == 1:
+        return np.argsort(parts[0], kind="stable")
+    last_matters_most = parts[::-1]
+    return np.lexsort(last_matters_most)
 
 
 def _packed(keys: Sequence[Longs | Flags]) -> list[Longs]:
@@ -64,15 +75,28 @@ def _packed(keys: Sequence[Longs | Flags]) -> list[Longs]:
     parts: list[Longs] = []
     room = 0
     for key in keys:
-        low, high = (int(key.min()), int(key.max())) if len(key) else (0, 0)
-        span = high - low + 1
+        low, span = _range_of(key)
+        if span > _LARGEST:
+            parts.append(key.astype(np.int64))
+            room = 0
+            continue
+        from_zero = key - np.int64(low)
         if span <= room:
-            parts[-1] = parts[-1] * span + (key - np.int64(low))
+            parts[-1] = parts[-1] * span + from_zero
             room //= span
         else:
-            parts.append(key - np.int64(low) if span <= _LARGEST else key.astype(np.int64))
+            parts.append(from_zero)
             room = _LARGEST // span
     return parts
+
+
+def _range_of(key: Longs | Flags) -> tuple[int, int]:
+    """Return the lowest value of a key, and how many values there are from it to the highest."""
+    if not len(key):
+        return 0, 1
+    low = int(key.min())
+    high = int(key.max())
+    return low, high - low + 1
 
 
 def starts_of(*keys: Longs) -> Flags:
@@ -92,4 +116,13 @@ def groups_of(starts: Flags) -> Longs:
 
 def picked(rows: pa.Table, name: str, at: Longs) -> pa.Array:
     """Return the values of some rows; null where the row is `NONE`."""
-    return rows[name].combine_chunks().take(pa.array(at, mask=at == NONE))
+    column = rows[name].combine_chunks()
+    indices = pa.array(at, mask=at == NONE)
+    return column.take(indices)
+
+
+def group_starts(starts: Flags) -> Longs:
+    """Return for each row the first row of its group, from where groups begin."""
+    rows = np.arange(len(starts))
+    first: Longs = np.maximum.accumulate(np.where(starts, rows, 0))
+    return first

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hopline.capture.events import ENDINGS, Event
-from hopline.pipeline.paths.arrays import NONE, Flags, Longs, order_of, starts_of
+from hopline.pipeline.paths.arrays import NONE, Flags, Longs, group_starts, groups_of, order_of, starts_of
 
 EVENTS = tuple(event.value for event in Event)
 """Events by number: that of the first is 1, no event is 0."""
@@ -55,11 +56,18 @@ class Records:
 
     def between(self, source: Longs, target: Longs) -> Longs:
         """Return a number for each flow and pair of nodes."""
-        return (self.flow * self._nodes + source) * self._nodes + target
+        at_source = self.flow * self._nodes + source
+        return at_source * self._nodes + target
 
     @property
     def _nodes(self) -> int:
-        return int(max(self.node.max(initial=0), self.peer.max(initial=0))) + 1
+        highest_node = int(self.node.max(initial=0))
+        highest_peer = int(self.peer.max(initial=0))
+        return max(highest_node, highest_peer) + 1
+
+    def is_one_of(self, *events: int) -> Flags:
+        """Return which records are of one of some events."""
+        return np.isin(self.event, events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,51 +92,67 @@ class Sorted:
     starts: Longs  # of each one's group
 
     def latest_before(self, wanted: Flags) -> Longs:
-        """Give, for each record, the wanted one with the highest number below its own in its group, or none."""
+        """Return for each record the wanted one with the highest number below its own in its group, or none."""
         if not len(self.order):
             return self.order
-        last = np.maximum.accumulate(np.where(wanted[self.order], np.arange(len(self.order)), NONE))
-        before = np.concatenate(([NONE], last[:-1]))
-        found = np.empty(len(self.order), np.int64)
-        found[self.order] = np.where(before >= self.starts, self.order[before], NONE)
-        return found
+        places = np.arange(len(self.order))
+        wanted_places = np.where(wanted[self.order], places, NONE)
+        latest_so_far = np.maximum.accumulate(wanted_places)
+        before = np.concatenate(([NONE], latest_so_far[:-1]))
+        is_in_group = before >= self.starts
+        latest = np.empty(len(self.order), np.int64)
+        latest[self.order] = np.where(is_in_group, self.order[before], NONE)
+        return latest
 
 
 def by_group(groups: tuple[Longs, ...], *numbers: Longs) -> Sorted:
     """Sort by group, and by number inside it, and by further numbers where these are the same."""
     order = order_of(*groups, *numbers)
     starts = starts_of(*(key[order] for key in groups))
-    return Sorted(order, np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0)))
+    return Sorted(order, group_starts(starts))
 
 
 def beside(groups: tuple[Longs, ...], wanted: Flags) -> Flags:
     """Mark the records whose group has a wanted one."""
     order = order_of(*groups)
-    group = np.cumsum(starts_of(*(key[order] for key in groups))) - 1
-    found = np.zeros(len(order), np.bool_)
-    found[order] = (np.bincount(group, wanted[order]) > 0)[group]
-    return found
+    starts = starts_of(*(key[order] for key in groups))
+    group = groups_of(starts)
+    wanted_in_group = np.bincount(group, wanted[order])
+    has_wanted = wanted_in_group > 0
+    is_beside = np.zeros(len(order), np.bool_)
+    is_beside[order] = has_wanted[group]
+    return is_beside
 
 
 def crossings(records: Records) -> Longs:
-    """Give, for each received, the sent of the same bytes: the first of the first, and so on; or none."""
-    ends = np.flatnonzero((records.event == SENT) | (records.event == RECEIVED))
+    """Return for each received the sent of the same bytes, or none.
+
+    Those of one way and the same bytes make a group, the sent ones first. The first received is of the first sent, and
+    so on; where more were received than sent, the others are of the last one.
+    """
+    ends = np.flatnonzero(records.is_one_of(SENT, RECEIVED))
     is_received = records.event[ends] == RECEIVED
-    node, peer = records.node, records.peer
-    way = np.where(records.event == RECEIVED, records.between(peer, node), records.between(node, peer))[ends]
-    keys = (way, records.fingerprint[ends])
+    to_here = records.between(records.peer, records.node)[ends]
+    to_peer = records.between(records.node, records.peer)[ends]
+    way = np.where(is_received, to_here, to_peer)
+    fingerprint = records.fingerprint[ends]
     # The same bytes were sent on equally often: at one node they are in the order of time already.
-    order = order_of(*keys, is_received)
-    starts = starts_of(*(key[order] for key in keys))
-    group = np.cumsum(starts) - 1
-    first = np.flatnonzero(starts)
-    sent = np.bincount(group, ~is_received[order], len(first)).astype(np.int64)
-    nth = np.arange(len(order)) - first[group] - sent[group]  # of the received ones, from 0
-    match = first[group] + np.minimum(nth, sent[group] - 1)
-    is_matched = is_received[order] & (sent[group] > 0)
-    found = np.full(len(records), NONE)
-    found[ends[order[is_matched]]] = ends[order[match[is_matched]]]
-    return found
+    order = order_of(way, fingerprint, is_received)
+    is_received = is_received[order]
+    starts = starts_of(way[order], fingerprint[order])
+    group = groups_of(starts)
+    first = group_starts(starts)
+    sent_in_group = np.bincount(group, ~is_received).astype(np.int64)
+    sent = sent_in_group[group]
+    place_in_group = np.arange(len(order)) - first
+    nth_received = place_in_group - sent
+    nth_sent = np.minimum(nth_received, sent - 1)
+    is_matched = is_received & (sent > 0)
+    arrivals = order[is_matched]
+    departures = order[(first + nth_sent)[is_matched]]
+    crossing = np.full(len(records), NONE)
+    crossing[ends[arrivals]] = ends[departures]
+    return crossing
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,101 +165,125 @@ class _OnNode:
 
 
 def _on_node(records: Records) -> _OnNode:
-    event, count = records.event, len(records)
+    count = len(records)
+    on_node = records.on_node
     asking = np.flatnonzero(records.has_cause)
+    asked_seq = records.cause[asking]
     # A question for a cause is put just behind the number that it asks for.
-    group = np.concatenate((records.on_node, records.on_node[asking]))
-    seq = np.concatenate((records.seq * 2, records.cause[asking] * 2 + 1))
+    group = np.concatenate((on_node, on_node[asking]))
+    seq = np.concatenate((records.seq * 2, asked_seq * 2 + 1))
     ordered = by_group((group,), seq)
+    no_question = np.zeros(len(asking), np.bool_)
 
     def latest(wanted: Flags) -> Longs:
-        return ordered.latest_before(np.concatenate((wanted, np.zeros(len(asking), np.bool_))))
+        among_all = np.concatenate((wanted, no_question))
+        return ordered.latest_before(among_all)
 
-    below = latest(np.ones(count, np.bool_))[count:]
-    is_found = (below != NONE) & (records.seq[below] == records.cause[asking])
+    any_record = np.ones(count, np.bool_)
+    below = latest(any_record)[count:]
+    is_cause = (below != NONE) & (records.seq[below] == asked_seq)
     cause = np.full(count, NONE)
-    cause[asking] = np.where(is_found, below, NONE)
-    came = (event == RECEIVED) | (event == DELIVERED)
-    return _OnNode(cause, latest(came)[:count], latest(came | (event == SUBMITTED) | (event >= FIRST_ENDING))[:count])
+    cause[asking] = np.where(is_cause, below, NONE)
+    came = records.is_one_of(RECEIVED, DELIVERED)
+    happened = came | (records.event == SUBMITTED) | (records.event >= FIRST_ENDING)
+    return _OnNode(cause, latest(came)[:count], latest(happened)[:count])
 
 
 def _taken_by(records: Records) -> Longs:
-    """Give, for each handled, the delivered of the same message to the same receiver before it, or none."""
-    rows = np.flatnonzero((records.event == DELIVERED) | (records.event == HANDLED))
+    """Return for each handled the delivered of the same message to the same receiver before it, or none."""
+    taken_by = np.full(len(records), NONE)
+    rows = np.flatnonzero(records.is_one_of(DELIVERED, HANDLED))
+    if not len(rows):
+        return taken_by
     groups = (records.on_node[rows], records.message[rows], records.receiver[rows])
-    taken = by_group(groups, records.seq[rows]).latest_before(records.event[rows] == DELIVERED)
-    found = np.full(len(records), NONE)
-    found[rows] = np.where(taken != NONE, rows[taken], NONE) if len(rows) else taken
-    return found
+    is_delivered = records.event[rows] == DELIVERED
+    ordered = by_group(groups, records.seq[rows])
+    taken = ordered.latest_before(is_delivered)
+    taken_by[rows] = np.where(taken != NONE, rows[taken], NONE)
+    return taken_by
 
 
 def link(records: Records) -> Links:
     """Return what each record follows, and which records may have begun a flow."""
-    event, seq = records.event, records.seq
-    here = by_group((records.message, records.on_node), seq)
-    arrival = here.latest_before((event == SUBMITTED) | (event == RECEIVED))
+    event = records.event
+    here = by_group((records.message, records.on_node), records.seq)
+    arrival = here.latest_before(records.is_one_of(SUBMITTED, RECEIVED))
     taken = here.latest_before(event == DELIVERED)
     sent_before = here.latest_before(event == SENT)
-    taken_by = _taken_by(records)
     # Without causes, what came to the node last is the best guess.
     on_node = _on_node(records)
-    cause, came, happened = on_node.cause, on_node.came, on_node.happened
-
-    def either(one: Longs, other: Longs) -> Longs:
-        return np.where(one != NONE, one, other)
-
-    submitted, sent = event == SUBMITTED, event == SENT
+    cause = on_node.cause
+    came = on_node.came
+    taken_or_arrival = _either(taken, arrival)
     # A receipt, or a report, is the router's: no handler is its cause, but what happened just before is.
-    is_routers = submitted & ~records.has_cause & ~records.may_begin
+    is_routers = ~records.has_cause & ~records.may_begin
+    follows = {
+        SUBMITTED: np.where(is_routers, on_node.happened, cause),
+        SENT: _either(arrival, came, sent_before),
+        RECEIVED: crossings(records),
+        DELIVERED: arrival,
+        HANDLED: _either(_taken_by(records), arrival),
+        RESOLVED: taken_or_arrival,
+    }
+    is_ending = event >= FIRST_ENDING
     parent = np.select(
-        [
-            submitted,
-            sent,
-            event == RECEIVED,
-            event == DELIVERED,
-            event == HANDLED,
-            event == RESOLVED,
-            event >= FIRST_ENDING,
-        ],
-        [
-            np.where(is_routers, happened, cause),
-            either(either(arrival, came), sent_before),
-            crossings(records),
-            arrival,
-            either(taken_by, arrival),
-            either(taken, arrival),
-            either(taken, arrival),
-        ],
+        [*(event == number for number in follows), is_ending],
+        [*follows.values(), taken_or_arrival],
         NONE,
     )
-    stage = np.select(
-        [submitted, sent, event == RECEIVED, event == HANDLED],
-        [RUN, np.where((arrival == NONE) & (came != NONE), RUN, SEND), TRANSIT, RUN],
-        WAIT,
-    )
+    is_of_handler = (arrival == NONE) & (came != NONE)
+    spent_on: dict[int, ArrayLike] = {
+        SUBMITTED: RUN,
+        SENT: np.where(is_of_handler, RUN, SEND),
+        RECEIVED: TRANSIT,
+        HANDLED: RUN,
+    }
+    stage = np.select([event == number for number in spent_on], list(spent_on.values()), WAIT)
+    begins = records.may_begin & _shows_beginning(records, on_node, arrival)
+    is_without_its_cause = records.has_cause & (cause == NONE)
+    begins_if_sent = records.may_begin & (event == SUBMITTED) & is_without_its_cause
+    return Links(parent, stage, begins, begins_if_sent)
+
+
+def _either(*choices: Longs) -> Longs:
+    """Return for each record the first of some choices that is not none."""
+    chosen, *others = choices
+    for other in others:
+        chosen = np.where(chosen != NONE, chosen, other)
+    return chosen
+
+
+def _shows_beginning(records: Records, on_node: _OnNode, arrival: Longs) -> Flags:
+    """Return which submissions and sends show how their flow began, if they may begin one at all."""
     # A hub that is used inside a handler begins a flow whose cause is in another one. Only where it waits for an answer
     # does the record name it; what wants none and was never on a wire cannot be a result of something from elsewhere.
-    is_from_hub = records.is_from_waiting | ((records.ask == 0) & (records.trail == 0))
-    begins = records.may_begin & np.where(
-        submitted,
-        ~records.has_cause | (is_from_hub & (cause == NONE)),
-        sent & (records.trail <= 1) & (arrival == NONE) & (came == NONE),
-    )
-    return Links(parent, stage, begins, records.may_begin & submitted & records.has_cause & (cause == NONE))
+    wants_no_answer = records.ask == 0
+    was_never_on_wire = records.trail == 0
+    is_from_hub = records.is_from_waiting | (wants_no_answer & was_never_on_wire)
+    is_from_other_flow = is_from_hub & (on_node.cause == NONE)
+    is_submitted = records.event == SUBMITTED
+    is_submitted_first = is_submitted & (~records.has_cause | is_from_other_flow)
+    is_sent = records.event == SENT
+    came_from_nowhere = (arrival == NONE) & (on_node.came == NONE)
+    is_sent_first = is_sent & (records.trail <= 1) & came_from_nowhere
+    shows_beginning: Flags = is_submitted_first | is_sent_first
+    return shows_beginning
 
 
 def depths(records: Records, links: Links) -> Longs:
     """Count the messages on the way back from each record, itself included."""
     parent = links.parent
-    depth = ((parent != NONE) & (records.message[parent] != records.message)).astype(np.int64)
-    longest = np.bincount(records.flow).max(initial=1)
-    for _ in range(int(longest).bit_length()):
+    is_of_other_message = records.message[parent] != records.message
+    is_step = (parent != NONE) & is_of_other_message
+    depth = is_step.astype(np.int64)
+    flow_sizes = np.bincount(records.flow)
+    longest = int(flow_sizes.max(initial=1))
+    for _ in range(longest.bit_length()):
         has_parent = parent != NONE
         if not has_parent.any():
             break
         depth = depth + np.where(has_parent, depth[parent], 0)
         parent = np.where(has_parent, parent[parent], NONE)
-    found: Longs = np.minimum(
-        depth + 1, np.bincount(records.flow)[records.flow]
-    )  # inconsistent data may contain cycles
-    return found
+    # Inconsistent data may contain cycles: no way is longer than its flow.
+    bounded: Longs = np.minimum(depth + 1, flow_sizes[records.flow])
+    return bounded

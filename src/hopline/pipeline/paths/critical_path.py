@@ -48,26 +48,44 @@ class _Ends:
 
 
 def _ends(records: Records, links: Links, begins: Flags) -> _Ends:
-    starts = np.flatnonzero(starts_of(records.flow))
-    count = len(starts)
-    root, has_root = starts.copy(), np.zeros(count, np.bool_)
-    beginnings = np.flatnonzero(begins)[::-1]  # the first of a flow is put last, and stays
-    root[records.flow[beginnings]] = beginnings
+    root = np.flatnonzero(starts_of(records.flow))  # where nothing shows how a flow began, its first record
+    has_root = np.zeros(len(root), np.bool_)
+    beginnings = np.flatnonzero(begins)
+    _put_first(root, records.flow, beginnings)
     has_root[records.flow[beginnings]] = True
-    last = np.full(count, NONE)
-    is_leaf = np.ones(len(records), np.bool_)
-    is_leaf[links.parent[links.parent != NONE]] = False
-    leaves = np.flatnonzero(is_leaf)
-    leaves = leaves[order_of(records.ts[leaves])]
-    last[records.flow[leaves]] = leaves
+    last = np.full(len(root), NONE)
+    leaves = _leaves(links)
+    latest_first = order_of(records.ts[leaves])[::-1]
+    _put_first(last, records.flow, leaves[latest_first])
     last = np.where(last == NONE, root, last)  # only where all records follow each other in a circle
-    asked = root[records.flow]
-    is_home = records.is_answer & has_root[records.flow] & (records.ask == records.ask[asked]) & (records.ask != 0)
-    is_home &= (records.node == records.node[asked]) & (~records.is_receipt | records.is_receipt_enough[asked])
-    answers = np.flatnonzero(is_home)
-    answers = answers[order_of(records.ts[answers], records.seq[answers])][::-1]
-    last[records.flow[answers]] = answers
+    answers = _answers(records, root, has_root)
+    earliest_first = order_of(records.ts[answers], records.seq[answers])
+    _put_first(last, records.flow, answers[earliest_first])
     return _Ends(root, has_root, last)
+
+
+def _put_first(by_flow: Longs, flow: Longs, candidates: Longs) -> None:
+    """Put the first of the candidates of each flow into an array with a place for each flow."""
+    backwards = candidates[::-1]  # the first one is put last, and stays
+    by_flow[flow[backwards]] = backwards
+
+
+def _leaves(links: Links) -> Longs:
+    """Return the records that no other follows."""
+    is_leaf = np.ones(len(links.parent), np.bool_)
+    has_parent = links.parent != NONE
+    is_leaf[links.parent[has_parent]] = False
+    return np.flatnonzero(is_leaf)
+
+
+def _answers(records: Records, root: Longs, has_root: Flags) -> Longs:
+    """Return the records that show how a flow's own request was answered where it began."""
+    request = root[records.flow]
+    is_same_callback = (records.ask != 0) & (records.ask == records.ask[request])
+    is_same_node = records.node == records.node[request]
+    is_enough = ~records.is_receipt | records.is_receipt_enough[request]
+    is_home = is_same_callback & is_same_node & is_enough
+    return np.flatnonzero(records.is_answer & has_root[records.flow] & is_home)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +104,13 @@ def _walk(records: Records, links: Links, ends: _Ends) -> _Steps:
     left = np.bincount(records.flow)  # no way is longer than that
     flow, now = np.arange(len(ends.last)), ends.last
     while len(flow):
-        before = links.parent[now]
+        parent = links.parent[now]
+        root = ends.root[flow]
         left[flow] -= 1
-        is_stuck = (before == NONE) | (left[flow] <= 0)
+        is_stuck = (parent == NONE) | (left[flow] <= 0)
         stage = np.where(is_stuck, UNSEEN, links.stage[now])
-        before = np.where(is_stuck, ends.root[flow], before)
-        moves = now != ends.root[flow]
+        before = np.where(is_stuck, root, parent)
+        moves = now != root
         steps.append((flow[moves], stage[moves], before[moves], now[moves]))
         goes_on = moves & ~is_stuck
         flow, now = flow[goes_on], before[goes_on]
@@ -109,38 +128,50 @@ def paths(rows: pa.Table, records: Records, *, is_sent: bool = False) -> Paths:
         is_sent: Whether flows that do not show how they began are taken for sent by a handler of another flow.
     """
     links = link(records)
-    ends = _ends(records, links, links.begins_if_sent if is_sent else links.begins)
+    begins = links.begins_if_sent if is_sent else links.begins
+    ends = _ends(records, links, begins)
     steps = _walk(records, links, ends)
     count = len(ends.root)
-    offsets = pa.array(np.concatenate(([0], np.cumsum(np.bincount(steps.flow, minlength=count)))), pa.int32())
-    # What runs is the message that was handled; everything else happens to the message that moves.
-    moved = np.where(steps.stage == RUN, steps.start, steps.end)
-    stages = pa.StructArray.from_arrays(
-        [
-            pa.array(STAGES).take(pa.array(steps.stage)),
-            picked(rows, "node", steps.end),
-            picked(rows, "identity", moved),
-            pa.array(records.ts[steps.end] - records.ts[steps.start]),
-            picked(rows, "handler_name", moved),
-            pa.nulls(len(moved), pa.string()),
-        ],
-        fields=list(STAGE),
-    )
     depth = np.zeros(count, np.int64)
     np.maximum.at(depth, records.flow, depths(records, links))
     may_be_sent = np.zeros(count, np.bool_)
     may_be_sent[records.flow[links.begins_if_sent]] = True
+    skew_us, skew_bound_us = _skew(rows, records, ends, steps)
+    steps_by_flow = np.bincount(steps.flow, minlength=count)
+    ends_of_flows = np.cumsum(steps_by_flow)
+    offsets = pa.array(np.concatenate(([0], ends_of_flows)), pa.int32())
+
+    def by_flow(values: pa.Array) -> pa.ListArray:
+        return pa.ListArray.from_arrays(offsets, values)
+
     return Paths(
-        ends.root,
-        ends.has_root,
-        may_be_sent & ~ends.has_root,
-        ends.last,
-        depth,
-        *_skew(rows, records, ends, steps),
-        pa.ListArray.from_arrays(offsets, stages),
-        pa.ListArray.from_arrays(offsets, pa.array(records.seq[steps.start])),
-        pa.ListArray.from_arrays(offsets, pa.array(records.ts[steps.start])),
+        root=ends.root,
+        has_root=ends.has_root,
+        may_be_sent=may_be_sent & ~ends.has_root,
+        last=ends.last,
+        depth=depth,
+        skew_us=skew_us,
+        skew_bound_us=skew_bound_us,
+        stages=by_flow(_stages(rows, records, steps)),
+        began_seq=by_flow(pa.array(records.seq[steps.start])),
+        began_us=by_flow(pa.array(records.ts[steps.start])),
     )
+
+
+def _stages(rows: pa.Table, records: Records, steps: _Steps) -> pa.StructArray:
+    """Return the steps of all paths as rows of `STAGE`."""
+    # What runs is the message that was handled; everything else happens to the message that moves.
+    moved = np.where(steps.stage == RUN, steps.start, steps.end)
+    us = records.ts[steps.end] - records.ts[steps.start]
+    columns = [
+        pa.array(STAGES).take(pa.array(steps.stage)),
+        picked(rows, "node", steps.end),
+        picked(rows, "identity", moved),
+        pa.array(us),
+        picked(rows, "handler_name", moved),
+        pa.nulls(len(moved), pa.string()),  # the flow, which only a journey needs
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(STAGE))
 
 
 def _skew(rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> tuple[pa.Array, pa.Array]:
@@ -151,13 +182,17 @@ def _skew(rows: pa.Table, records: Records, ends: _Ends, steps: _Steps) -> tuple
     is_known = ~crosses
     is_known[crosses] = is_set(rows, "skew_us")[arrival]
     # What was not seen may have happened on the way between two clocks.
-    is_known &= (steps.stage != UNSEEN) | (records.node[steps.start] == records.node[steps.end])
+    is_seen = steps.stage != UNSEEN
+    stays = records.node[steps.start] == records.node[steps.end]
+    is_known &= is_seen | stays
     is_one_clock = records.node[ends.root] == records.node[ends.last]
-    is_unknown = (np.bincount(steps.flow[~is_known], minlength=count) > 0) & ~is_one_clock
+    unknown_steps = np.bincount(steps.flow[~is_known], minlength=count)
+    is_unknown = (unknown_steps > 0) & ~is_one_clock
 
     def sum_of(column: str) -> pa.Array:
-        by_flow = np.zeros(count, np.int64)
-        np.add.at(by_flow, steps.flow[crosses], longs(rows, column)[arrival])
-        return pa.array(np.where(is_one_clock, 0, by_flow), mask=is_unknown)
+        skews = longs(rows, column)[arrival]
+        sums = np.zeros(count, np.int64)
+        np.add.at(sums, steps.flow[crosses], skews)
+        return pa.array(np.where(is_one_clock, 0, sums), mask=is_unknown)
 
     return sum_of("skew_us"), sum_of("skew_bound_us")

@@ -26,6 +26,7 @@ from hopline.pipeline.paths.arrays import (
     Longs,
     codes,
     flags,
+    group_starts,
     groups_of,
     is_set,
     longs,
@@ -90,10 +91,13 @@ def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows.combine_chunks()
         if not len(rows):
             continue
-        begin_of_last = int(np.flatnonzero(_starts_of_flows(rows))[-1])
+        starts = np.flatnonzero(_starts_of_flows(rows))
+        begin_of_last = int(starts[-1])
         if begin_of_last:
-            yield from _paths(rows.slice(0, begin_of_last).combine_chunks()).to_batches()
-        kept = capped(rows.slice(begin_of_last).combine_chunks())
+            whole_flows = rows.slice(0, begin_of_last).combine_chunks()
+            yield from _paths(whole_flows).to_batches()
+        last_flow = rows.slice(begin_of_last).combine_chunks()
+        kept = capped(last_flow)
     if kept is not None:
         yield from _paths(kept).to_batches()
 
@@ -109,24 +113,30 @@ def capped(rows: pa.Table) -> pa.Table:
     Doing it again with more records behind gives the same as doing it once with all of them.
     """
     starts = _starts_of_flows(rows)
-    flow, begins = groups_of(starts), np.flatnonzero(starts)
-    is_kept = np.arange(len(rows)) - begins[flow] < FLOW_DETAIL_LIMIT
+    place_in_flow = np.arange(len(rows)) - group_starts(starts)
+    is_kept = place_in_flow < FLOW_DETAIL_LIMIT
     if is_kept.all():
         return rows
+    flow = groups_of(starts)
     others = np.flatnonzero(~is_kept & ~flags(rows, "is_offence"))
     answers = others[flags(rows, "is_answer")[others]]
-    (node,) = codes(rows, "node")
     time = longs(rows, "ts_us")
+    latest_first = order_of(-time[others])
+    earliest_first = order_of(time[answers])
+    (node,) = codes(rows, "node")
+    any_group = np.zeros(len(rows), np.int64)
+    callback = longs(rows, "callback_id")
     _keep_first(is_kept, flow, node, others)
-    _keep_first(is_kept, flow, np.zeros(len(rows), np.int64), others[order_of(-time[others])])
-    _keep_first(is_kept, flow, longs(rows, "callback_id"), answers[order_of(time[answers])])
+    _keep_first(is_kept, flow, any_group, others[latest_first])
+    _keep_first(is_kept, flow, callback, answers[earliest_first])
     return rows.filter(pa.array(is_kept)).combine_chunks()
 
 
 def _keep_first(is_kept: Flags, flow: Longs, group: Longs, candidates: Longs) -> None:
     """Mark the first candidate of each flow and group, in the order in which they are given."""
-    order = candidates[order_of(flow[candidates], group[candidates])]
-    is_kept[order[starts_of(flow[order], group[order])]] = True
+    ordered = candidates[order_of(flow[candidates], group[candidates])]
+    is_first = starts_of(flow[ordered], group[ordered])
+    is_kept[ordered[is_first]] = True
 
 
 def _without_offences(rows: pa.Table) -> pa.Table:
@@ -152,19 +162,24 @@ def _paths(rows: pa.Table) -> pa.Table:
     table = _table_of(rows, records, found, is_assumed=False)
     if not found.may_be_sent.any():
         return table
-    rows = rows.filter(pa.array(found.may_be_sent[records.flow])).combine_chunks()
+    may_be_sent = found.may_be_sent[records.flow]
+    rows = rows.filter(pa.array(may_be_sent)).combine_chunks()
     records = _records_of(rows)
-    return pa.concat_tables([table, _table_of(rows, records, paths(rows, records, is_sent=True), is_assumed=True)])
+    if_sent = paths(rows, records, is_sent=True)
+    assumed = _table_of(rows, records, if_sent, is_assumed=True)
+    return pa.concat_tables([table, assumed])
 
 
 def _table_of(rows: pa.Table, records: Records, found: Paths, *, is_assumed: bool) -> pa.Table:
     first = np.flatnonzero(starts_of(records.flow))
     origin = np.where(found.has_root, found.root, NONE)
+    is_submitted = records.event[found.root] == SUBMITTED
+    submission = np.where(is_submitted, origin, NONE)
     return pa.table(
         [
             picked(rows, "flow_id", first),
             pa.repeat(is_assumed, len(first)),
-            picked(rows, "cause", np.where(records.event[found.root] == SUBMITTED, origin, NONE)),
+            picked(rows, "cause", submission),
             records.ts[found.root],
             records.ts[found.last],
             picked(rows, "node", origin),
@@ -207,5 +222,7 @@ def _records_of(rows: pa.Table) -> Records:
 
 def _node_counts(records: Records) -> Longs:
     is_named = records.node != 0
+    flow = records.flow[is_named]
     _, first = np.unique(records.on_node[is_named], return_index=True)
-    return np.bincount(records.flow[is_named][first], minlength=int(records.flow[-1]) + 1)
+    flows = int(records.flow[-1]) + 1
+    return np.bincount(flow[first], minlength=flows)
