@@ -29,7 +29,8 @@ _PARTITION = re.compile(rf"/({FOLDER}[^/]+)/")
 
 def partition_of(day: Day) -> str:
     """Return the name of the folder that has a day's rows."""
-    return f"{FOLDER}{NO_DAY if day is None else day}"
+    name = NO_DAY if day is None else day
+    return f"{FOLDER}{name}"
 
 
 def remove_abandoned(spark: SparkSession, table: str, days: Sequence[Day]) -> None:
@@ -43,25 +44,31 @@ def remove_abandoned(spark: SparkSession, table: str, days: Sequence[Day]) -> No
     if not is_classic(spark):
         return
     jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path
-    folder = path(table)
-    files = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    java_path = jvm.org.apache.hadoop.fs.Path
+    folder = java_path(table)
+    state = spark._jsparkSession.sessionState()
+    files = folder.getFileSystem(state.newHadoopConf())
     if not files.exists(folder):
         return
     own = {partition_of(day) for day in days}
-    oldest = (time.time() - ABANDONED_AFTER_S) * 1000
+    oldest_s = time.time() - ABANDONED_AFTER_S
     for entry in files.listStatus(folder):
-        name = entry.getPath().getName()
+        path = entry.getPath()
+        name = path.getName()
         if name in own:
-            files.delete(path(entry.getPath(), UNCOMMITTED), True)  # of a day that was being emptied
+            uncommitted = java_path(path, UNCOMMITTED)  # of a day that was being emptied
+            files.delete(uncommitted, True)
         elif name.startswith(STAGING):
-            staged = set(_partitions_in(files, entry.getPath()))
-            if (staged and staged <= own) or entry.getModificationTime() < oldest:
-                files.delete(entry.getPath(), True)
+            staged = set(_partitions_in(files, path))
+            is_own = staged and staged <= own
+            is_old = entry.getModificationTime() < oldest_s * 1000
+            if is_own or is_old:
+                files.delete(path, True)
 
 
 def _partitions_in(files: Any, folder: Any) -> Iterator[str]:
     """Return the partitions of the files below a folder."""
-    found = files.listFiles(folder, True)
-    while found.hasNext():
-        yield from _PARTITION.findall(found.next().getPath().toString())
+    entries = files.listFiles(folder, True)
+    while entries.hasNext():
+        path = entries.next().getPath()
+        yield from _PARTITION.findall(path.toString())

@@ -22,13 +22,14 @@ from hopline.decoding.segments import Span, read_segment
 from hopline.pipeline.days import Day
 from hopline.pipeline.tables import messages, rejects
 
+_RECORDS_OF_DAY = pa.struct({"date": pa.date32(), "count": pa.int64()})
 _FILE = pa.schema(
-    [
-        ("path", pa.string()),
-        ("file_bytes", pa.int64()),
-        ("problem", pa.string()),
-        ("records", pa.list_(pa.struct([("date", pa.date32()), ("count", pa.int64())]))),  # by day
-    ]
+    {
+        "path": pa.string(),
+        "file_bytes": pa.int64(),
+        "problem": pa.string(),
+        "records": pa.list_(_RECORDS_OF_DAY),
+    }
 )
 _INSPECTED = pa.schema([*_FILE, *REJECTS])
 INSPECTED = StructType([*from_arrow_schema(_FILE), *rejects.REJECTS])
@@ -54,12 +55,13 @@ def inspected(files: DataFrame, span: Span) -> DataFrame:
                 for read in read_segment(path, content, Keyring(), span):
                     for rows in read:
                         records.update(_records_by_day(rows))
-                    yield from _widened(read.rejects, _INSPECTED).to_batches()
+                    yield from _inspected_rows(read.rejects)
             except CaptureError as error:
                 problem = error.problem
-            yield from _file_row(path, content.size, problem, records).to_batches()
+            yield from _inspected_rows(_file_row(path, content.size, problem, records))
 
-    return files.select("path", "content").mapInArrow(inspect, INSPECTED)
+    contents = files.select("path", "content")
+    return contents.mapInArrow(inspect, INSPECTED)
 
 
 def decoded(files: DataFrame, keyring: Keyring, span: Span, *, with_bodies: bool = False) -> DataFrame:
@@ -70,7 +72,8 @@ def decoded(files: DataFrame, keyring: Keyring, span: Span, *, with_bodies: bool
             for read in read_segment(path, content, keyring, span, with_bodies=with_bodies):
                 yield from read.messages.to_batches()
 
-    return files.select("path", "content").mapInArrow(decode, messages.MESSAGES)
+    contents = files.select("path", "content")
+    return contents.mapInArrow(decode, messages.MESSAGES)
 
 
 def _records_by_day(rows: pa.Table) -> dict[Day, int]:
@@ -83,22 +86,19 @@ def _records_by_day(rows: pa.Table) -> dict[Day, int]:
 def _file_row(path: str, size: int, problem: str | None, records: Mapping[Day, int]) -> pa.Table:
     counts = [{"date": day, "count": count} for day, count in records.items()]
     row = {"path": path, "file_bytes": size, "problem": problem, "records": counts}
-    return _widened(pa.Table.from_pylist([row], _FILE), _INSPECTED)
+    return pa.Table.from_pylist([row], _FILE)
 
 
-def _widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows in a schema with more columns, which are null."""
-    columns = []
-    for field in schema:
-        is_there = field.name in rows.column_names
-        column = rows[field.name] if is_there else pa.nulls(len(rows), field.type)
-        columns.append(column)
-    return pa.table(columns, schema=schema)
+def _inspected_rows(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield rows that have some of the columns of `INSPECTED`, with the others null."""
+    widened = pa.concat_tables([_INSPECTED.empty_table(), rows], promote_options="default")
+    yield from widened.combine_chunks().to_batches()
 
 
 def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Buffer]]:
     """Yield the path and the bytes of each file, without a copy of them."""
     for batch in batches:
         paths = batch.column("path").to_pylist()
-        for path, content in zip(paths, batch.column("content"), strict=True):
+        contents = batch.column("content")
+        for path, content in zip(paths, contents, strict=True):
             yield path, content.as_buffer() or pa.py_buffer(b"")
