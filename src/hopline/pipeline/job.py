@@ -22,6 +22,7 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from hopline.decoding.keys import Keyring
+from hopline.message import LocalError
 from hopline.pipeline.captures import Captures, find_captures, plain_path
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.making import Making, order_of
@@ -115,6 +116,7 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
     keyring = Keyring() if options.keys is None else Keyring.load(options.keys)
     with _started(opening, steps) as spark, tagged(spark, f"hopline-{uuid.uuid4()}"):
         job = _Job(options, keyring, spark, steps)
+        job.check_format()
         with closing(job.inspect()) as captures:
             rows = job.write_records(captures)
             rows |= job.write_others(captures, others)
@@ -157,6 +159,13 @@ class _Job:
         self._keyring = keyring
         self._spark = spark
         self._steps = steps
+
+    def check_format(self) -> None:
+        """Raise `LocalError` where the tables that are there have another format: one folder cannot hold both."""
+        with translated("reading what the last run wrote"):
+            before = self.storage.format_before()
+        if before not in (None, self._options.format):
+            raise LocalError("format", f"{before}, as the tables that {self._options.out} has", self._options.format)
 
     def inspect(self) -> Captures:
         """Find the captures, and look at all of them before anything is written."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from pyspark.errors import AnalysisException
@@ -58,6 +59,10 @@ class Storage(Protocol):
 
     def replace(self, name: str, table: DataFrame, days: Sequence[Day]) -> int:
         """Replace some days of a table, and return how many rows they have now."""
+        ...
+
+    def format_before(self) -> str | None:
+        """Return the format that the last run wrote here, None where there was none, or where it does not matter."""
         ...
 
     def write_run(self, document: Mapping[str, object]) -> None:
@@ -156,6 +161,18 @@ class PathTables(_Tables):
         """Return the folder of a table whose files Spark itself commits."""
         return self._path(name) if self.format in FILE_FORMATS else None
 
+    def format_before(self) -> str | None:
+        """Return the format that the last run wrote here, None where there was none."""
+        try:
+            written = self.spark.read.text(exactly(self._path(RUN)), wholetext=True).first()
+        except AnalysisException as problem:
+            if problem.getCondition() == "PATH_NOT_FOUND":
+                return None
+            raise
+        with suppress(ValueError, LookupError):  # somebody else's file has no format of ours
+            return None if written is None else str(json.loads(written.value)["options"]["format"])
+        return None
+
     def write_run(self, document: Mapping[str, object]) -> None:
         """Write down what a run did."""
         _as_rows(self.spark, document).write.mode("overwrite").text(self._path(RUN))
@@ -205,6 +222,10 @@ class CatalogTables(_Tables):
             return None
         about = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self._name(name)}").where("col_name = 'Location'").first()
         return None if about is None else str(about.data_type)
+
+    def format_before(self) -> str | None:
+        """Return None: the catalogue knows the format of each table, whatever is asked for now."""
+        return None
 
     def write_run(self, document: Mapping[str, object]) -> None:
         """Write down what a run did, in the table `run`."""
