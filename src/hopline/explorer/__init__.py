@@ -1,0 +1,1 @@
+"""The tables as web pages: ``hopline explore TABLES``. Reads them with DuckDB; nothing is written anywhere."""

@@ -1,0 +1,1 @@
+"""The pages: each reads its address, asks the tables, and fills a template."""

@@ -1,0 +1,132 @@
+"""How values become text on a page: Jinja with autoescape, and filters that make foreign text harmless.
+
+Whatever comes from a table may have been chosen by a stranger: names and bodies come off the wire. HTML in it is
+escaped by Jinja, always. What a browser would obey nevertheless (bidirectional controls, line breaks, characters
+without a picture) is written as escapes by `hopline.message.printable`, and what is long is cut.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from hopline.explorer.addresses import address
+from hopline.message import LONGEST_NAME, printable
+from hopline.pipeline.findings import duration, number, short
+
+CELL_CHARACTERS = 160
+_NODES = {"node", "peer", "origin", "from_node", "to_node", "answered_by", "node_a", "node_b", "asked_node"}
+NODE_COLUMNS = frozenset(_NODES | {"source_node", "target_node", "receiver_node", "callback_receiver_node"})
+FLOW_COLUMNS = frozenset({"flow_id", "journey_id", "parent_flow_id", "outcome_flow_id", "correlation_id"})
+OUTCOME_COLUMNS = frozenset({"outcome", "offence"})
+_KINDS = "\0\1"  # the first byte of the identity of a hub or an actor
+
+
+def environment() -> Environment:
+    """Return the templates with their filters."""
+    jinja = Environment(
+        loader=PackageLoader("hopline.explorer"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    jinja.filters |= {
+        "bytes_text": bytes_text,
+        "cell": cell,
+        "duration": duration,
+        "name": name,
+        "number": whole,
+        "short": short_name,
+        "share": share,
+        "text": text,
+        "time": time,
+        "words": words,
+    }
+    jinja.globals["address"] = address
+    return jinja
+
+
+def text(value: Any, limit: int | None = None) -> str:
+    """Return any text as one line without anything that a browser or a terminal obeys."""
+    return "" if value is None else printable(str(value), limit or 4_000)
+
+
+def name(value: str | None) -> str:
+    """Return the whole name of a node, an actor, a hub or a flow, without the byte that says which kind it is."""
+    return "" if value is None else printable(str(value).lstrip(_KINDS), LONGEST_NAME)
+
+
+def short_name(value: str | None) -> str:
+    """Return enough of a name to tell it from others: the beginning of a GUID, any other name in full."""
+    return "" if value is None else printable(short(str(value)), 60)
+
+
+def whole(value: Any) -> str:
+    """Return a number with commas; nothing where there is none."""
+    return "" if value is None else number(int(value))
+
+
+def share(part: float | None, of: float | None) -> str:
+    """Return a part as a percentage; nothing where there is no whole."""
+    if not of or part is None:
+        return ""
+    percent = 100 * part / of
+    return f"{percent:.1f}%" if percent < 10 or percent % 1 else f"{percent:.0f}%"
+
+
+def time(moment: datetime | None, form: str = "full") -> str:
+    """Return a time in UTC: `full`, `second` or `clock`, which has no day."""
+    if moment is None:
+        return ""
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment
+    forms = {"full": "%Y-%m-%d %H:%M:%S.%f", "second": "%Y-%m-%d %H:%M:%S", "clock": "%H:%M:%S.%f"}
+    return moment.strftime(forms[form])
+
+
+def bytes_text(count: int | None) -> str:
+    """Return a number of bytes in the largest unit that fits."""
+    if count is None:
+        return ""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1_000:
+            return f"{size:.3g} {unit}"
+        size /= 1_000
+    return f"{size:,.3g} TB"
+
+
+def words(column: str) -> str:
+    """Return the name of a column as words: ``run_p99_us`` is "run p99"."""
+    return re.sub(r"_(us|id|ts|s)$", "", column).replace("_", " ")
+
+
+def cell(value: Any, column: str) -> str:
+    """Return any value of a table as text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return time(value)
+    if isinstance(value, date):
+        return str(value)
+    if isinstance(value, int):
+        return duration(value) if column.endswith("_us") else str(value) if column.endswith("_id") else f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3g}"
+    if isinstance(value, bytes):
+        return printable(value.hex(), CELL_CHARACTERS)
+    if isinstance(value, list):
+        return _list_text(value, column)
+    if isinstance(value, dict):
+        return " ".join(cell(item, key) for key, item in value.items() if item not in (None, ""))
+    return printable(str(value).lstrip(_KINDS), CELL_CHARACTERS)
+
+
+def _list_text(values: list[Any], column: str) -> str:
+    shown = ", ".join(cell(value, column) for value in values[:4])
+    return f"{shown}, … ({len(values):,})" if len(values) > 4 else shown

@@ -1,0 +1,47 @@
+"""How questions read the tables: columns are checked first, values are bound, rows are dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from hopline.explorer.contract import check
+from hopline.pipeline.query import Tables
+
+Row = dict[str, Any]
+
+_checked: WeakKeyDictionary[Tables, set[str]] = WeakKeyDictionary()
+
+
+def has(tables: Tables, name: str) -> bool:
+    """Return whether there is a table with files."""
+    return name in tables.names and bool(tables.files(name))
+
+
+def ask(tables: Tables, name: str, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Return the rows that a query over a table gives.
+
+    Args:
+        tables: The tables.
+        name: The table that it is about, whose columns are checked once.
+        sql: The query, with ``?`` for each value.
+        values: The values.
+
+    Raises:
+        NoTableError: there is no such table.
+        ContractError: it has not the columns that it should have.
+        StorageError: its files cannot be read.
+
+    """
+    tables.require(name)
+    checked = _checked.setdefault(tables, set())
+    if name not in checked:
+        check(tables, name)
+        checked.add(name)
+    return list(tables.ask(sql, values).records())
+
+
+def ask_if_there(tables: Tables, name: str, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Return the rows that a query over a table gives; none where there is no such table."""
+    return ask(tables, name, sql, values) if has(tables, name) else []

@@ -1,0 +1,152 @@
+"""Search: flows and journeys by what is known of them.
+
+A flow is found by columns of its own row where that is possible. What only its records know (a node on the way, an
+actor, a text in a body) selects flows by their records: these are read last, and only those of the time in question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopline.explorer.parameters import Conditions, Span
+from hopline.explorer.questions.asking import Row, ask, has
+from hopline.pipeline.query import Tables
+
+FLOWS, JOURNEYS = "flows", "journeys"
+INCOMPLETE = "incomplete"
+SORTS = {
+    "newest": "start_ts desc nulls last",
+    "oldest": "start_ts asc nulls last",
+    "slowest": "corrected_us desc nulls last",
+    "fastest": "corrected_us asc nulls last",
+    "largest": "messages desc nulls last",
+}
+_CORRECTED = "duration_us - coalesce(skew_us, 0)"
+_LAST_CHARACTER = "\U0010ffff"  # sorts behind whatever may follow a beginning
+_KINDS = ("\0", "\1")  # the first byte of the identity of a hub or an actor
+_TRUNCATED_BODIES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is searched for; empty parts are not looked at."""
+
+    kind: str = FLOWS
+    id: str = ""  # or its beginning
+    identity: str = ""
+    node: str = ""  # or its beginning
+    actor: str = ""  # identity, class or handler
+    outcome: str = ""
+    least_us: int | None = None
+    most_us: int | None = None
+    body: str = ""
+    span: Span = Span()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some of the flows or journeys that were searched for."""
+
+    rows: list[Row]
+    has_more: bool
+    outcomes: list[str]  # that there are
+    identities: list[str]
+
+
+def search(tables: Tables, wanted: Wanted, sort: str, limit: int, offset: int) -> Found:
+    """Return flows or journeys, sorted."""
+    is_journey = wanted.kind == JOURNEYS
+    key = "journey_id" if is_journey else "flow_id"
+    conditions = _conditions(tables, wanted, key)
+    count = "flows" if is_journey else "1 as flows"
+    others = "journey_id as flow_id, " if is_journey else "flow_id, "
+    rows = ask(
+        tables,
+        wanted.kind,
+        f"""select {others}journey_id, start_ts, identity, origin, outcome, messages, hops, nodes, {count}, duration_us,
+        skew_us, skew_bound_us, {_CORRECTED} as corrected_us from {wanted.kind}
+        where {conditions.sql} order by {SORTS[sort]}, {key} limit {limit + 1} offset {offset}""",  # noqa: S608
+        conditions.values,
+    )
+    return Found(rows[:limit], len(rows) > limit, *known(tables))
+
+
+def known(tables: Tables) -> tuple[list[str], list[str]]:
+    """Return the outcomes and kinds of first messages that there are, for the form."""
+    outcomes = ask(tables, FLOWS, "select distinct outcome from flows where outcome is not null order by outcome limit 20")
+    identities = ask(
+        tables,
+        FLOWS,
+        """select identity from flows where identity is not null and length(identity) <= 200
+        group by identity order by count(*) desc limit 100""",
+    )
+    return [row["outcome"] for row in outcomes], sorted(row["identity"] for row in identities)
+
+
+def ids_beginning(tables: Tables, beginning: str, limit: int) -> list[str]:
+    """Return the flows whose ids begin with some characters."""
+    conditions = begins_with("flow_id", beginning)
+    query = f"select distinct flow_id from flows where {conditions.sql} order by 1 limit {limit}"  # noqa: S608
+    return [row["flow_id"] for row in ask(tables, FLOWS, query, conditions.values)]
+
+
+def begins_with(column: str, beginning: str) -> Conditions:
+    """Return that a text begins with another one, as a range: DuckDB skips files and parts of files by it."""
+    return Conditions().add(f"{column} >= ? and {column} < ?", beginning, beginning + _LAST_CHARACTER)
+
+
+def _conditions(tables: Tables, wanted: Wanted, key: str) -> Conditions:
+    conditions = Conditions().within(wanted.span, "start_ts")
+    if wanted.id:
+        by_id = begins_with(key, wanted.id)
+        conditions.add(by_id.sql, *by_id.values)
+    if wanted.identity:
+        conditions.add("identity = ? or contains(lower(identity), lower(?))", wanted.identity, wanted.identity)
+    if wanted.outcome == INCOMPLETE:
+        conditions.add("outcome <> 'complete'")
+    elif wanted.outcome:
+        conditions.add("outcome = ?", wanted.outcome)
+    if wanted.least_us is not None:
+        conditions.add(f"{_CORRECTED} >= ?", wanted.least_us)
+    if wanted.most_us is not None:
+        conditions.add(f"{_CORRECTED} <= ?", wanted.most_us)
+    if wanted.node or wanted.actor or wanted.body:
+        records = _by_records(tables, wanted)
+        if key == "journey_id":
+            selected = f"select journey_id from flows where flow_id in (select flow_id from messages where {records.sql})"  # noqa: S608
+        else:
+            selected = f"select flow_id from messages where {records.sql}"  # noqa: S608
+        conditions.add(f"{key} in ({selected})", *records.values)
+    return conditions
+
+
+def _by_records(tables: Tables, wanted: Wanted) -> Conditions:
+    ask(tables, "messages", "select 1 from messages limit 0")  # whose columns are checked by that
+    # A flow goes on after it began: no end, and the day is enough of a start.
+    conditions = Conditions().add("flow_id is not null")
+    if wanted.span.start is not None:
+        conditions.add("date >= ?", wanted.span.start.date())
+    if wanted.node:
+        by_node = begins_with("node", wanted.node)
+        conditions.add(by_node.sql, *by_node.values)
+    if wanted.actor:
+        names = begins_with("local_receiver", wanted.actor)
+        kinds = [begins_with("local_receiver", kind + wanted.actor) for kind in _KINDS]
+        actor, _, handler = wanted.actor.partition(".")
+        ways = [names, *kinds, Conditions().add("receiver_name = ?", wanted.actor)]
+        ways.append(Conditions().add("handler = ?", wanted.actor))
+        if handler:
+            ways.append(Conditions().add("receiver_name = ? and handler = ?", actor, handler))
+        conditions.add(" or ".join(f"({way.sql})" for way in ways), *(value for way in ways for value in way.values))
+    if wanted.body:
+        conditions.add(
+            "list_bool_or(list_transform(bodies, lambda body: contains(body, ?::blob)))", wanted.body.encode()
+        )
+    return conditions
+
+
+def has_bodies(tables: Tables) -> bool:
+    """Return whether the tables have the bodies of messages: they are left out unless a run is told otherwise."""
+    if not has(tables, "messages"):
+        return False
+    return bool(ask(tables, "messages", "select 1 from messages where bodies is not null limit 1"))
