@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hopline.explorer.addresses import own_path
 from hopline.explorer.hosts import Hosts
 from hopline.explorer.live_tables import LiveTables
-from hopline.explorer.pages import overview, rows, search
+from hopline.explorer.pages import journey, overview, rows, search
 from hopline.explorer.pages.context import THEMES, Context, NotFoundError, render
 from hopline.explorer.parameters import ParameterError
 from hopline.explorer.presentation import environment
@@ -127,6 +127,7 @@ def create_app(explorer: Explorer) -> Starlette:
 PAGES: dict[str, Page] = {
     "/": overview.page,
     "/search": search.page,
+    "/journey": journey.page,
     "/tables": rows.tables_page,
     "/rows/{table}": rows.page,
 }

@@ -6,6 +6,7 @@ actor, a text in a body) selects flows by their records: these are read last, an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hopline.explorer.parameters import Conditions, Span
@@ -24,7 +25,6 @@ SORTS = {
 _CORRECTED = "duration_us - coalesce(skew_us, 0)"
 _LAST_CHARACTER = "\U0010ffff"  # sorts behind whatever may follow a beginning
 _KINDS = ("\0", "\1")  # the first byte of the identity of a hub or an actor
-_TRUNCATED_BODIES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,39 +110,44 @@ def _conditions(tables: Tables, wanted: Wanted, key: str) -> Conditions:
         conditions.add(f"{_CORRECTED} >= ?", wanted.least_us)
     if wanted.most_us is not None:
         conditions.add(f"{_CORRECTED} <= ?", wanted.most_us)
-    if wanted.node or wanted.actor or wanted.body:
-        records = _by_records(tables, wanted)
+    for records in _by_records(wanted):
+        ask(tables, "messages", "select 1 from messages limit 0")  # whose columns are checked by that
+        selected = f"select flow_id from messages where {records.sql}"  # noqa: S608
         if key == "journey_id":
-            selected = f"select journey_id from flows where flow_id in (select flow_id from messages where {records.sql})"  # noqa: S608
-        else:
-            selected = f"select flow_id from messages where {records.sql}"  # noqa: S608
+            selected = f"select journey_id from flows where flow_id in ({selected})"  # noqa: S608
         conditions.add(f"{key} in ({selected})", *records.values)
     return conditions
 
 
-def _by_records(tables: Tables, wanted: Wanted) -> Conditions:
-    ask(tables, "messages", "select 1 from messages limit 0")  # whose columns are checked by that
+def _by_records(wanted: Wanted) -> Iterator[Conditions]:
+    """Return conditions on records; a flow must have a record for each of them."""
     # A flow goes on after it began: no end, and the day is enough of a start.
-    conditions = Conditions().add("flow_id is not null")
+    of_flows = Conditions().add("flow_id is not null")
     if wanted.span.start is not None:
-        conditions.add("date >= ?", wanted.span.start.date())
+        of_flows.add("date >= ?", wanted.span.start.date())
     if wanted.node:
-        by_node = begins_with("node", wanted.node)
-        conditions.add(by_node.sql, *by_node.values)
+        yield both(of_flows, begins_with("node", wanted.node))
     if wanted.actor:
-        names = begins_with("local_receiver", wanted.actor)
-        kinds = [begins_with("local_receiver", kind + wanted.actor) for kind in _KINDS]
-        actor, _, handler = wanted.actor.partition(".")
-        ways = [names, *kinds, Conditions().add("receiver_name = ?", wanted.actor)]
-        ways.append(Conditions().add("handler = ?", wanted.actor))
-        if handler:
-            ways.append(Conditions().add("receiver_name = ? and handler = ?", actor, handler))
-        conditions.add(" or ".join(f"({way.sql})" for way in ways), *(value for way in ways for value in way.values))
+        yield both(of_flows, _is_actor(wanted.actor))
     if wanted.body:
-        conditions.add(
-            "list_bool_or(list_transform(bodies, lambda body: contains(body, ?::blob)))", wanted.body.encode()
-        )
-    return conditions
+        # As text both are escaped alike, whatever bytes are in them.
+        has_text = "len(list_filter(bodies, lambda body: contains(body::varchar, ?::blob::varchar))) > 0"
+        yield both(of_flows, Conditions().add(has_text, wanted.body.encode()))
+
+
+def _is_actor(actor: str) -> Conditions:
+    """Return that a record is of an actor: by its identity or the beginning of it, its class, or a handler of it."""
+    ways = [begins_with("local_receiver", kind + actor) for kind in ("", *_KINDS)]
+    ways.append(Conditions().add("receiver_name = ? or handler = ?", actor, actor))
+    class_name, _, handler = actor.partition(".")
+    if handler:
+        ways.append(Conditions().add("receiver_name = ? and handler = ?", class_name, handler))
+    return Conditions().add(" or ".join(way.sql for way in ways), *(value for way in ways for value in way.values))
+
+
+def both(one: Conditions, other: Conditions) -> Conditions:
+    """Return two conditions as one."""
+    return Conditions([*one.parts, *other.parts], [*one.values, *other.values])
 
 
 def has_bodies(tables: Tables) -> bool:
