@@ -18,8 +18,8 @@ from hopline.pipeline.findings import duration, short
 Row = Mapping[str, Any]
 Place = tuple[str, str]  # node, and the actor or hub on it; empty for the node itself
 
-COLUMN = 150
-LEFT = 90
+COLUMN = 148
+LEFT = 70
 TOP = 62
 LINE = 30
 MOST_PLACES = 24

@@ -24,7 +24,7 @@ LINE = 20
 TOP = 44
 MOST_LINES = 160
 _LEAST_WIDTH = 1.5
-_TICKS = 6
+_TICKS = 8
 
 
 @dataclass(slots=True)
@@ -121,11 +121,19 @@ def timeline(journey: Journey, alignment: Alignment) -> Timeline:
         )
         for stage, _, start, end in stages
     ]
-    ticks = [
-        Tick(x(first + (last - first) * nth // _TICKS), duration((last - first) * nth // _TICKS))
-        for nth in range(_TICKS + 1)
-    ]
+    step = _round_step((last - first) / _TICKS)
+    ticks = [Tick(x(first + time), duration(time)) for time in range(0, last - first + 1, step)]
     return Timeline(bars, drawn, ticks, TOP + len(bars) * LINE + 8, len(spans) - len(shown))
+
+
+def _round_step(us: float) -> int:
+    """Return the distance of two marks on the axis: 1, 2 or 5 of a power of ten, not less than is asked for."""
+    power = 1
+    while True:
+        for factor in (1, 2, 5):
+            if factor * power >= us:
+                return factor * power
+        power *= 10
 
 
 def flow_levels(flows: Sequence[Row]) -> dict[str, int]:
