@@ -47,6 +47,7 @@ ALLOWED = {
     "hopline.decoding": PURE
     | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
+    "hopline.display": PURE | {"msgspec"} | {"hopline.message", "hopline.wire"},
     "hopline.generator": PURE
     | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},

@@ -11,9 +11,10 @@ import pytest
 
 from hopline import MessageIdentifier
 from hopline.cli.application import ApplicationError, actors_of, find_application
-from hopline.cli.bodies import Writing, body_of, body_text, read_body
+from hopline.cli.bodies import Writing, body_of, body_text
 from hopline.cli.console import UsageError
 from hopline.cli.names import kind_of, node_named
+from hopline.display.bodies import read_body
 from hopline.message import HoplineError
 from hopline.routing import KnownNode
 from tests.cli.commands import APPLICATION, Command, prepare, run

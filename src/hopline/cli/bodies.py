@@ -1,4 +1,4 @@
-"""Bodies of messages as people write and read them."""
+"""Bodies of messages as people write them on a command line, and read them there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from hopline.cli.console import UsageError, json_line
-from hopline.cli.machine import plain
+from hopline.cli.console import UsageError, output_is_unicode
+from hopline.display import bodies as display
+from hopline.display.bodies import plain_keys, read_body
 from hopline.message import Message, printable, printable_name
 
 STANDARD_INPUT = "-"
@@ -47,48 +48,9 @@ def body_of(text: str | None, file: str | None, writing: Writing) -> bytes:
     return given if writing is Writing.JSON else msgspec.msgpack.encode(value)
 
 
-def read_body(body: bytes) -> tuple[str, Any]:
-    """Guess what a body is: MessagePack, JSON, text, or bytes; and read it."""
-    if not body:
-        return "empty", None
-    text = _text(body)
-    try:
-        value = msgspec.msgpack.decode(body)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        pass
-    else:
-        if not (isinstance(value, int) and text is not None):  # any letter is a number too
-            return "MessagePack", value
-    if text is None:
-        return "bytes", body
-    try:
-        return "JSON", msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return "text", text
-
-
-def _text(body: bytes) -> str | None:
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None
-
-
 def body_text(body: bytes) -> str:
-    """Write a body for people."""
-    form, value = read_body(body)
-    if form == "empty":
-        return "(empty)"
-    if form == "text":
-        return "\n".join(printable(line, limit=None) for line in str(value).splitlines())
-    if form == "bytes":
-        return body.hex()
-    try:
-        # Escaped before it is laid out: a line break in a value is none of the layout's.
-        return msgspec.json.format(json_line(plain_keys(value)), indent=2)
-    except (TypeError, ValueError):
-        return printable(repr(value))
+    """Return a body for people, in the characters that the output has."""
+    return display.body_text(body, ascii_only=not output_is_unicode())
 
 
 def as_document(message: Message, seconds: float) -> dict[str, Any]:
@@ -103,12 +65,3 @@ def as_document(message: Message, seconds: float) -> dict[str, Any]:
         "correlation_id": printable_name(message.correlation_id),
         "road": [{"uri": printable(hop.uri), "node": printable_name(hop.identity)} for hop in message.routing],
     }
-
-
-def plain_keys(value: Any) -> Any:
-    """Turn a value into what JSON has; the keys of its objects are text."""
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(plain(key)): plain_keys(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_keys(item) for item in value]
-    return str(value) if isinstance(value, msgspec.msgpack.Ext) else plain(value)

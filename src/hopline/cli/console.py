@@ -86,8 +86,12 @@ def say_json(document: Any) -> None:
 
 def json_line(document: Any) -> str:
     """Return a document as one line of JSON: safe for a terminal, and the same value whatever the output's encoding."""
-    is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    return printable_json(msgspec.json.encode(document).decode(), ascii_only=not is_unicode)
+    return printable_json(msgspec.json.encode(document).decode(), ascii_only=not output_is_unicode())
+
+
+def output_is_unicode() -> bool:
+    """Return whether the output can show every character."""
+    return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
 
 @contextmanager

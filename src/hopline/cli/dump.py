@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from rich.text import Text
 
-from hopline.message import TICKS_PER_MICROSECOND, printable, read_extension
-from hopline.wire import Annotation, Reading, RemoteError, Word
+from hopline.display.frames import FrameRow, frame_rows, plural, raw, unread_positions
+from hopline.message import printable
+from hopline.wire import Annotation, RemoteError
 
 SELECTOR_MARK = "*"
 WORD_INDENT = "  "
@@ -20,11 +20,6 @@ NEEDED_WIDTH = {"meaning": 140, "bytes": 110}
 
 STYLES = {"frame": "blue", "value": "green", "bytes": "dim", "meaning": "italic dim"}
 
-_RAW_BYTES = 12
-_VALUE_CHARACTERS = 48
-_EXTENSION_CHARACTERS = 160
-_TICKS_PER_SECOND = 1_000_000 * TICKS_PER_MICROSECOND
-
 
 def dump(label: str, annotation: Annotation, width: int) -> Text:
     """Draw one annotated message, as wide as the terminal."""
@@ -32,7 +27,7 @@ def dump(label: str, annotation: Annotation, width: int) -> Text:
     title = annotation.layout.title if annotation.layout else "unknown format"
     counts = f"{plural(len(annotation.frames), 'frame')}, {plural(size, 'byte')}"
     lines = [Text.assemble((printable(label), "bold"), "  ", (title, "cyan"), f"  {counts}")]
-    rows = [_cells(reading) for reading in annotation.readings if _is_worth_a_row(reading)]
+    rows = [_cells(row) for row in frame_rows(annotation)]
     if rows:
         lines += _table(rows, width)
     if annotation.fault:
@@ -40,21 +35,14 @@ def dump(label: str, annotation: Annotation, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def _is_worth_a_row(reading: Reading) -> bool:
-    return bool(reading.value) or not reading.name.startswith("reserved.")
-
-
-def _cells(reading: Reading) -> dict[str, str]:
-    is_word = isinstance(reading.row, Word)
-    has_parts = reading.value is None or isinstance(reading.value, tuple)
-    selector = reading.row.selector
-    place = f"n-{reading.position}" if reading.offset is None else f"  @{reading.offset}"
+def _cells(row: FrameRow) -> dict[str, str]:
+    place = row.place.rjust(len(row.place) + len(WORD_INDENT)) if row.place.startswith("@") else row.place
     return {
-        "frame": "" if is_word else place,
-        "field": (WORD_INDENT if is_word else "") + reading.name + (SELECTOR_MARK if selector else ""),
-        "value": "" if has_parts else shown(reading.name, reading.value),
-        "bytes": "" if is_word else raw(reading.raw),
-        "meaning": reading.row.meaning,
+        "frame": place,
+        "field": (WORD_INDENT if row.is_word else "") + row.field + (SELECTOR_MARK if row.is_selector else ""),
+        "value": row.value,
+        "bytes": row.raw,
+        "meaning": row.meaning,
     }
 
 
@@ -85,58 +73,11 @@ def _fault(annotation: Annotation, fault: RemoteError) -> Iterable[Text]:
     yield Text.assemble(("--> ", "bold red"), (f"{fault.place}  {fault.field}", "bold red"), f"  {fault.reason}")
     yield Text(f"    expected {fault.expected}")
     yield Text(f"    found    {printable(fault.shown_found)}", "red")
-    read = {reading.position for reading in annotation.readings}
-    unread = [above for above in range(1, len(annotation.frames) + 1) if above not in read and above != fault.position]
-    if read and unread:
+    unread = unread_positions(annotation)
+    if annotation.readings and unread:
         yield Text(f"    {plural(len(unread), 'frame')} above it not read", "dim")
     elif unread:
         yield from (Text(f"n-{above}".ljust(7) + raw(annotation.frames[-above]), "dim") for above in unread)
-
-
-def raw(content: bytes) -> str:
-    """Show the beginning of some bytes, and how many there are."""
-    if not content:
-        return "empty"
-    if len(content) <= _RAW_BYTES:
-        return content.hex()
-    return f"{content[:_RAW_BYTES].hex()}.. ({len(content):,})"
-
-
-def shown(name: str, value: Any) -> str:
-    """Show a value; whatever a peer put into it, nothing of it reaches the terminal unescaped."""
-    if name == "extension":
-        return _cut(ascii(read_extension(value)), _EXTENSION_CHARACTERS)
-    if isinstance(value, bytes):
-        return _bytes(value)
-    if isinstance(value, str):
-        return _cut(repr(value)) if value else ""
-    if name == "ttl_ticks" and value:
-        return f"{value / _TICKS_PER_SECOND:g} s ({value} ticks)"
-    if name.endswith(".offset") and value:
-        return f"{value} (n-{value})"
-    return str(value)
-
-
-def _bytes(value: bytes) -> str:
-    """Show bytes as text when that is what they are, perhaps behind a type byte as in actor and hub identities."""
-    if not value:
-        return ""
-    text = value.decode("utf-8", "replace")
-    if text.isprintable() and "\ufffd" not in text:
-        return _cut(repr(text))
-    kind = {0: "hub ", 1: "actor "}.get(value[0], "")
-    if kind and text[1:].isprintable() and len(text) > 1 and "\ufffd" not in text:
-        return kind + _cut(repr(text[1:]))
-    return value.hex() if len(value) <= _RAW_BYTES else plural(len(value), "byte")
-
-
-def _cut(text: str, longest: int = _VALUE_CHARACTERS) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
-
-
-def plural(number: int, noun: str) -> str:
-    """Count things."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def summary(label: str, annotation: Annotation) -> Text:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hopline.cli.console import json_line
+from hopline.display.bodies import plain
 from hopline.wire import Annotation, Reading, RemoteError
 
 
@@ -46,16 +47,3 @@ def _fault(fault: RemoteError) -> dict[str, Any]:
         "expected": fault.expected,
         "found": plain(fault.found),
     }
-
-
-def plain(value: Any) -> Any:
-    """Turn a value into what JSON has: bytes into hex, entries into objects."""
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, msgspec.Struct):
-        return plain(msgspec.structs.asdict(value))
-    return value

@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from hopline.cli.dump import plural
+from hopline.display.frames import plural
 from hopline.message import printable
 from hopline.pipeline.progress import Progress, Work
 from hopline.pipeline.tables.findings import Finding

@@ -13,9 +13,9 @@ import typer
 from rich.table import Table
 
 from hopline.cli.console import UsageError, make_console, say
-from hopline.cli.dump import plural
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.display.frames import plural
 from hopline.message import printable
 
 if TYPE_CHECKING:
