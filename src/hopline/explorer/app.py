@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hopline.explorer.addresses import own_path
 from hopline.explorer.hosts import Hosts
 from hopline.explorer.live_tables import LiveTables
-from hopline.explorer.pages import journey, overview, rows, search
+from hopline.explorer.pages import journey, lists, overview, record, rows, search, topology
 from hopline.explorer.pages.context import THEMES, Context, NotFoundError, render
 from hopline.explorer.parameters import ParameterError
 from hopline.explorer.presentation import environment
@@ -126,8 +126,15 @@ def create_app(explorer: Explorer) -> Starlette:
 
 PAGES: dict[str, Page] = {
     "/": overview.page,
+    "/topology": topology.page,
     "/search": search.page,
     "/journey": journey.page,
+    "/record": record.page,
+    "/callbacks": lists.callbacks_page,
+    "/incidents": lists.incidents_page,
+    "/rejects": lists.rejects_page,
+    "/clocks": lists.clocks_page,
+    "/audit": lists.audit_page,
     "/tables": rows.tables_page,
     "/rows/{table}": rows.page,
 }

@@ -138,8 +138,11 @@ def balance(row: Mapping[str, Any], width: int = WIDTH) -> alt.Chart:
     endings = ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
     went_out = [("out", name) for name in ("delivered", "sent", *endings)]
     colours = {
-        **{"submitted": COLOURS["second"], "received": COLOURS["first"], "copies": COLOURS["third"]},
-        **{"delivered": COLOURS["complete"], "sent": COLOURS["orphan"]},
+        "submitted": COLOURS["second"],
+        "received": COLOURS["first"],
+        "copies": COLOURS["third"],
+        "delivered": COLOURS["complete"],
+        "sent": COLOURS["orphan"],
         **dict.fromkeys(endings, COLOURS["failed"]),
     }
     shown = [
@@ -154,9 +157,7 @@ def balance(row: Mapping[str, Any], width: int = WIDTH) -> alt.Chart:
         .encode(
             y=alt.Y("side:N", title=None, sort=["in", "out"], axis=alt.Axis(ticks=False, domain=False)),
             x=alt.X("count:Q", title="messages", axis=alt.Axis(tickCount=5, format="~s")),
-            color=alt.Color(
-                "what:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
-            ),
+            color=alt.Color("what:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None),
             order="order:O",
             description="label:N",
         ),
@@ -207,7 +208,7 @@ def themed(picture: str) -> str:
 
 def warm_up() -> None:
     """Draw something: the first picture takes longer than others."""
-    svg(flows_over_time([{"start": datetime(2026, 1, 1), "end": datetime(2026, 1, 2), "outcome": "-", "count": 1}]))  # noqa: DTZ001
+    svg(flows_over_time([{"start": datetime(2026, 1, 1), "end": datetime(2026, 1, 2), "outcome": "-", "count": 1}]))
 
 
 def _plain(rows: Rows) -> list[dict[str, Any]]:
@@ -232,7 +233,15 @@ def _time_axis(rows: list[dict[str, Any]]) -> alt.X:
     """Return an axis of time in UTC, with the day where there are several, and seconds where it is short."""
     times = [datetime.fromisoformat(row["start"]) for row in rows]
     seconds = (max(times) - min(times)).total_seconds() if times else 0
-    form = "%b %d" if seconds > _DAYS else "%b %d %H:%M" if seconds > _DAY else "%H:%M" if seconds > _MINUTES else "%H:%M:%S"
+    form = (
+        "%b %d"
+        if seconds > _DAYS
+        else "%b %d %H:%M"
+        if seconds > _DAY
+        else "%H:%M"
+        if seconds > _MINUTES
+        else "%H:%M:%S"
+    )
     axis = alt.Axis(grid=False, tickCount=8, labelOverlap=True, format=form)
     return alt.X("start:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
 

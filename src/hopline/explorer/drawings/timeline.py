@@ -205,7 +205,8 @@ def _of_records(records: Iterable[Row], alignment: Alignment) -> Iterator[Span]:
         yield Span(
             kind=kind,
             flow_id=record["flow_id"],
-            label=name or ("hub" if (record["local_receiver"] or "").startswith("\0") else short(record["local_receiver"])),
+            label=name
+            or ("hub" if (record["local_receiver"] or "").startswith("\0") else short(record["local_receiver"])),
             node=record["node"],
             peer=None,
             identity=record["identity"],

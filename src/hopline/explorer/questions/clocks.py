@@ -57,7 +57,9 @@ def clocks(tables: Tables, span: Span, reference: str) -> Clocks:
         within.add("date <= ?", span.end.date())
     days = [
         row["date"]
-        for row in ask(tables, "skew", f"select distinct date from skew where {within.sql} order by date", within.values)  # noqa: S608
+        for row in ask(
+            tables, "skew", f"select distinct date from skew where {within.sql} order by date", within.values
+        )  # noqa: S608
     ]
     if not days:
         return Clocks([], None, "", [], [])
@@ -96,7 +98,9 @@ def offsets_from(pairs: Sequence[Row], reference: str) -> list[Offset]:
         for other, step, step_bound in neighbours.get(node, ()):
             if other not in found:
                 heapq.heappush(waiting, (bound + step_bound, other, offset + step))
-    return sorted(found.values(), key=lambda one: (-abs(one.offset_us) if abs(one.offset_us) > one.bound_us else 0, one.node))
+    return sorted(
+        found.values(), key=lambda one: (-abs(one.offset_us) if abs(one.offset_us) > one.bound_us else 0, one.node)
+    )
 
 
 def _usual(pairs: Sequence[Row]) -> str:

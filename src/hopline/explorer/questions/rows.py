@@ -69,9 +69,7 @@ def table_rows(
     return TableRows(table, {name: columns[name] for name in listed}, rows[:limit], len(rows) > limit)
 
 
-def _conditions(
-    table: str, columns: Mapping[str, str], equal: tuple[tuple[str, str], ...], span: Span
-) -> Conditions:
+def _conditions(table: str, columns: Mapping[str, str], equal: tuple[tuple[str, str], ...], span: Span) -> Conditions:
     conditions = Conditions()
     for name, value in equal:
         _require(table, columns, name)

@@ -73,7 +73,9 @@ def search(tables: Tables, wanted: Wanted, sort: str, limit: int, offset: int) -
 
 def known(tables: Tables) -> tuple[list[str], list[str]]:
     """Return the outcomes and kinds of first messages that there are, for the form."""
-    outcomes = ask(tables, FLOWS, "select distinct outcome from flows where outcome is not null order by outcome limit 20")
+    outcomes = ask(
+        tables, FLOWS, "select distinct outcome from flows where outcome is not null order by outcome limit 20"
+    )
     identities = ask(
         tables,
         FLOWS,
