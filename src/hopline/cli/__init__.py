@@ -12,6 +12,7 @@ from hopline.cli.capture import capture_app
 from hopline.cli.console import FAILED
 from hopline.cli.decode import decode_command
 from hopline.cli.demo import demo_command
+from hopline.cli.explore import explore_command
 from hopline.cli.generate import generate_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
@@ -66,6 +67,7 @@ app.command("replay", rich_help_panel=_RECORD)(replay_command)
 app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 app.add_typer(pipeline_app, name="pipeline", rich_help_panel=_TABLES)
 app.command("tables", rich_help_panel=_TABLES)(tables_command)
+app.command("explore", rich_help_panel=_TABLES)(explore_command)
 
 
 def main() -> None:

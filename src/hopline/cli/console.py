@@ -35,7 +35,7 @@ FAILED, BAD_USAGE, TIMED_OUT = 1, 2, 3
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
 PIPE_WIDTH = 240
 # What brings the libraries that a command needs; for the others it is what Spark needs.
-_EXTRAS = {"capture": "capture", "replay": "capture", "node": "capture", "generate": "generator"}
+_EXTRAS = {"capture": "capture", "replay": "capture", "node": "capture", "generate": "generator", "explore": "explorer"}
 
 
 class UsageError(HoplineError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -28,6 +28,7 @@ from hopline.explorer.pages import journey, lists, overview, record, rows, searc
 from hopline.explorer.pages.context import THEMES, Context, NotFoundError, render
 from hopline.explorer.parameters import ParameterError
 from hopline.explorer.presentation import environment
+from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.records import RecordedFrames
 from hopline.message import HoplineError, printable_lines
 from hopline.pipeline.query import NoTableError
@@ -57,6 +58,7 @@ class Explorer:
     tables: LiveTables
     hosts: Hosts
     frames: RecordedFrames
+    protobuf: ProtobufTypes = field(default_factory=ProtobufTypes)
 
 
 def create_app(explorer: Explorer) -> Starlette:
@@ -73,7 +75,15 @@ def create_app(explorer: Explorer) -> Starlette:
             given |= {f"_{name}": value for name, value in request.path_params.items()}
             made = explorer.tables.read(
                 lambda snapshot: page(
-                    Context(request.url.path, given, theme(request), snapshot, explorer.frames, templates)
+                    Context(
+                        path=request.url.path,
+                        given=given,
+                        theme=theme(request),
+                        snapshot=snapshot,
+                        frames=explorer.frames,
+                        protobuf=explorer.protobuf,
+                        templates=templates,
+                    )
                 )
             )
             return HTMLResponse(made) if isinstance(made, str) else made

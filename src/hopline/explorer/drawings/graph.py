@@ -21,7 +21,7 @@ RADIUS = 9
 MOST_VERTICES = 120
 _THINNEST, _THICKEST = 1.0, 7.0
 _BEND = 0.13
-_SLOW_US = (10_000, 100_000, 1_000_000)  # p95 at which an edge gets the next colour
+_SLOW_US = (1_000, 10_000, 100_000)  # p95 at which an edge gets the next colour
 _FAILING = (0.0, 0.01, 0.1)  # and share of messages with errors or lost
 
 
@@ -71,7 +71,7 @@ def graph(edges: Sequence[Row], colour: str) -> Graph:
     level: Callable[[Row], int] = _slowness if colour == "p95" else _failure
     drawn = [_edge(edge, places, most, level(edge)) for edge in reversed(shown)]
     vertices = [Vertex(name, *places[name], counts[name]) for name in sorted(kept)]
-    levels = ("below 10 ms", "below 100 ms", "below 1 s", "1 s and more")
+    levels = ("below 1 ms", "below 10 ms", "below 100 ms", "100 ms and more")
     if colour != "p95":
         levels = ("no errors", "up to 1% errors or lost", "up to 10%", "more")
     return Graph(vertices, drawn, len(counts) - len(kept), levels)
@@ -94,17 +94,23 @@ def _places(names: Sequence[str], edges: Sequence[Row]) -> dict[str, tuple[float
 
 
 def _fitted(layout: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    if not layout:
-        return {}
-    xs, ys = zip(*layout.values(), strict=True)
-    wide, high = max(max(xs) - min(xs), 1e-9), max(max(ys) - min(ys), 1e-9)
+    """Return places within the margins, half by coordinate and half by rank: one that is far off leaves the others room."""
+    across, down = (_spread({name: place[axis] for name, place in layout.items()}) for axis in (0, 1))
     return {
         name: (
-            round(MARGIN_X + (x - min(xs)) / wide * (WIDTH - 2 * MARGIN_X), 1),
-            round(MARGIN_Y + (y - min(ys)) / high * (HEIGHT - 2 * MARGIN_Y), 1),
+            round(MARGIN_X + across[name] * (WIDTH - 2 * MARGIN_X), 1),
+            round(MARGIN_Y + down[name] * (HEIGHT - 2 * MARGIN_Y), 1),
         )
-        for name, (x, y) in layout.items()
+        for name in layout
     }
+
+
+def _spread(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values between 0 and 1 in the same order."""
+    low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
+    length, last = high - low, max(len(values) - 1, 1)
+    ranked = {name: rank / last for rank, name in enumerate(sorted(values, key=lambda name: (values[name], name)))}
+    return {name: (ranked[name] + (value - low) / length) / 2 if length else 0.5 for name, value in values.items()}
 
 
 def _edge(edge: Row, places: Mapping[str, tuple[float, float]], most: int, level: int) -> Edge:
@@ -112,7 +118,9 @@ def _edge(edge: Row, places: Mapping[str, tuple[float, float]], most: int, level
     (x1, y1), (x2, y2) = places[edge["source"] or ""], places[edge["target"] or ""]
     if edge["source"] == edge["target"]:
         top = y1 - RADIUS
-        curve = f"M{x1 - 5:.1f} {top:.1f}C{x1 - 26:.1f} {top - 34:.1f} {x1 + 26:.1f} {top - 34:.1f} {x1 + 5:.1f} {top:.1f}"
+        curve = (
+            f"M{x1 - 5:.1f} {top:.1f}C{x1 - 26:.1f} {top - 34:.1f} {x1 + 26:.1f} {top - 34:.1f} {x1 + 5:.1f} {top:.1f}"
+        )
         return Edge(edge, curve, "", round(width, 1), level)
     distance = math.hypot(x2 - x1, y2 - y1) or 1.0
     along_x, along_y = (x2 - x1) / distance, (y2 - y1) / distance

@@ -14,6 +14,7 @@ from hopline.explorer import charts
 from hopline.explorer.addresses import address
 from hopline.explorer.live_tables import Snapshot
 from hopline.explorer.parameters import Parameters, Span
+from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.records import RecordedFrames
 from hopline.pipeline.table_files import without_password
 
@@ -46,6 +47,7 @@ class Context:
     theme: str
     snapshot: Snapshot
     frames: RecordedFrames
+    protobuf: ProtobufTypes
     templates: Environment
 
     @property

@@ -11,13 +11,15 @@ from hopline.display.frames import FrameRow, frame_rows, plural, raw, unread_pos
 from hopline.explorer.pages.context import Context, NotFoundError
 from hopline.explorer.parameters import ParameterError
 from hopline.explorer.presentation import FLOW_COLUMNS, NODE_COLUMNS
+from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.questions.record import record
 from hopline.explorer.records import FramesError
 from hopline.message import printable, printable_lines
-from hopline.wire import annotate
+from hopline.wire import Annotation, annotate
 
 SHOWN_BODIES = 20
 _HEX_BYTES = 4_096
+_EMPTY: tuple[object, ...] = (None, "", b"", [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,26 @@ def page(context: Context) -> str:
     shown = None
     if frames is not None:
         annotation = annotate(frames)
-        shown = _frames(frames)
+        shown = _frames(annotation)
         if annotation.message is not None:
             bodies = annotation.message.bodies
+    type_name = parameters.text("as") or context.protobuf.type_of(seen.row.get("identity")) or ""
     return context.render(
         "record.html",
         seen=seen,
+        facts=[(name, value) for name, value in seen.row.items() if value not in _EMPTY and name != "date"],
         frames=shown,
         problem=problem,
-        bodies=[_body(body) for body in bodies[:SHOWN_BODIES]],
+        bodies=[_body(body, context.protobuf, type_name) for body in bodies[:SHOWN_BODIES]],
+        types=context.protobuf.names,
+        type_name=type_name,
         node_columns=NODE_COLUMNS,
         flow_columns=FLOW_COLUMNS,
     )
 
 
-def _frames(frames: Sequence[bytes]) -> Frames:
-    annotation = annotate(frames)
-    fault = annotation.fault
+def _frames(annotation: Annotation) -> Frames:
+    frames, fault = annotation.frames, annotation.fault
     size = f"{plural(len(frames), 'frame')}, {plural(sum(map(len, frames)), 'byte')}"
     return Frames(
         title=annotation.layout.title if annotation.layout else "unknown format",
@@ -96,7 +101,9 @@ def _frames(frames: Sequence[bytes]) -> Frames:
     )
 
 
-def _body(body: bytes) -> Body:
+def _body(body: bytes, protobuf: ProtobufTypes, type_name: str) -> Body:
+    if type_name and (text := protobuf.text(type_name, body)) is not None:
+        return Body(f"protobuf {type_name}", len(body), text)
     form, _ = read_body(body)
     if form == "bytes":
         return Body("bytes", len(body), _hex_lines(body))

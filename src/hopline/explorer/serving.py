@@ -1,0 +1,116 @@
+"""Serves the explorer until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from hopline.explorer import charts
+from hopline.explorer.app import Explorer, create_app
+from hopline.explorer.live_tables import LiveTables
+from hopline.explorer.parameters import Span
+from hopline.explorer.questions.overview import overview
+from hopline.message import HoplineError
+
+USUAL_PORT = 8000
+_PORTS_TRIED = 20
+_LOGGER = logging.getLogger(__name__)
+_STOP_SECONDS = 2
+
+
+class AddressError(HoplineError):
+    """The explorer cannot listen where it was told to."""
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """Return a socket that listens: at a port that is given, or at the usual one or the first free one after it.
+
+    Raises:
+        AddressError: The port is taken, or the host is none of this machine.
+
+    """
+    ports = [port] if port is not None else [*range(USUAL_PORT, USUAL_PORT + _PORTS_TRIED), 0]
+    for candidate in ports:
+        try:
+            return _bound(host, candidate)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and port is None:
+                continue
+            reason = error.strerror or str(error)
+            raise AddressError(f"cannot listen at {host}:{candidate}: {reason}; --port 0 takes any free port") from None
+    raise AddressError(f"cannot listen at {host}: no free port")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the address that a browser opens."""
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{shown}:{port}/"
+
+
+def serve(explorer: Explorer, listener: socket.socket, *, on_start: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGINT or SIGTERM; a second one does not wait for pages under way."""
+    config = uvicorn.Config(
+        create_app(explorer),
+        access_log=False,
+        lifespan="off",
+        log_config=None,
+        loop="asyncio",
+        server_header=False,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        ws="none",
+    )
+    server = _Server(config)
+    threading.Thread(target=_warm_up, args=(explorer.tables,), daemon=True).start()
+    on_start()
+    server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends without raising the signal again: Ctrl-C is how people end it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _warm_up(tables: LiveTables) -> None:
+    """Do what the first page would wait for."""
+    try:
+        charts.warm_up()
+        tables.read(lambda snapshot: snapshot.answer(overview, Span()))
+    except HoplineError as problem:  # which the page says
+        _LOGGER.debug("the overview could not be prepared: %s", problem)
