@@ -31,7 +31,7 @@ from hopline.explorer.presentation import environment
 from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.records import RecordedFrames
 from hopline.message import HoplineError, printable_lines
-from hopline.pipeline.query import NoTableError
+from hopline.query.tables import NoTableError
 
 Page = Callable[[Context], str | RedirectResponse]
 

@@ -6,8 +6,8 @@ The meaning of the columns stands in ``docs/tables``.
 
 from __future__ import annotations
 
-from hopline.pipeline.failures import PipelineError
-from hopline.pipeline.query import Tables
+from hopline.query.errors import QueryError
+from hopline.query.tables import Tables
 
 _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _TIMES = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE"}
@@ -92,7 +92,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 }
 
 
-class ContractError(PipelineError):
+class ContractError(QueryError):
     """A table has not the columns that the pages read."""
 
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hopline.explorer.contract import COLUMNS
-from hopline.pipeline.failures import StorageError
-from hopline.pipeline.query import Tables, open_tables
-from hopline.pipeline.table_files import list_files, list_tables, open_storage
+from hopline.query.errors import StorageError
+from hopline.query.files import list_files, list_tables, open_storage
+from hopline.query.tables import Tables, open_tables
 
 Result = TypeVar("Result")
 

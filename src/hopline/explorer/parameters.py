@@ -51,6 +51,9 @@ class Span:
         return (self.end - self.start).total_seconds()
 
 
+EVER = Span()
+
+
 @dataclass(slots=True)
 class Conditions:
     """The conditions of a query, with their values apart: what people write is bound, never part of the SQL."""

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hopline.explorer.addresses import address
 from hopline.message import LONGEST_NAME, printable
-from hopline.pipeline.findings import duration, number, short
+from hopline.pipeline.tables.findings import duration, number, short
 
 CELL_CHARACTERS = 160
 _NODES = {"node", "peer", "origin", "from_node", "to_node", "answered_by", "node_a", "node_b", "asked_node"}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx
+import networkx as nx
 
 Row = Mapping[str, Any]
 
@@ -79,7 +79,7 @@ def graph(edges: Sequence[Row], colour: str) -> Graph:
 
 def _places(names: Sequence[str], edges: Sequence[Row]) -> dict[str, tuple[float, float]]:
     """Return where each vertex goes, within the margins."""
-    network: networkx.Graph[str] = networkx.Graph()
+    network: nx.Graph[str] = nx.Graph()
     network.add_nodes_from(names)
     for edge in edges:
         if edge["source"] != edge["target"]:
@@ -88,13 +88,13 @@ def _places(names: Sequence[str], edges: Sequence[Row]) -> dict[str, tuple[float
     if len(names) <= 2:
         layout = {name: (float(nth), 0.5) for nth, name in enumerate(names)}
     else:
-        start = networkx.circular_layout(network)
-        layout = networkx.spring_layout(network, pos=start, k=1.8 / math.sqrt(len(names)), iterations=120, seed=1)
+        start = nx.circular_layout(network)
+        layout = nx.spring_layout(network, pos=start, k=1.8 / math.sqrt(len(names)), iterations=120, seed=1)
     return _fitted({name: (float(x), float(y)) for name, (x, y) in layout.items()})
 
 
 def _fitted(layout: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Return places within the margins, half by coordinate and half by rank: one that is far off leaves the others room."""
+    """Return places within the margins, half by coordinate and half by rank: so one far off leaves the others room."""
     across, down = (_spread({name: place[axis] for name, place in layout.items()}) for axis in (0, 1))
     return {
         name: (

@@ -13,7 +13,7 @@ from typing import Any
 from hopline.capture.events import ENDINGS
 from hopline.explorer.drawings.clock_alignment import Alignment
 from hopline.explorer.questions.journey import Journey
-from hopline.pipeline.findings import duration, short
+from hopline.pipeline.tables.findings import duration, short
 
 Row = Mapping[str, Any]
 Place = tuple[str, str]  # node, and the actor or hub on it; empty for the node itself

@@ -14,7 +14,7 @@ from typing import Any
 
 from hopline.explorer.drawings.clock_alignment import Alignment, recorded
 from hopline.explorer.questions.journey import Journey
-from hopline.pipeline.findings import duration, short
+from hopline.pipeline.tables.findings import duration, short
 
 Row = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from hopline.explorer.live_tables import Snapshot
 from hopline.explorer.parameters import Parameters, Span
 from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.records import RecordedFrames
-from hopline.pipeline.table_files import without_password
+from hopline.query.files import without_password
 
 Result = TypeVar("Result")
 

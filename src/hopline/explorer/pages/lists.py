@@ -11,7 +11,7 @@ from hopline.explorer.questions import lists
 from hopline.explorer.questions.clocks import clocks
 from hopline.explorer.questions.lists import Listed
 from hopline.message import printable
-from hopline.pipeline.findings import short
+from hopline.pipeline.tables.findings import short
 
 ROWS = 50
 CHART_WIDTH = 1_000

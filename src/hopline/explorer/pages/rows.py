@@ -6,8 +6,8 @@ from hopline.explorer.pages.context import Context
 from hopline.explorer.parameters import MOST_ROWS
 from hopline.explorer.presentation import FLOW_COLUMNS, NODE_COLUMNS
 from hopline.explorer.questions.rows import table_rows
-from hopline.pipeline.catalogue import written_tables
-from hopline.pipeline.query import Tables
+from hopline.query.catalogue import written_tables
+from hopline.query.tables import Tables
 
 ROWS = 50
 _OWN = ("from", "to", "sort", "offset", "limit")

@@ -7,7 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from hopline.explorer.contract import check
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ from datetime import date
 
 from hopline.explorer.parameters import Conditions, Span
 from hopline.explorer.questions.asking import Row, ask, ask_if_there, has
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,8 @@ def clocks(tables: Tables, span: Span, reference: str) -> Clocks:
         within.add("date >= ?", span.start.date())
     if span.end is not None:
         within.add("date <= ?", span.end.date())
-    days = [
-        row["date"]
-        for row in ask(
-            tables, "skew", f"select distinct date from skew where {within.sql} order by date", within.values
-        )  # noqa: S608
-    ]
+    query = f"select distinct date from skew where {within.sql} order by date"  # noqa: S608 - bound values
+    days = [row["date"] for row in ask(tables, "skew", query, within.values)]
     if not days:
         return Clocks([], None, "", [], [])
     pairs = pairs_of_day(tables, days[-1])

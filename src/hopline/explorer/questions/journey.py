@@ -9,7 +9,7 @@ from hopline.explorer.parameters import Conditions
 from hopline.explorer.questions.asking import Row, ask, ask_if_there
 from hopline.explorer.questions.clocks import Offset, offsets_from, pairs_of_day
 from hopline.explorer.questions.search import ids_beginning
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 MOST_FLOWS = 200
 MOST_RECORDS = 2_000
@@ -97,8 +97,9 @@ def _whole(tables: Tables, journey_id: str) -> Row | None:
     rows = ask_if_there(
         tables,
         "journeys",
-        """select journey_id, start_ts, end_ts, duration_us, origin, identity, flows, depth, messages, hops, nodes, bytes,
-        outcome, outcome_flow_id, skew_us, skew_bound_us, critical_path, date from journeys where journey_id = ?""",
+        """select journey_id, start_ts, end_ts, duration_us, origin, identity, flows, depth, messages, hops, nodes,
+        bytes, outcome, outcome_flow_id, skew_us, skew_bound_us, critical_path, date from journeys
+        where journey_id = ?""",
         [journey_id],
     )
     return rows[0] if rows else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hopline.explorer.parameters import Conditions, Span
 from hopline.explorer.questions.asking import Row, ask
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def rejects(tables: Tables, code: str, span: Span, limit: int, offset: int) -> L
 
 def audit(tables: Tables, node: str, span: Span, limit: int, offset: int) -> Listed:
     """Return hours of nodes: those that are not balanced, or lack records, first."""
-    columns = """node, hour, records, dropped, missing, rejects, submitted, received, sent, delivered, handled, resolved,
-        expired, unroutable, rejected, overflow, hop_limit, failed, copies, balance, balanced"""
+    columns = """node, hour, records, dropped, missing, rejects, submitted, received, sent, delivered, handled,
+        resolved, expired, unroutable, rejected, overflow, hop_limit, failed, copies, balance, balanced"""
     within = Conditions().within(span, "hour")
     order = "balanced is not false, dropped + missing = 0, hour desc, node"
     return _listed(tables, "audit", columns, within, ("node", node, "true"), order, limit, offset)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hopline.explorer.parameters import Conditions, Span
 from hopline.explorer.questions.asking import Row, ask, ask_if_there, has
 from hopline.explorer.questions.clocks import offsets
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 SHOWN = 6
 PERCENTILES = ("p50", "p95", "p99")
@@ -209,6 +209,7 @@ def _counts(tables: Tables, name: str, column: str, span: Span) -> list[Row]:
     return ask(
         tables,
         name,
-        f"select {column} as name, count(*) as count from {name} where {rows.sql} group by all order by count desc, name",  # noqa: S608
+        f"""select {column} as name, count(*) as count from {name} where {rows.sql}
+        group by all order by count desc, name""",  # noqa: S608
         rows.values,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from hopline.explorer.parameters import Conditions
 from hopline.explorer.questions.asking import Row, ask_if_there
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

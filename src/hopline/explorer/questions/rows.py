@@ -9,8 +9,8 @@ from typing import Any
 from hopline.explorer.parameters import Conditions, ParameterError, Span
 from hopline.explorer.questions.asking import Row
 from hopline.message import printable
-from hopline.pipeline.query import Tables
-from hopline.pipeline.sql_text import quoted
+from hopline.query.sql_text import quoted
+from hopline.query.tables import Tables
 
 NULL = "-"  # as a value in an address: rows without one
 _TIME_COLUMNS = ("ts", "start_ts", "asked_ts", "window_start", "hour", "sent_ts")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hopline.explorer.parameters import Conditions, Span
+from hopline.explorer.parameters import EVER, Conditions, Span
 from hopline.explorer.questions.asking import Row, ask, has
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 FLOWS, JOURNEYS = "flows", "journeys"
 INCOMPLETE = "incomplete"
@@ -40,7 +40,7 @@ class Wanted:
     least_us: int | None = None
     most_us: int | None = None
     body: str = ""
-    span: Span = Span()
+    span: Span = EVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hopline.explorer.parameters import Conditions, Span
 from hopline.explorer.questions.asking import Row, ask
 from hopline.explorer.questions.clocks import offsets
 from hopline.explorer.questions.search import begins_with
-from hopline.pipeline.query import Tables
+from hopline.query.tables import Tables
 
 PHYSICAL, LOGICAL = "physical", "logical"
 CLASSES, INSTANCES = "classes", "instances"
@@ -53,7 +53,7 @@ def topology(tables: Tables, kind: str, by: str, node: str, span: Span) -> Topol
     if node:
         ways = [begins_with(column, node) for column in ("source_node", "target_node")]
         conditions.add(" or ".join(way.sql for way in ways), *(value for way in ways for value in way.values))
-    vertex = _VERTICES[kind, by]
+    source, target = (_VERTICES[kind, by].format(end=end) for end in ("source", "target"))
     (times,) = ask(
         tables,
         "edges",
@@ -66,7 +66,7 @@ def topology(tables: Tables, kind: str, by: str, node: str, span: Span) -> Topol
     rows = ask(
         tables,
         "edges",
-        f"""with {offsets(tables)} select {vertex.format(end="source")} as source, {vertex.format(end="target")} as target,
+        f"""with {offsets(tables)} select {source} as source, {target} as target,
         sum(count)::bigint as count, sum(bytes)::bigint as bytes, sum(errors)::bigint as errors,
         sum(lost)::bigint as lost, sum(count) / {seconds:f} as per_second,
         quantile_disc(transit_p50_us - coalesce(offset_us, 0), 0.5) as p50_us,
