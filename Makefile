@@ -12,7 +12,7 @@ WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-formation fuzz simulate clean
+.PHONY: help setup demo examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -94,6 +94,9 @@ bench-capture: $(READY) ## Time what capture costs a network, at each level; ARG
 bench-pipeline: $(PEERS) ## Time the Spark pipeline over 1 and 10 million records beside a plain scan; ARGS='--messages 100000' for a glance
 	@$(BIN)/python -m benchmarks.bench_pipeline $(ARGS)
 
+bench-explorer: $(READY) ## Time the explorer's pages over 10 million records beside plain DuckDB; ARGS='--tables FOLDER' for tables that are there
+	@$(BIN)/python -m benchmarks.bench_explorer $(ARGS)
+
 bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
 	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)
 
@@ -102,6 +105,9 @@ fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking fo
 
 simulate: $(READY) ## Live through SEEDS (default 10,000) simulated networks with faults
 	@$(BIN)/python -m hopline.simulation --seeds $(SEEDS)
+
+screenshots: $(READY) ## Make the pictures of the explorer in docs/images again; needs Chromium
+	@$(BIN)/python -m tools.screenshots $(ARGS)
 
 clean: ## Remove the environment and every cache
 	@rm -rf $(VENV) $(VENV)-3.* .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

@@ -48,6 +48,12 @@ ALLOWED = {
     | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.display": PURE | {"msgspec"} | {"hopline.message", "hopline.wire"},
+    "hopline.explorer": PURE
+    | {"altair", "contextlib", "errno", "hashlib", "heapq", "html", "importlib", "ipaddress", "jinja2", "logging"}
+    | {"markupsafe", "math", "networkx", "pathlib", "pyarrow", "signal", "socket", "starlette", "threading", "time"}
+    | {"types", "urllib", "uvicorn", "vl_convert", "weakref", "google"}
+    | {"hopline.capture", "hopline.display", "hopline.message", "hopline.query", "hopline.wire"}
+    | {"hopline.pipeline.tables.findings"},
     "hopline.generator": PURE
     | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},

@@ -1,0 +1,106 @@
+"""One record: its frames as `hopline decode` shows them, and its body decoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2
+from starlette.testclient import TestClient
+
+from hopline.explorer.protobuf_bodies import DescriptorError, ProtobufTypes
+from hopline.explorer.records import FramesError, RecordedFrames
+from tests.explorer.conftest import Opening
+from tests.explorer.planted import ORDER_FLOW, PRICES, RECORDS, SEGMENT, SHOP, write_planted
+from tests.explorer.test_pages import rows_of, text_of
+
+
+def test_a_record_has_its_frames_with_names_values_and_meanings(client: TestClient) -> None:
+    rows = rows_of(client, f"/record?node={SHOP}&seq=1")
+    by_field = {row[1]: row for row in rows}
+    assert by_field["identity*"][3] == "'ORDER'"
+    assert by_field["correlation_id"][3] == f"'{ORDER_FLOW}'"
+    said = text_of(client, f"/record?node={SHOP}&seq=1")
+    assert "MessagePack" in said
+    assert '"sku": "blue-kettle"' in said
+
+
+def test_a_record_that_could_not_be_decoded_has_its_fault_marked(client: TestClient) -> None:
+    page = client.get(f"/record?node={PRICES}&seq=99").text
+    assert '<tr class="fault">' in page
+    said = text_of(client, f"/record?node={PRICES}&seq=99")
+    assert "could not be decoded: unknown version" in said
+    assert "not read" in said
+
+
+def test_a_record_leads_to_its_neighbours_and_its_cause(client: TestClient) -> None:
+    page = client.get(f"/record?node={SHOP}&seq=2").text
+    assert f'rel="prev" href="/record?node={SHOP}&amp;seq=1"' in page
+    assert f'rel="next" href="/record?node={SHOP}&amp;seq=3"' in page
+
+
+def test_without_captures_the_page_says_how_to_see_frames(opening: Opening, planted_tables: Path) -> None:
+    said = text_of(opening(planted_tables), f"/record?node={SHOP}&seq=1")
+    assert "start the explorer with --captures" in said
+    assert "blue-kettle" in said, "the tables have the bodies"
+
+
+def test_a_record_that_is_not_there_is_not_found(client: TestClient) -> None:
+    assert "no record 12345" in text_of(client, f"/record?node={SHOP}&seq=12345", 404)
+    assert "needs node and seq" in text_of(client, "/record", 400)
+    assert "no day" in text_of(client, f"/record?node={SHOP}&seq=1&date=x", 400)
+
+
+@pytest.mark.parametrize(
+    "segment",
+    ["/etc/passwd", "../secret.parquet", "date=2026-01-31/../../secret.parquet", "link.parquet", "", None, "a\0b", "."],
+)
+def test_nothing_outside_the_captures_is_opened(tmp_path: Path, segment: str | None) -> None:
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    (tmp_path / "secret.parquet").write_bytes(b"PAR1")
+    (captures / "link.parquet").symlink_to(tmp_path / "secret.parquet")
+    with pytest.raises(FramesError):
+        RecordedFrames(captures).read(segment, SHOP, 1)
+
+
+def test_a_segment_that_is_damaged_or_lacks_the_record_says_so(planted_captures: Path, tmp_path: Path) -> None:
+    with pytest.raises(FramesError, match="no record 77"):
+        RecordedFrames(planted_captures).read(SEGMENT, SHOP, 77)
+    with pytest.raises(FramesError, match="no such segment"):
+        RecordedFrames(tmp_path).read(SEGMENT, SHOP, 1)
+    (tmp_path / "x.parquet").write_bytes(b"nothing of the kind")
+    with pytest.raises(FramesError, match="cannot be read"):
+        RecordedFrames(tmp_path).read("x.parquet", SHOP, 1)
+
+
+def _descriptors(path: Path) -> Path:
+    file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package="shop", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    order.field.add(name="sku", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    file.message_type.add(name="Empty")
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    return path
+
+
+def test_a_protobuf_body_is_shown_by_its_descriptor(tmp_path: Path, opening: Opening) -> None:
+    descriptor = _descriptors(tmp_path / "orders.desc")
+    body = b"\x0a\x04<b>\xe2"[:-1] + b"!"
+    tables = write_planted(tmp_path / "tables", messages=[RECORDS[0] | {"bodies": [body]}])
+    client = opening(tables, descriptor=descriptor)
+    said = text_of(client, f"/record?node={SHOP}&seq=1")
+    assert "protobuf shop.Order" in said
+    assert '"sku": "<b>!"' in said
+    assert "protobuf shop.Empty" in text_of(client, f"/record?node={SHOP}&seq=1&as=shop.Empty")
+    assert "protobuf" not in text_of(client, f"/record?node={SHOP}&seq=1&as=nonsense").replace("As protobuf", "")
+
+
+def test_a_file_that_is_no_descriptors_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff\xff")
+    with pytest.raises(DescriptorError, match="no file of descriptors"):
+        ProtobufTypes(tmp_path / "x")
+    (tmp_path / "y").write_bytes(b"")
+    with pytest.raises(DescriptorError, match="no message types"):
+        ProtobufTypes(tmp_path / "y")
+    with pytest.raises(DescriptorError, match="No such file"):
+        ProtobufTypes(tmp_path / "z")
