@@ -140,7 +140,7 @@ def _get(client: TestClient, address: str) -> None:
 
 
 def first_paint(tables: Path, rounds: int) -> None:
-    """Print when Chromium has drawn the overview, where there is one: until its first content, and until it is whole."""
+    """Print how long it takes until Chromium has drawn something of the overview, where there is a Chromium."""
     chromium = shutil.which("chromium")
     if chromium is None:
         print("no Chromium: apt-get install chromium to see the time until something is drawn")
