@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline import Message, MessageIdentifier, WireFormat, encode
+from hopline import Message, WireFormat, encode
 from tests.query.written import DAY, NOON, write_table
 
 SHOP, STOCK, PRICES = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc")
@@ -32,9 +32,9 @@ def at(us: int, node: str = SHOP) -> datetime:
 
 def frames_of(identity: str = "ORDER", body: Mapping[str, Any] | None = None) -> list[bytes]:
     """Return the frames of a message with a body in MessagePack."""
-    message = Message(
-        identifier=MessageIdentifier(identity=identity.encode(), version=1),
-        body=msgspec.msgpack.encode(BODY if body is None else body),
+    message = Message.create(
+        identity.encode(),
+        msgspec.msgpack.encode(BODY if body is None else body),
         correlation_id=ORDER_FLOW.encode(),
     )
     return encode(message, WireFormat.V5)

@@ -61,7 +61,7 @@ class Explorer:
     protobuf: ProtobufTypes = field(default_factory=ProtobufTypes)
 
 
-def create_app(explorer: Explorer) -> Starlette:
+def create_app(explorer: Explorer) -> ASGIApp:
     """Return the application."""
     templates = environment()
 
@@ -92,7 +92,13 @@ def create_app(explorer: Explorer) -> Starlette:
 
     def failed(request: Request, title: str, problem: str, status: int, remedy: str = "") -> Response:
         page = render(
-            templates, "error.html", title=title, problem=printable_lines(problem), remedy=remedy, theme=theme(request)
+            templates,
+            "error.html",
+            title=title,
+            problem=printable_lines(problem),
+            remedy=remedy,
+            state=_state_of(explorer.tables),
+            theme=theme(request),
         )
         return HTMLResponse(page, status)
 
@@ -129,9 +135,8 @@ def create_app(explorer: Explorer) -> Starlette:
         HTTPException: http_error,
         Exception: fault,
     }
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    app.add_middleware(_Guard, hosts=explorer.hosts)
-    return app
+    # Around everything: the answer to an exception is not made inside of Starlette's own middleware.
+    return _Guard(Starlette(routes=routes, exception_handlers=handlers), explorer.hosts)
 
 
 PAGES: dict[str, Page] = {
@@ -148,6 +153,14 @@ PAGES: dict[str, Page] = {
     "/tables": rows.tables_page,
     "/rows/{table}": rows.page,
 }
+
+
+def _state_of(tables: LiveTables) -> str:
+    """Return the state of tables, or a word that no state is: such a page is made again until there is one."""
+    try:
+        return tables.state()
+    except HoplineError:
+        return "unknown"
 
 
 def _choose_theme(request: Request) -> Response:

@@ -19,6 +19,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from hopline.message import printable
+
 Rows = Iterable[Mapping[str, Any]]
 Chart = alt.Chart
 
@@ -41,6 +43,7 @@ COLOURS = {
 OUTCOMES = ("complete", "orphan", "truncated", "unanswered", "expired", "failed")
 WIDTH = 560
 HEIGHT = 150
+_LONGEST_NAME = 60
 _MINUTES, _DAY, _DAYS = 300, 86_400, 7 * 86_400  # seconds
 # The place that vl-convert takes relative addresses to be relative to.
 _BASE = re.compile(r'xlink:href="https://vega\.github\.io/vega-datasets/')
@@ -212,13 +215,18 @@ def warm_up() -> None:
 
 
 def _plain(rows: Rows) -> list[dict[str, Any]]:
-    """Return rows with times as text that Vega takes for UTC."""
+    """Return rows with times as text that Vega takes for UTC, and names that are harmless."""
     if hasattr(rows, "to_dict"):  # a DataFrame of pandas
         rows = rows.to_dict("records")
-    return [
-        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
-        for row in rows
-    ]
+    return [{name: _plain_value(name, value) for name, value in row.items()} for row in rows]
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str) and name != "href":  # names come from strangers
+        return printable(value, _LONGEST_NAME)
+    return value
 
 
 def _links(rows: list[dict[str, Any]]) -> dict[str, str]:

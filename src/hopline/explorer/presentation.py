@@ -37,6 +37,7 @@ def environment() -> Environment:
     jinja.filters |= {
         "bytes_text": bytes_text,
         "cell": cell,
+        "cut": cut,
         "duration": duration,
         "name": name,
         "number": whole,
@@ -53,6 +54,14 @@ def environment() -> Environment:
 def text(value: Any, limit: int | None = None) -> str:
     """Return any text as one line without anything that a browser or a terminal obeys."""
     return "" if value is None else printable(str(value), limit or 4_000)
+
+
+def cut(value: Any, characters: int) -> str:
+    """Return any text as one line of at most so many characters, with an ellipsis where it was longer."""
+    if value is None:
+        return ""
+    shown = printable(str(value)[: characters + 1], None)
+    return shown if len(shown) <= characters else f"{shown[: characters - 1]}…"
 
 
 def name(value: str | None) -> str:

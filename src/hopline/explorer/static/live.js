@@ -7,7 +7,7 @@
   let state = document.body.dataset.state;
   let missed = 0;
 
-  // Replaces the content of the page with what the server says now; scroll position and focus stay.
+  // Replaces the content of the page with what the server says now; the link that has the focus keeps it.
   async function refresh() {
     const response = await fetch(location.href, { headers: { accept: "text/html" } });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -16,19 +16,30 @@
     if (focused && /^(INPUT|SELECT|TEXTAREA)$/.test(focused.tagName)) {
       return false; // somebody is typing
     }
+    const href = focused && focused.getAttribute("href");
     main.replaceWith(document.adoptNode(page.getElementById("main")));
+    document.title = page.title;
     state = page.body.dataset.state;
+    const again = href && document.querySelector(`main a[href="${CSS.escape(href)}"]`);
+    if (again) {
+      again.focus({ preventScroll: true });
+    }
     return true;
   }
 
   async function look() {
     try {
       const response = await fetch("/state", { cache: "no-store" });
-      const current = (await response.json()).state;
       missed = 0;
+      if (!response.ok) {
+        status.textContent = "the tables cannot be read now";
+        setTimeout(look, EVERY_MS);
+        return;
+      }
+      const current = (await response.json()).state;
       if (current && current !== state && (await refresh())) {
         status.textContent = "updated " + new Date().toISOString().slice(11, 19);
-      } else if (status.textContent.startsWith("the explorer")) {
+      } else if (status.textContent.startsWith("the ")) {
         status.textContent = "";
       }
     } catch {
