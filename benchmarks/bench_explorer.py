@@ -8,6 +8,7 @@ searches each time for another flow. The files are in the cache of the operating
 from __future__ import annotations
 
 import argparse
+import asyncio
 import shutil
 import statistics
 import tempfile
@@ -19,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from starlette.testclient import TestClient
+import httpx
+from starlette.types import ASGIApp
 
 from hopline.explorer import charts
 from hopline.explorer.app import Explorer, create_app
@@ -46,12 +48,11 @@ class Case:
 
 
 @contextmanager
-def explorer(tables: Path) -> Iterator[TestClient]:
-    """Open the tables, and return what asks for pages."""
+def explorer(tables: Path) -> Iterator[ASGIApp]:
+    """Open the tables, and return the application over them."""
     live = LiveTables(tables)
     try:
-        app = create_app(Explorer(live, Hosts("127.0.0.1"), RecordedFrames(None)))
-        yield TestClient(app, base_url="http://127.0.0.1:8000", follow_redirects=False)
+        yield create_app(Explorer(live, Hosts("127.0.0.1"), RecordedFrames(None)))
     finally:
         live.close()
 
@@ -124,17 +125,21 @@ def measure(tables: Path, rounds: int) -> bool:
 def _pages(case: Case, tables: Path) -> Iterator[float]:
     if case.is_cold:
         for address in case.addresses:
-            with explorer(tables) as client:
-                yield timed(lambda address=address, client=client: _get(client, address))
+            with explorer(tables) as app:
+                yield timed(lambda address=address, app=app: _get(app, address))
         return
-    with explorer(tables) as client:
-        _get(client, "/tables")  # the views are there
+    with explorer(tables) as app:
+        _get(app, "/tables")  # the views are there
         for address in case.addresses:
-            yield timed(lambda address=address: _get(client, address))
+            yield timed(lambda address=address: _get(app, address))
 
 
-def _get(client: TestClient, address: str) -> None:
-    response = client.get(address)
+def _get(app: ASGIApp, address: str) -> None:
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8000") as client:
+            return await client.get(address)
+
+    response = asyncio.run(ask())
     if response.status_code != 200:
         raise SystemExit(f"{address}: {response.status_code}\n{response.text}")
 

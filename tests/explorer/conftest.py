@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from hopline.explorer.app import Explorer, create_app
 from hopline.explorer.hosts import Hosts
 from hopline.explorer.live_tables import LiveTables
 from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.records import RecordedFrames
+from tests.explorer.asking import Client
 from tests.explorer.planted import write_captures, write_planted
 
-ADDRESS = "http://127.0.0.1:8000"
-
-Opening = Callable[..., TestClient]
+Opening = Callable[..., Client]
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +33,11 @@ def opening() -> Iterator[Opening]:
     """Open the explorer over tables; they are closed at the end."""
     opened: list[LiveTables] = []
 
-    def open_explorer(tables: Path, captures: Path | None = None, descriptor: Path | None = None) -> TestClient:
+    def open_explorer(tables: Path, captures: Path | None = None, descriptor: Path | None = None) -> Client:
         live = LiveTables(tables)
         opened.append(live)
         explorer = Explorer(live, Hosts("127.0.0.1"), RecordedFrames(captures), ProtobufTypes(descriptor))
-        return TestClient(create_app(explorer), base_url=ADDRESS, follow_redirects=False, raise_server_exceptions=False)
+        return Client(create_app(explorer))
 
     yield open_explorer
     for live in opened:
@@ -47,5 +45,5 @@ def opening() -> Iterator[Opening]:
 
 
 @pytest.fixture
-def client(opening: Opening, planted_tables: Path, planted_captures: Path) -> TestClient:
+def client(opening: Opening, planted_tables: Path, planted_captures: Path) -> Client:
     return opening(planted_tables, planted_captures)

@@ -7,13 +7,13 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from hopline.explorer.drawings.clock_alignment import Alignment
 from hopline.explorer.drawings.sequence import sequence
 from hopline.explorer.drawings.timeline import Timeline, flow_levels, timeline
 from hopline.explorer.live_tables import LiveTables
 from hopline.explorer.questions.journey import Journey, Several, journey
+from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
 from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, SHOP, STOCK, write_planted
 from tests.explorer.test_pages import rows_of, text_of
@@ -94,7 +94,7 @@ def test_the_sequence_diagram_has_a_lifeline_a_participant_and_an_arrow_a_messag
     assert drawn.arrows[-1].direction == -1
 
 
-def test_a_message_that_was_lost_ends_at_a_cross(planted_tables: Path, client: TestClient) -> None:
+def test_a_message_that_was_lost_ends_at_a_cross(planted_tables: Path, client: Client) -> None:
     drawn = sequence(_journey(planted_tables, LOST_FLOW), Alignment({}))
     (arrow,) = drawn.arrows
     assert arrow.problem == "lost"
@@ -107,7 +107,7 @@ def test_flows_whose_parents_go_in_a_circle_are_all_drawn() -> None:
     assert flow_levels([{"flow_id": "a", "parent_flow_id": "a"}]) == {"a": 0}
 
 
-def test_the_page_has_hops_with_skew_and_its_bound_and_every_record_in_order(client: TestClient) -> None:
+def test_the_page_has_hops_with_skew_and_its_bound_and_every_record_in_order(client: Client) -> None:
     rows = rows_of(client, f"/journey?id={ORDER_FLOW}")
     assert [
         SHOP[:8],
@@ -144,7 +144,7 @@ def test_a_beginning_that_nobody_has_finds_nothing(planted_tables: Path) -> None
     live.close()
 
 
-def test_what_goes_wrong_in_a_journey_is_marked(client: TestClient) -> None:
+def test_what_goes_wrong_in_a_journey_is_marked(client: Client) -> None:
     said = text_of(client, f"/journey?id={ORDER_FLOW}")
     assert "Security incidents bad signature : ORDER" in said
     page = client.get(f"/journey?id={ORDER_FLOW}").text

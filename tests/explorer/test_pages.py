@@ -7,8 +7,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
+from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
 from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, SHOP, STOCK, write_planted
 
@@ -30,14 +30,14 @@ _TAG = re.compile(r"<[^>]+>")
 _LINK = re.compile(r'(?:href|action)="(/[^"]*)"')
 
 
-def text_of(client: TestClient, address: str, status: int = 200) -> str:
+def text_of(client: Client, address: str, status: int = 200) -> str:
     """Return what a page says, without its tags."""
     response = client.get(address)
     assert response.status_code == status, f"{address}: {response.status_code}\n{response.text}"
     return re.sub(r"\s+", " ", unescape(_TAG.sub(" ", response.text)))
 
 
-def rows_of(client: TestClient, address: str) -> list[list[str]]:
+def rows_of(client: Client, address: str) -> list[list[str]]:
     """Return the cells of all rows of the tables of a page."""
     response = client.get(address)
     assert response.status_code == 200, response.text
@@ -49,7 +49,7 @@ def rows_of(client: TestClient, address: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_every_page_has_a_title_one_heading_and_the_menu(client: TestClient, address: str) -> None:
+def test_every_page_has_a_title_one_heading_and_the_menu(client: Client, address: str) -> None:
     response = client.get(address)
     assert response.status_code == 200, response.text
     assert len(re.findall(r"<h1", response.text)) == 1
@@ -58,7 +58,7 @@ def test_every_page_has_a_title_one_heading_and_the_menu(client: TestClient, add
         assert f'href="{target}"' in response.text
 
 
-def test_every_link_leads_to_a_page(client: TestClient) -> None:
+def test_every_link_leads_to_a_page(client: Client) -> None:
     waiting, seen = ["/"], {"/"}
     while waiting and len(seen) < 400:
         address = waiting.pop(0)
@@ -73,7 +73,7 @@ def test_every_link_leads_to_a_page(client: TestClient) -> None:
     assert any(link.startswith("/rows/hops") for link in seen)
 
 
-def test_the_overview_counts_what_was_planted(client: TestClient) -> None:
+def test_the_overview_counts_what_was_planted(client: Client) -> None:
     said = text_of(client, "/")
     assert "Flows 3 " in said
     assert "Not complete 1 33.3% of the flows" in said
@@ -87,7 +87,7 @@ def test_the_overview_counts_what_was_planted(client: TestClient) -> None:
     assert "unknown version" in said
 
 
-def test_a_figure_of_the_overview_links_to_the_rows_behind_it(client: TestClient) -> None:
+def test_a_figure_of_the_overview_links_to_the_rows_behind_it(client: Client) -> None:
     page = client.get("/").text
     assert 'href="/search?outcome=incomplete"' in page
     assert 'href="/rows/hops?lost=true"' in page
@@ -99,7 +99,7 @@ def test_a_figure_of_the_overview_links_to_the_rows_behind_it(client: TestClient
     assert LOST_FLOW[:8] in text_of(client, unescape(bar[1]))
 
 
-def test_a_time_range_limits_every_figure_and_stays_in_the_links(client: TestClient) -> None:
+def test_a_time_range_limits_every_figure_and_stays_in_the_links(client: Client) -> None:
     said = text_of(client, "/?from=2026-01-31 12:00:30")
     assert "Flows 1 " in said
     page = client.get("/?from=2026-01-31 12:00:30").text
@@ -107,7 +107,7 @@ def test_a_time_range_limits_every_figure_and_stays_in_the_links(client: TestCli
     assert ORDER_FLOW[:8] not in text_of(client, "/search?from=2026-01-31 12:00:30")
 
 
-def test_a_row_of_a_table_is_found_by_any_column(client: TestClient) -> None:
+def test_a_row_of_a_table_is_found_by_any_column(client: Client) -> None:
     assert len(rows_of(client, "/rows/messages?event=delivered")) == 4
     assert len(rows_of(client, f"/rows/messages?event=delivered&node={STOCK}")) == 2
     assert [row[2] for row in rows_of(client, "/rows/flows?sort=-duration_us&limit=1")] != []
@@ -117,7 +117,7 @@ def test_a_row_of_a_table_is_found_by_any_column(client: TestClient) -> None:
     assert "no table" in text_of(client, "/rows/nonsense", 404)
 
 
-def test_the_topology_has_nodes_actors_and_the_neighbourhood_of_a_node(client: TestClient) -> None:
+def test_the_topology_has_nodes_actors_and_the_neighbourhood_of_a_node(client: Client) -> None:
     page = client.get("/topology").text
     assert page.count('class="vertex') == 3
     assert page.count('<path class="edge') == 3
@@ -131,7 +131,7 @@ def test_the_topology_has_nodes_actors_and_the_neighbourhood_of_a_node(client: T
     assert "expected one of" in text_of(client, "/topology?kind=x", 400)
 
 
-def test_the_lists_say_what_happened_to_whom(client: TestClient) -> None:
+def test_the_lists_say_what_happened_to_whom(client: Client) -> None:
     (callback,) = rows_of(client, "/callbacks")
     assert callback[0] == LOST_FLOW[:8]
     assert callback[4] == "expired"
@@ -147,7 +147,7 @@ def test_the_lists_say_what_happened_to_whom(client: TestClient) -> None:
     assert second[2] == "yes"
 
 
-def test_the_clocks_are_compared_with_one_that_agrees_with_others(client: TestClient) -> None:
+def test_the_clocks_are_compared_with_one_that_agrees_with_others(client: Client) -> None:
     by_node = {row[0]: row[1:4] for row in rows_of(client, "/clocks") if len(row) == 5}
     assert by_node[STOCK[:8]] == ["2 s", "100 µs", "differs"]
     assert by_node[PRICES[:8]] == ["0 µs", "50 µs", "agrees within the bound"]
@@ -166,7 +166,7 @@ def test_a_table_that_is_missing_costs_its_part_of_the_page_only(tmp_path: Path,
     assert "has no files" in text_of(client, "/audit", 404)
 
 
-def test_the_theme_is_chosen_by_a_link_and_kept_in_a_cookie(client: TestClient) -> None:
+def test_the_theme_is_chosen_by_a_link_and_kept_in_a_cookie(client: Client) -> None:
     assert 'data-theme="auto"' in client.get("/").text
     response = client.get("/theme?to=dark&back=/clocks")
     assert response.status_code == 303

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
-from starlette.testclient import TestClient
 
 from hopline.explorer.protobuf_bodies import DescriptorError, ProtobufTypes
 from hopline.explorer.records import FramesError, RecordedFrames
+from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
 from tests.explorer.planted import ORDER_FLOW, PRICES, RECORDS, SEGMENT, SHOP, write_planted
 from tests.explorer.test_pages import rows_of, text_of
 
 
-def test_a_record_has_its_frames_with_names_values_and_meanings(client: TestClient) -> None:
+def test_a_record_has_its_frames_with_names_values_and_meanings(client: Client) -> None:
     rows = rows_of(client, f"/record?node={SHOP}&seq=1")
     by_field = {row[1]: row for row in rows}
     assert by_field["identity*"][3] == "'ORDER'"
@@ -25,7 +25,7 @@ def test_a_record_has_its_frames_with_names_values_and_meanings(client: TestClie
     assert '"sku": "blue-kettle"' in said
 
 
-def test_a_record_that_could_not_be_decoded_has_its_fault_marked(client: TestClient) -> None:
+def test_a_record_that_could_not_be_decoded_has_its_fault_marked(client: Client) -> None:
     page = client.get(f"/record?node={PRICES}&seq=99").text
     assert '<tr class="fault">' in page
     said = text_of(client, f"/record?node={PRICES}&seq=99")
@@ -33,7 +33,7 @@ def test_a_record_that_could_not_be_decoded_has_its_fault_marked(client: TestCli
     assert "not read" in said
 
 
-def test_a_record_leads_to_its_neighbours_and_its_cause(client: TestClient) -> None:
+def test_a_record_leads_to_its_neighbours_and_its_cause(client: Client) -> None:
     page = client.get(f"/record?node={SHOP}&seq=2").text
     assert f'rel="prev" href="/record?node={SHOP}&amp;seq=1"' in page
     assert f'rel="next" href="/record?node={SHOP}&amp;seq=3"' in page
@@ -45,7 +45,7 @@ def test_without_captures_the_page_says_how_to_see_frames(opening: Opening, plan
     assert "blue-kettle" in said, "the tables have the bodies"
 
 
-def test_a_record_that_is_not_there_is_not_found(client: TestClient) -> None:
+def test_a_record_that_is_not_there_is_not_found(client: Client) -> None:
     assert "no record 12345" in text_of(client, f"/record?node={SHOP}&seq=12345", 404)
     assert "needs node and seq" in text_of(client, "/record", 400)
     assert "no day" in text_of(client, f"/record?node={SHOP}&seq=1&date=x", 400)

@@ -11,7 +11,6 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from starlette.testclient import TestClient
 
 from hopline.explorer import app
 from hopline.explorer.addresses import address, own_path
@@ -19,6 +18,7 @@ from hopline.explorer.contract import COLUMNS
 from hopline.explorer.hosts import Hosts
 from hopline.explorer.pages.context import Context
 from hopline.pipeline.tables.all import TABLES
+from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
 from tests.explorer.planted import DAY, ORDER_FLOW, RECORDS, SHOP, at, write_planted
 from tests.explorer.test_pages import PAGES, text_of
@@ -59,7 +59,7 @@ def test_only_own_names_and_addresses_are_answered(bound_to: str, header: str, i
     assert Hosts(bound_to, more).accept(header) is is_accepted
 
 
-def test_a_foreign_host_gets_nothing(client: TestClient) -> None:
+def test_a_foreign_host_gets_nothing(client: Client) -> None:
     for path in ("/", "/state", "/static/style.css"):
         response = client.get(path, headers={"host": "evil.example"})
         assert response.status_code == 421
@@ -68,7 +68,7 @@ def test_a_foreign_host_gets_nothing(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/nothing", "/state", "/static/live.js", "/journey"])
-def test_every_answer_forbids_what_does_not_come_from_here(client: TestClient, path: str) -> None:
+def test_every_answer_forbids_what_does_not_come_from_here(client: Client, path: str) -> None:
     headers = client.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -81,7 +81,7 @@ def test_every_answer_forbids_what_does_not_come_from_here(client: TestClient, p
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_has_no_inline_script_or_style_and_no_foreign_address(client: TestClient, path: str) -> None:
+def test_a_page_has_no_inline_script_or_style_and_no_foreign_address(client: Client, path: str) -> None:
     page = client.get(path).text
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
     assert re.findall(r"<script[^>]*>", page) == ['<script src="/static/live.js" defer>']
@@ -90,7 +90,7 @@ def test_a_page_has_no_inline_script_or_style_and_no_foreign_address(client: Tes
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-def test_nothing_but_reading_is_possible(client: TestClient, method: str) -> None:
+def test_nothing_but_reading_is_possible(client: Client, method: str) -> None:
     assert client.request(method, "/search").status_code == 405
 
 
@@ -98,7 +98,7 @@ def test_nothing_but_reading_is_possible(client: TestClient, method: str) -> Non
     "path",
     ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/", "/rows/..%2f..%2fetc", "/%00"],
 )
-def test_no_path_leads_outside(client: TestClient, path: str) -> None:
+def test_no_path_leads_outside(client: Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code in (400, 404, 405)
     assert "Starlette" not in response.text
@@ -117,7 +117,7 @@ def test_no_path_leads_outside(client: TestClient, path: str) -> None:
         ("", "/"),
     ],
 )
-def test_a_link_of_ours_sends_nobody_elsewhere(client: TestClient, given: str, target: str) -> None:
+def test_a_link_of_ours_sends_nobody_elsewhere(client: Client, given: str, target: str) -> None:
     assert own_path(given) == target
     assert client.get("/theme", params={"to": "dark", "back": given}).headers["location"] == target
 
@@ -198,7 +198,7 @@ def test_hostile_names_are_shown_as_text_on_every_page(tmp_path: Path, opening: 
                 waiting.append(link)
 
 
-def test_hostile_parameters_are_shown_as_text_or_refused(client: TestClient) -> None:
+def test_hostile_parameters_are_shown_as_text_or_refused(client: Client) -> None:
     for path in ("/search?q=", "/search?identity=", "/journey?id=", "/rows/flows?identity=", "/topology?node=",
                  "/rejects?code=", "/clocks?reference=", "/?from=", "/record?seq=1&node=", "/rows/"):  # fmt: skip
         for text in HOSTILE[:-3]:

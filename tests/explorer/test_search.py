@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from starlette.testclient import TestClient
 
+from tests.explorer.asking import Client
 from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, STOCK
 from tests.explorer.test_pages import rows_of, text_of
 
@@ -42,13 +42,13 @@ from tests.explorer.test_pages import rows_of, text_of
         ("limit=1&offset=1", [PRICE_FLOW]),
     ],
 )
-def test_what_is_searched_for_is_found_and_nothing_else(client: TestClient, query: str, flows: list[str]) -> None:
+def test_what_is_searched_for_is_found_and_nothing_else(client: Client, query: str, flows: list[str]) -> None:
     # PRICE_FLOW began by a clock that is two seconds ahead.
     found = [row[0].split()[0] for row in rows_of(client, f"/search?{query}")]
     assert found == [flow[:8] for flow in flows]
 
 
-def test_an_id_in_the_head_of_a_page_leads_to_its_journey(client: TestClient) -> None:
+def test_an_id_in_the_head_of_a_page_leads_to_its_journey(client: Client) -> None:
     response = client.get(f"/search?q={LOST_FLOW[:8]}&go=1")
     assert response.status_code == 303
     assert response.headers["location"] == f"/journey?id={LOST_FLOW}"
@@ -67,5 +67,5 @@ def test_an_id_in_the_head_of_a_page_leads_to_its_journey(client: TestClient) ->
         ("q=" + "x" * 3_000, "too long"),
     ],
 )
-def test_an_address_that_makes_no_sense_says_why(client: TestClient, query: str, problem: str) -> None:
+def test_an_address_that_makes_no_sense_says_why(client: Client, query: str, problem: str) -> None:
     assert problem in text_of(client, f"/search?{query}", 400)

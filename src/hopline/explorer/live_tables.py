@@ -25,7 +25,7 @@ from hopline.query.tables import Tables, open_tables
 Result = TypeVar("Result")
 
 LISTED_EVERY_SECONDS = 1.0
-ANSWERS_KEPT = 256
+ANSWERS_KEPT = 64
 
 
 class Snapshot:

@@ -6,7 +6,7 @@ from starlette.responses import RedirectResponse
 
 from hopline.explorer.pages.context import Context
 from hopline.explorer.parameters import MOST_ROWS
-from hopline.explorer.questions.search import FLOWS, JOURNEYS, SORTS, Wanted, has_bodies, ids_beginning, search
+from hopline.explorer.questions.search import FLOWS, JOURNEYS, SORTS, Wanted, choices, ids_beginning, search
 
 ROWS = 50
 
@@ -43,6 +43,6 @@ def page(context: Context) -> str | RedirectResponse:
         sorts=SORTS,
         limit=limit,
         offset=offset,
-        has_bodies=context.answer(has_bodies),
+        choices=context.answer(choices),
         is_narrowed=any(value for name, value in context.given.items() if name not in ("kind", "sort", "go")),
     )

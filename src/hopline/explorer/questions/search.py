@@ -49,8 +49,15 @@ class Found:
 
     rows: list[Row]
     has_more: bool
-    outcomes: list[str]  # that there are
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the form offers: outcomes and kinds of first messages that there are, and whether there are bodies."""
+
+    outcomes: list[str]
     identities: list[str]
+    has_bodies: bool
 
 
 def search(tables: Tables, wanted: Wanted, sort: str, limit: int, offset: int) -> Found:
@@ -68,11 +75,11 @@ def search(tables: Tables, wanted: Wanted, sort: str, limit: int, offset: int) -
         where {conditions.sql} order by {SORTS[sort]}, {key} limit {limit + 1} offset {offset}""",  # noqa: S608
         conditions.values,
     )
-    return Found(rows[:limit], len(rows) > limit, *known(tables))
+    return Found(rows[:limit], len(rows) > limit)
 
 
-def known(tables: Tables) -> tuple[list[str], list[str]]:
-    """Return the outcomes and kinds of first messages that there are, for the form."""
+def choices(tables: Tables) -> Choices:
+    """Return what the form offers."""
     outcomes = ask(
         tables, FLOWS, "select distinct outcome from flows where outcome is not null order by outcome limit 20"
     )
@@ -82,7 +89,9 @@ def known(tables: Tables) -> tuple[list[str], list[str]]:
         """select identity from flows where identity is not null and length(identity) <= 200
         group by identity order by count(*) desc limit 100""",
     )
-    return [row["outcome"] for row in outcomes], sorted(row["identity"] for row in identities)
+    return Choices(
+        [row["outcome"] for row in outcomes], sorted(row["identity"] for row in identities), _has_bodies(tables)
+    )
 
 
 def ids_beginning(tables: Tables, beginning: str, limit: int) -> list[str]:
@@ -152,7 +161,7 @@ def both(one: Conditions, other: Conditions) -> Conditions:
     return Conditions([*one.parts, *other.parts], [*one.values, *other.values])
 
 
-def has_bodies(tables: Tables) -> bool:
+def _has_bodies(tables: Tables) -> bool:
     """Return whether the tables have the bodies of messages: they are left out unless a run is told otherwise."""
     if not has(tables, "messages"):
         return False
