@@ -19,9 +19,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 from pyspark.sql import functions as sf
 
+from hopline.explorer.charts import clock_offsets, durations, svg, time_by_stage
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.session import spark_session
@@ -83,15 +83,16 @@ stages = ask("""
     lateral view inline(array(struct(stage.identity as identity))) i
     group by all order by seconds desc
 """)
-shares = stages.pivot_table(index="identity", columns="stage", values="seconds", fill_value=0.0)
-shares = shares.loc[shares.sum(axis=1).sort_values().index].tail(10)
+largest = stages.groupby("identity")["seconds"].sum().nlargest(10).index
+where_time_goes = time_by_stage(stages[stages["identity"].isin(largest)])
+(home / "time.svg").write_text(svg(where_time_goes))
+where_time_goes  # noqa: B018 - which a notebook shows
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), constrained_layout=True)
-shares.plot.barh(stacked=True, ax=left, title="Time on critical paths, by kind and stage", xlabel="seconds", ylabel="")
-latencies = ask("select latency_us / 1000.0 as ms from callbacks where outcome = 'answered'")
-right.hist(latencies["ms"], bins=60)
-right.set(title="How long callers wait", xlabel="milliseconds", ylabel="requests", yscale="log")
-figure.savefig(home / "time.png")
+# %%
+latencies = ask("select cast(latency_us / 1000.0 as double) as ms from callbacks where outcome = 'answered'")
+how_long_callers_wait = durations(latencies)
+(home / "latency.svg").write_text(svg(how_long_callers_wait))
+how_long_callers_wait  # noqa: B018
 
 # %% [markdown]
 # ## 3. Which messages were forged, and are the clocks right?
@@ -103,7 +104,7 @@ offences = ask("""
 print(offences.to_string(index=False))
 
 skew = ask("""
-    select node_a, node_b, offset_us / 1000.0 as ms, bound_us / 1000.0 as give_or_take from skew
+    select node_a, node_b, offset_us, bound_us from skew
     where bound_us >= 0 and abs(offset_us) > bound_us order by abs(offset_us) desc
 """)
 print(f"{len(skew)} pairs of clocks differ by more than the error of the estimate")
@@ -111,12 +112,10 @@ print(f"{len(skew)} pairs of clocks differ by more than the error of the estimat
 out_of_step = ask("select date, node_a, node_b, min_transit_ab_us, min_transit_ba_us from skew where bound_us < 0")
 print(f"{len(out_of_step)} pairs of clocks whose difference changed")
 
-figure, axes = plt.subplots(figsize=(9, 4), constrained_layout=True)
-worst = skew.head(12)
-names = [f"{a} / {b}" for a, b in zip(worst["node_a"], worst["node_b"], strict=True)]
-axes.errorbar(worst["ms"].astype(float), names, xerr=worst["give_or_take"].astype(float), fmt="o")
-axes.set(title="Clocks that differ", xlabel="milliseconds, with the bound of the estimate")
-figure.savefig(home / "clocks.png")
+skew["node"] = skew["node_a"].str[:8] + " / " + skew["node_b"].str[:8]
+clocks_that_differ = clock_offsets(skew.head(12))
+(home / "clocks.svg").write_text(svg(clocks_that_differ))
+clocks_that_differ  # noqa: B018
 
 # %% [markdown]
 # Everything is in `home`: the pictures, the captures and the tables.

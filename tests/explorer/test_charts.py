@@ -22,6 +22,7 @@ LINES = [
     for minute in range(3)
     for name, us in (("p50", 1_000), ("p95", 0), ("p99", None))
 ]
+STAGES = [{"identity": "ORDER", "stage": stage, "seconds": 1.5} for stage in ("run", "wait", "unseen")]
 CLOCKS = [{"node": "a", "offset_us": -1_500, "bound_us": 100}, {"node": "b", "offset_us": 0, "bound_us": None}]
 
 
@@ -32,8 +33,10 @@ CLOCKS = [{"node": "a", "offset_us": -1_500, "bound_us": 100}, {"node": "b", "of
         charts.latency_over_time(LINES),
         charts.balance({"submitted": 5, "delivered": 4, "failed": 1}),
         charts.clock_offsets(CLOCKS),
+        charts.time_by_stage(STAGES),
+        charts.durations([{"ms": ms} for ms in (0, 0.5, 1, 1, 30)]),
     ],
-    ids=["flows", "latency", "balance", "clocks"],
+    ids=["flows", "latency", "balance", "clocks", "stages", "durations"],
 )
 def test_a_picture_has_nothing_but_shapes_in_colours_of_the_theme(chart: charts.Chart) -> None:
     picture = charts.svg(chart)

@@ -11,6 +11,7 @@ dark and the light theme. The first picture takes a second or two (`warm_up`), o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -37,13 +38,25 @@ COLOURS = {
     "first": "#9cc5d6",
     "second": "#3f88a6",
     "third": "#1d4e63",
+    "run": "#3f88a4",
+    "wait": "#d9a441",
+    "transit": "#a8b4c0",
 }
 """The colours of charts, by the names of their CSS variables. All are different, so that each can be found again."""
 
+STAGES = {
+    "run": COLOURS["run"],
+    "wait": COLOURS["wait"],
+    "transit": COLOURS["transit"],
+    "send": COLOURS["truncated"],
+    "ask": COLOURS["unanswered"],
+}
 OUTCOMES = ("complete", "orphan", "truncated", "unanswered", "expired", "failed")
 WIDTH = 560
 HEIGHT = 150
 _LONGEST_NAME = 60
+_BARS_A_DECADE = 10
+_LEAST_MS = 0.001
 _MINUTES, _DAY, _DAYS = 300, 86_400, 7 * 86_400  # seconds
 # The place that vl-convert takes relative addresses to be relative to.
 _BASE = re.compile(r'xlink:href="https://vega\.github\.io/vega-datasets/')
@@ -167,6 +180,67 @@ def balance(row: Mapping[str, Any], width: int = WIDTH) -> alt.Chart:
         width,
         56,
         "What came into the nodes, and what became of it",
+    )
+
+
+def time_by_stage(rows: Rows, width: int = WIDTH) -> alt.Chart:
+    """Return where the time of critical paths goes: a bar for each kind of message, divided by stage.
+
+    Args:
+        rows: `identity`, `stage`, `seconds`.
+        width: Width of the plot.
+    """
+    shown = _plain(rows)
+    stages = [*STAGES, *sorted({str(row["stage"]) for row in shown} - STAGES.keys())]
+    colours = [STAGES.get(stage, COLOURS["orphan"]) for stage in stages]
+    kinds = {row["identity"] for row in shown}
+    return _chart(
+        alt.Chart(alt.Data(values=shown))
+        .mark_bar()
+        .encode(
+            x=alt.X("seconds:Q", title="seconds", axis=alt.Axis(tickCount=6)),
+            y=alt.Y("identity:N", title=None, sort="-x", axis=alt.Axis(ticks=False, domain=False)),
+            color=alt.Color("stage:N", scale=alt.Scale(domain=stages, range=colours)),
+        ),
+        width,
+        max(20 * len(kinds), 20),
+        "Time on critical paths by kind of message and stage",
+    )
+
+
+def durations(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt.Chart:
+    """Return how often which duration occurs, both on logarithmic axes.
+
+    Args:
+        rows: `ms`, one a request, in milliseconds.
+        width: Width of the plot.
+        height: Height of the plot.
+    """
+    counts: dict[int, int] = {}
+    for row in _plain(rows):
+        bucket = math.floor(math.log10(max(float(row["ms"]), _LEAST_MS)) * _BARS_A_DECADE)
+        counts[bucket] = counts.get(bucket, 0) + 1
+    shown = [
+        {
+            "low": 10 ** (bucket / _BARS_A_DECADE),
+            "high": 10 ** ((bucket + 1) / _BARS_A_DECADE),
+            "count": count,
+            "one": 0.5,
+        }
+        for bucket, count in sorted(counts.items())
+    ]
+    return _chart(
+        alt.Chart(alt.Data(values=shown))
+        .mark_rect(color=COLOURS["second"])
+        .encode(
+            x=alt.X("low:Q", title="ms", scale=alt.Scale(type="log"), axis=alt.Axis(grid=False, format=",~r")),
+            x2="high:Q",
+            y=alt.Y("one:Q", title="requests", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format=",~r")),
+            y2="count:Q",
+        ),
+        width,
+        height,
+        "How often which duration occurs",
     )
 
 
