@@ -225,7 +225,7 @@ def durations(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt.Chart
             "low": 10 ** (bucket / _BARS_A_DECADE),
             "high": 10 ** ((bucket + 1) / _BARS_A_DECADE),
             "count": count,
-            "one": 0.5,
+            "bottom": 0.5,  # a logarithmic axis has no zero
         }
         for bucket, count in sorted(counts.items())
     ]
@@ -235,7 +235,12 @@ def durations(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt.Chart
         .encode(
             x=alt.X("low:Q", title="ms", scale=alt.Scale(type="log"), axis=alt.Axis(grid=False, format=",~r")),
             x2="high:Q",
-            y=alt.Y("one:Q", title="requests", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format=",~r")),
+            y=alt.Y(
+                "bottom:Q",
+                title="requests",
+                scale=alt.Scale(type="log", domainMin=0.5),
+                axis=alt.Axis(tickCount=4, grid=False, format=",~r"),
+            ),
             y2="count:Q",
         ),
         width,
