@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -121,7 +122,7 @@ def seen(browser: Browser, explorer: str, request: pytest.FixtureRequest) -> Ite
     yield from look(browser, explorer, request.param)
 
 
-def look(browser: Browser, address: str, scheme: str) -> Iterator[Seen]:
+def look(browser: Browser, address: str, scheme: Literal["light", "dark"]) -> Iterator[Seen]:
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()

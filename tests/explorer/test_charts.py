@@ -6,11 +6,11 @@ import re
 from datetime import timedelta
 from typing import Any
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from hopline.explorer import charts
-from tests.explorer.planted import NOON
+from tests.query.written import NOON
 
 BARS = [
     {"start": NOON, "end": NOON + timedelta(minutes=1), "outcome": "complete", "count": 30, "href": "/search?a=b"},

@@ -17,7 +17,8 @@ from hopline.explorer.parameters import (
 )
 from hopline.explorer.presentation import cell, share, short_name, words
 from hopline.explorer.questions.overview import MOST_BUCKETS, bucket_length_us
-from tests.explorer.planted import NOON, utc
+from tests.explorer.planted import utc
+from tests.query.written import NOON
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from hopline.explorer.pages.context import Context
 from hopline.pipeline.tables.all import TABLES
 from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
-from tests.explorer.planted import DAY, ORDER_FLOW, RECORDS, SHOP, at, write_planted
+from tests.explorer.planted import ORDER_FLOW, RECORDS, SHOP, at, write_planted
 from tests.explorer.test_pages import PAGES, text_of
+from tests.query.written import DAY
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - a word in a table of cases
 SCRIPT = "<script>alert(1)</script>"
@@ -157,7 +158,7 @@ def _hostile_tables(folder: Path, text: str) -> Path:
     flow: dict[str, Any] = {"flow_id": text or "empty", "journey_id": text or "empty", "start_ts": at(0)}
     flow |= {"identity": text, "origin": text, "outcome": text, "duration_us": 1, "parent_flow_id": text}
     stage = {"stage": text, "node": text, "identity": text, "us": 1, "handler": text, "flow_id": text}
-    edge = {"kind": "logical", "source": text, "source_node": text, "source_name": text, "target": text}
+    edge: dict[str, Any] = {"kind": "logical", "source": text, "source_node": text, "source_name": text, "target": text}
     edge |= {"target_node": text, "target_name": text, "identity": text, "count": 1, "errors": 0, "lost": 0}
     hop = {"flow_id": text or "empty", "from_node": text, "to_node": text, "identity": text, "sent_ts": at(0)}
     return write_planted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import webbrowser
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from hopline.cli.console import LogLevel, UsageError, say, set_up_logs
 from hopline.cli.options import DebugOption
+from hopline.cli.output import flush_output
 from hopline.cli.pipeline_errors import pipeline_errors
 
 EPILOG = """
@@ -71,23 +73,23 @@ def explore_command(
         tables = LiveTables(location)
         try:
             with listen(host, port) as listener:
-                address = url_of(listener)
-                say(f"{address}  (Ctrl-C stops it)")
-                if not is_loopback(host):
-                    typer.echo(
-                        f"hopline explore: listening at {host}: whoever reaches it sees everything in the tables",
-                        err=True,
-                    )
                 explorer = Explorer(tables, Hosts(host, allow_host or ()), RecordedFrames(captures), protobuf)
-                serve(explorer, listener, on_start=lambda: _open(address) if open_ else None)
+                address = url_of(listener)
+
+                def announce() -> None:
+                    say(f"{address}  (Ctrl-C stops it)")
+                    if not is_loopback(host):
+                        warning = f"listening at {host}: whoever reaches it sees everything in the tables"
+                        typer.echo(f"hopline explore: {warning}", err=True)
+                    if open_ and sys.stdout.isatty():
+                        webbrowser.open(address)
+
+                serve(explorer, listener, on_start=announce)
+            if tables.is_read:  # nobody waits for that page, and its thread cannot be stopped
+                flush_output()
+                os._exit(0)
         finally:
             tables.close()
 
 
 explore_command.__doc__ = f"{explore_command.__doc__}\n{EPILOG}"
-
-
-def _open(address: str) -> None:
-    """Open the browser of whoever sits at a terminal; without a browser nothing happens."""
-    if sys.stdout.isatty():
-        webbrowser.open(address)

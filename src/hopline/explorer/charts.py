@@ -105,7 +105,7 @@ def flows_over_time(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt
         row["label"] = f"{row['count']:,} {row['outcome']}, {row['start']}"
     # Not bars that Vega stacks: these would have one width, whatever their time.
     return _chart(
-        alt.Chart(alt.Data(values=shown))
+        alt.Chart(_data(shown))
         .mark_rect()
         .encode(
             x=_time_axis(shown),
@@ -133,7 +133,7 @@ def latency_over_time(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> a
     for row in shown:
         row["label"] = f"{row['percentile']} {row['ms']:,.3g} ms, {row['start']}"
     colours = [COLOURS[name] for name in ("first", "second", "third")]
-    base = alt.Chart(alt.Data(values=shown)).encode(
+    base = alt.Chart(_data(shown)).encode(
         x=_time_axis(shown),
         y=alt.Y("ms:Q", title="ms", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format=",~r")),
         color=alt.Color("percentile:N", scale=alt.Scale(domain=["p50", "p95", "p99"], range=colours)),
@@ -168,7 +168,7 @@ def balance(row: Mapping[str, Any], width: int = WIDTH) -> alt.Chart:
     for part in shown:
         part["label"] = f"{part['count']:,} {part['what']}"
     return _chart(
-        alt.Chart(alt.Data(values=shown))
+        alt.Chart(_data(shown))
         .mark_bar()
         .encode(
             y=alt.Y("side:N", title=None, sort=["in", "out"], axis=alt.Axis(ticks=False, domain=False)),
@@ -195,7 +195,7 @@ def time_by_stage(rows: Rows, width: int = WIDTH) -> alt.Chart:
     colours = [STAGES.get(stage, COLOURS["orphan"]) for stage in stages]
     kinds = {row["identity"] for row in shown}
     return _chart(
-        alt.Chart(alt.Data(values=shown))
+        alt.Chart(_data(shown))
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="seconds", axis=alt.Axis(tickCount=6)),
@@ -230,7 +230,7 @@ def durations(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt.Chart
         for bucket, count in sorted(counts.items())
     ]
     return _chart(
-        alt.Chart(alt.Data(values=shown))
+        alt.Chart(_data(shown))
         .mark_rect(color=COLOURS["second"])
         .encode(
             x=alt.X("low:Q", title="ms", scale=alt.Scale(type="log"), axis=alt.Axis(grid=False, format=",~r")),
@@ -261,7 +261,7 @@ def clock_offsets(rows: Rows, width: int = WIDTH) -> alt.Chart:
         offset, bound = row["offset_us"] / 1_000, abs(row["bound_us"] or 0) / 1_000
         label = f"{row['node']}: {offset:,.3f} ms, ± {bound:,.3f} ms"
         shown.append(row | {"ms": offset, "low": offset - bound, "high": offset + bound, "label": label})
-    base = alt.Chart(alt.Data(values=shown)).encode(
+    base = alt.Chart(_data(shown)).encode(
         y=alt.Y("node:N", title=None, sort=None, axis=alt.Axis(ticks=False, domain=False))
     )
     bounds = base.mark_rule(color=COLOURS["first"], strokeWidth=5).encode(
@@ -306,6 +306,11 @@ def _plain_value(name: str, value: Any) -> Any:
     if isinstance(value, str) and name != "href":  # names come from strangers
         return printable(value, _LONGEST_NAME)
     return value
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.Data:
+    """Return rows as Altair takes them; they become part of the chart."""
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
 
 
 def _links(rows: list[dict[str, Any]]) -> dict[str, str]:

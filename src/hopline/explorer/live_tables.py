@@ -100,6 +100,12 @@ class LiveTables:
         with self.reading() as snapshot:
             return page(snapshot)
 
+    @property
+    def is_read(self) -> bool:
+        """Return whether a page is being made of them."""
+        with self._lock:
+            return self._snapshot.readers > 0
+
     def close(self) -> None:
         """Close the tables. Pages that are still being made fail."""
         self._snapshot.close()

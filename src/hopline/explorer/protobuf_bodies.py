@@ -38,14 +38,14 @@ class ProtobufTypes:
                 raise DescriptorError(f"{file}: too large for descriptors")
             files = descriptor_pb2.FileDescriptorSet.FromString(content)
             for described in files.file:
-                self._pool.Add(described)  # type: ignore[no-untyped-call]
+                self._pool.Add(described)
             names = [
                 f"{described.package}.{type_.name}" if described.package else type_.name
                 for described in files.file
                 for type_ in described.message_type
             ]
             for name in names:
-                self._pool.FindMessageTypeByName(name)  # type: ignore[no-untyped-call]
+                self._pool.FindMessageTypeByName(name)
         except OSError as error:
             raise DescriptorError(f"{file}: {error.strerror or error}") from None
         except (message.DecodeError, KeyError, TypeError, ValueError):
@@ -66,7 +66,7 @@ class ProtobufTypes:
         """Return a body of a type as JSON; None where it is not of that type."""
         if type_name not in self.names:
             return None
-        descriptor = self._pool.FindMessageTypeByName(type_name)  # type: ignore[no-untyped-call]
+        descriptor = self._pool.FindMessageTypeByName(type_name)
         read = message_factory.GetMessageClass(descriptor)()
         try:
             read.ParseFromString(body)

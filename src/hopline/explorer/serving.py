@@ -24,6 +24,7 @@ USUAL_PORT = 8000
 _PORTS_TRIED = 20
 _LOGGER = logging.getLogger(__name__)
 _STOP_SECONDS = 2
+_WARM_UP_SECONDS = 60.0
 
 
 class AddressError(HoplineError):
@@ -82,29 +83,39 @@ def serve(explorer: Explorer, listener: socket.socket, *, on_start: Callable[[],
         ws="none",
     )
     server = _Server(config)
-    threading.Thread(target=_warm_up, args=(explorer.tables,), daemon=True).start()
-    on_start()
-    server.run(sockets=[listener])
+    warming = threading.Thread(target=_warm_up, args=(explorer.tables,), daemon=True)
+    warming.start()
+    with _stopped_by_signals(server):
+        on_start()
+        server.run(sockets=[listener])
+    warming.join(_WARM_UP_SECONDS)  # a process that ends while libraries are at work in a thread is aborted
 
 
 class _Server(uvicorn.Server):
-    """A server that ends without raising the signal again: Ctrl-C is how people end it."""
+    """A server that leaves signals to `_stopped_by_signals`; it would raise them again when it has ended."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        yield
 
-    def _stop(self, _: int, __: FrameType | None) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
+
+@contextlib.contextmanager
+def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Stop a server on SIGINT and SIGTERM, also when they come before it runs. Only the main thread has signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_: int, __: FrameType | None) -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _warm_up(tables: LiveTables) -> None:
