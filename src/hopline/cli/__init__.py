@@ -20,6 +20,7 @@ from hopline.cli.output import give_up_output, prepare_output
 from hopline.cli.pipeline import pipeline_app
 from hopline.cli.rendezvous import rendezvous_command
 from hopline.cli.replay import replay_command
+from hopline.cli.report import report_command
 from hopline.cli.routes import routes_command
 from hopline.cli.send import send_command
 from hopline.cli.stats import stats_command
@@ -68,6 +69,7 @@ app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 app.add_typer(pipeline_app, name="pipeline", rich_help_panel=_TABLES)
 app.command("tables", rich_help_panel=_TABLES)(tables_command)
 app.command("explore", rich_help_panel=_TABLES)(explore_command)
+app.command("report", rich_help_panel=_TABLES)(report_command)
 
 
 def main() -> None:

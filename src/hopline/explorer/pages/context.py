@@ -86,8 +86,14 @@ class Context:
             location=without_password(str(self.snapshot.tables.location)),
             link=self.link,
             again=self.again,
+            **self.surroundings,
             **values,
         )
+
+    @property
+    def surroundings(self) -> dict[str, Any]:
+        """Return what the templates need to know of the document that the page is, or is a part of."""
+        return {"layout": "base.html", "is_report": False}
 
 
 def render(templates: Environment, template: str, **values: Any) -> str:
@@ -101,6 +107,8 @@ def render(templates: Environment, template: str, **values: Any) -> str:
         "location": "",
         "link": lambda path, **parameters: address(path, parameters),
         "again": lambda **_: "",
+        "layout": "base.html",
+        "is_report": False,
         "menu": MENU,
         "themes": THEMES,
     }
