@@ -55,6 +55,8 @@ def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
         digging = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert digging.returncode == 0, command_line + digging.stderr
         assert digging.stdout
+    assert (home / "report.html").resolve().as_uri() in told
+    assert "Are all messages accounted for?" in (home / "report.html").read_text("utf-8")
     assert not processes_that_mention(str(home))
 
 

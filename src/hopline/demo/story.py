@@ -36,6 +36,8 @@ class Evening:
     orders: int = 2_000
     rate: float = 100.0
     """Orders a second."""
+    explore: bool = True
+    """Serve the explorer at the end, until somebody at the terminal has seen enough."""
 
 
 def prepare(directory: Path) -> None:
@@ -59,6 +61,23 @@ def tell(evening: Evening, console: Console) -> None:
         if not isinstance(sys.exception(), DemoError):  # its logs may be needed
             shutil.rmtree(evening.directory, ignore_errors=True)
         raise
+    if evening.explore and sys.stdin.isatty() and console.is_terminal:
+        explore(evening.directory, console)
+
+
+def explore(home: Path, console: Console) -> None:
+    """Serve the explorer over the tables until Enter is pressed, or Ctrl-C."""
+    command = [sys.executable, "-m", "hopline", "explore", str(home / "tables"), "--captures", str(home / "captures")]
+    with subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, text=True) as explorer:  # noqa: S603 - our own
+        try:
+            address = explorer.stdout.readline().split() if explorer.stdout else []
+            if address:
+                console.print(f"          look around at {address[0]} and press Enter to end", soft_wrap=True)
+                sys.stdin.readline()
+        except KeyboardInterrupt:  # it was told as well
+            console.print()
+        finally:
+            explorer.terminate()
 
 
 class _Story:
@@ -79,6 +98,7 @@ class _Story:
         self._recover()
         self._ask_spark()
         self._tell_findings()
+        self._report()
 
     # -- the network ---------------------------------------------------------------------------------------------------
 
@@ -252,7 +272,16 @@ refuse_replays = true
             for line in finding.lines:
                 self._console.print(f"    {printable(line)}", soft_wrap=True)
             self._console.print(f"    more: {printable(finding.command)}", style="cyan", soft_wrap=True)
-        self._chapter(f"The end. Everything is in {shown(self._home)}: captures, tables, keys, logs, configuration")
+
+    def _report(self) -> None:
+        self._chapter("The same to look at, in one file")
+        report = shown(self._home / "report.html")
+        if self._run("report", shown(self._tables), "-o", report) == 0:
+            self._line(f"open it in a browser: {Path(report).resolve().as_uri()}")
+            self._line(f"or look around: hopline explore {shown(self._tables)} --captures {shown(self._captures)}")
+        self._chapter(
+            f"The end. Everything is in {shown(self._home)}: captures, tables, report, keys, logs, configuration"
+        )
 
 
 def _summed(told: dict[str, int]) -> str:
