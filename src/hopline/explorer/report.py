@@ -20,7 +20,7 @@ from hopline.explorer.live_tables import Snapshot, listed_state
 from hopline.explorer.pages import journey as journey_page
 from hopline.explorer.pages import lists, overview, topology
 from hopline.explorer.pages.context import Context, render
-from hopline.explorer.parameters import Parameters
+from hopline.explorer.parameters import LONGEST_PARAMETER, Parameters
 from hopline.explorer.presentation import environment
 from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.questions.asking import has
@@ -151,7 +151,8 @@ def _worst_journeys(snapshot: Snapshot, given: Mapping[str, str]) -> list[Journe
     if not has(snapshot.tables, "flows"):
         return []
     worst = snapshot.answer(overview_of, Parameters(given).span()).worst_flows
-    return [_journey(snapshot, row["flow_id"]) for row in worst[:WORST_JOURNEYS]]
+    has_page = [row["flow_id"] for row in worst if len(row["flow_id"] or "") in range(1, LONGEST_PARAMETER + 1)]
+    return [_journey(snapshot, flow_id) for flow_id in has_page[:WORST_JOURNEYS]]
 
 
 def _journey(snapshot: Snapshot, beginning: str) -> Journey:
