@@ -6,7 +6,6 @@ is ever written. Every answer forbids the browser to load, run or embed anything
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -30,12 +29,12 @@ from hopline.explorer.parameters import ParameterError
 from hopline.explorer.presentation import environment
 from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.records import RecordedFrames
-from hopline.message import HoplineError, printable_lines
+from hopline.message import HoplineError, get_logger, printable_lines
 from hopline.query.tables import NoTableError
 
 Page = Callable[[Context], str | RedirectResponse]
 
-LOGGER = logging.getLogger(__name__)
+LOGGER = get_logger(__name__)
 THEME_COOKIE = "hopline_theme"
 _YEAR_SECONDS = 365 * 24 * 3_600
 _HEADERS = {

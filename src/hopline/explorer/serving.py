@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import signal
 import socket
 import threading
@@ -18,11 +17,11 @@ from hopline.explorer.app import Explorer, create_app
 from hopline.explorer.live_tables import LiveTables
 from hopline.explorer.parameters import Span
 from hopline.explorer.questions.overview import overview
-from hopline.message import HoplineError
+from hopline.message import HoplineError, get_logger
 
 USUAL_PORT = 8000
 _PORTS_TRIED = 20
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = get_logger(__name__)
 _STOP_SECONDS = 2
 _WARM_UP_SECONDS = 60.0
 
