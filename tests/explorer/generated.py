@@ -12,11 +12,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from hopline.generator import Options, generate
+from hopline.generator.catalogue import DEFAULT_RATES
 from tests.cli.commands import environment
 from tests.pipeline.conftest import CONFIG
 
 RECORDS = 6_000
 SECONDS = 800
+# So many that each is there: by themselves they are rare.
+RATES = DEFAULT_RATES | dict.fromkeys(("lost", "forged", "expired", "unanswered", "exception", "malformed"), 0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def make_generated(folder: Path) -> Generated:
 
 def _make(folder: Path) -> None:
     made = folder / "made"
-    generate(made, Options(messages=RECORDS, seed=7, rate=20, huge_messages=501))
+    generate(made, Options(messages=RECORDS, seed=7, rate=20, rates=RATES))
     settings = [part for name, value in CONFIG.items() for part in ("--conf", f"{name}={value}")]
     subprocess.run(
         [

@@ -272,8 +272,8 @@ def test_a_page_follows_tables_that_are_replaced(browser: Browser, tmp_path: Pat
             assert "first-flow" in seen.text()
             shutil.rmtree(tables / "flows")
             write_table(tables, "flows", [flow("second-flow", "failed", 5) | {"identity": "ANOTHER"}])
-            seen.page.wait_for_function("document.querySelector('main').innerText.includes('second-flow')")
+            seen.page.get_by_text("second-flow").first.wait_for()
             assert "first-flow" not in seen.text()
-            assert seen.text("#live").startswith("updated")
+            seen.page.locator("#live", has_text="updated").wait_for()
             seen.problems = [problem for problem in seen.problems if "500" not in problem]  # while there was no table
         assert command.stop() == 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from hopline.explorer.parameters import Conditions
-from hopline.explorer.questions.asking import Row, ask, ask_if_there
+from hopline.explorer.parameters import EVER, Conditions, Span
+from hopline.explorer.questions.asking import Row, ask, ask_if_there, has
 from hopline.explorer.questions.clocks import Offset, offsets_from, pairs_of_day
 from hopline.explorer.questions.search import ids_beginning
 from hopline.query.tables import Tables
@@ -14,8 +15,11 @@ from hopline.query.tables import Tables
 MOST_FLOWS = 200
 MOST_RECORDS = 2_000
 LISTED = 5
-# Records of a flow lie between its start and its end, each by a clock of its own, and answers may come later.
-SLACK = timedelta(hours=1)
+# Records of a flow lie between its start and its end, each by a clock of its own; answers may come later.
+SLACK = timedelta(minutes=10)
+_DAY_US = 86_400_000_000
+_FLOW_COLUMNS = """flow_id, parent_flow_id, journey_id, start_ts, end_ts, duration_us, origin, identity, messages,
+    records, hops, nodes, bytes, depth, outcome, skew_us, skew_bound_us, 1 as flows, date"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +49,35 @@ class Several:
 
 def journey(tables: Tables, beginning: str) -> Journey | Several:
     """Return the journey of the flow whose id is, or begins with, some characters."""
-    ids = ids_beginning(tables, beginning, LISTED + 1)
-    if beginning not in ids and len(ids) != 1:
-        return Several(beginning, ids)
-    flow_id = beginning if beginning in ids else ids[0]
-    (asked_for, *_) = ask(
-        tables, "flows", "select flow_id, journey_id, date, start_ts from flows where flow_id = ?", [flow_id]
-    )
-    journey_id = asked_for["journey_id"] or flow_id
-    flows = _flows(tables, journey_id, asked_for["date"]) or _flows(tables, flow_id, None)
-    whole = _whole(tables, journey_id) or next(
-        (flow for flow in flows if flow["flow_id"] == journey_id), flows[0] if flows else asked_for
-    )
+    asked_for = _flow(tables, beginning)
+    if asked_for is None:
+        ids = ids_beginning(tables, beginning, LISTED + 1)
+        if len(ids) != 1:
+            return Several(beginning, ids)
+        asked_for = _flow(tables, ids[0])
+    if asked_for is None:
+        return Several(beginning, [])
+    journey_id = asked_for["journey_id"] or asked_for["flow_id"]
+    whole = _whole(tables, journey_id)
+    flows = [asked_for]
+    if whole is not None or journey_id != asked_for["flow_id"] or not has(tables, "journeys"):
+        flows = _flows_of_journey(tables, journey_id, asked_for["date"]) or flows
+    if whole is None:
+        whole = next((flow for flow in flows if flow["flow_id"] == journey_id), asked_for)
+    return _with_records(tables, journey_id, asked_for, whole, flows)
+
+
+def _with_records(tables: Tables, journey_id: str, asked_for: Row, whole: Row, flows: list[Row]) -> Journey:
     shown = flows[:MOST_FLOWS]
     flow_ids = [flow["flow_id"] for flow in shown]
     times = [time for flow in shown for time in (flow["start_ts"], flow["end_ts"]) if time is not None]
     first, last = (min(times), max(times)) if times else (None, None)
-    records = _records(tables, flow_ids, first, last)
-    nodes = whole["origin"] or (records[0]["node"] if records else "")
+    pairs = pairs_of_day(tables, asked_for["date"])
+    records = _records(tables, flow_ids, _span_of_records(first, last, pairs))
+    reference = whole["origin"] or (records[0]["node"] if records else "")
     return Journey(
         id=journey_id,
-        asked_for=flow_id,
+        asked_for=asked_for["flow_id"],
         whole=whole,
         flows=shown,
         has_more_flows=len(flows) > MOST_FLOWS,
@@ -74,21 +86,38 @@ def journey(tables: Tables, beginning: str) -> Journey | Several:
         hops=_hops(tables, flow_ids, first, last),
         callbacks=_callbacks(tables, flow_ids, first, last),
         incidents=_incidents(tables, flow_ids, first, last),
-        clocks={one.node: one for one in offsets_from(pairs_of_day(tables, asked_for["date"]), nodes)},
+        clocks={one.node: one for one in offsets_from(pairs, reference)},
     )
 
 
-def _flows(tables: Tables, journey_id: str, day: date | None) -> list[Row]:
-    """Return the flows of a journey: those that began within a day of the one that was asked for."""
-    conditions = Conditions().add("journey_id = ? or flow_id = ?", journey_id, journey_id)
+def _span_of_records(first: datetime | None, last: datetime | None, pairs: Sequence[Row]) -> Span:
+    """Return the time in which records of flows are looked for, by any clock: it tells which parts of files to skip."""
+    if first is None or last is None:
+        return EVER
+    apart_us = max((abs(pair["offset_us"]) for pair in pairs if pair["offset_us"] is not None), default=0)
+    slack = SLACK + timedelta(microseconds=min(apart_us, _DAY_US))
+    return Span(first - slack, last + slack)
+
+
+def _flow(tables: Tables, flow_id: str) -> Row | None:
+    query = f"select {_FLOW_COLUMNS}, critical_path from flows where flow_id = ? limit 1"  # noqa: S608 - our columns
+    rows = ask(tables, "flows", query, [flow_id])
+    return rows[0] if rows else None
+
+
+def _flows_of_journey(tables: Tables, journey_id: str, day: date | None) -> list[Row]:
+    """Return the flows of a journey: those that began within a day of the one that was asked for.
+
+    Their critical paths are left out: to find a few rows by another column than the id, DuckDB unpacks that one whole.
+    """
+    conditions = Conditions().add("journey_id = ?", journey_id)
     if day is not None:
         conditions.add("date between ? and ?", day - timedelta(days=1), day + timedelta(days=1))
     return ask(
         tables,
         "flows",
-        f"""select flow_id, parent_flow_id, journey_id, start_ts, end_ts, duration_us, origin, identity, messages,
-        records, hops, nodes, bytes, depth, outcome, skew_us, skew_bound_us, critical_path, 1 as flows, date from flows
-        where {conditions.sql} order by start_ts, flow_id limit {MOST_FLOWS + 1}""",  # noqa: S608
+        f"""select {_FLOW_COLUMNS} from flows where {conditions.sql}
+        order by start_ts, flow_id limit {MOST_FLOWS + 1}""",  # noqa: S608
         conditions.values,
     )
 
@@ -99,7 +128,7 @@ def _whole(tables: Tables, journey_id: str) -> Row | None:
         "journeys",
         """select journey_id, start_ts, end_ts, duration_us, origin, identity, flows, depth, messages, hops, nodes,
         bytes, outcome, outcome_flow_id, skew_us, skew_bound_us, critical_path, date from journeys
-        where journey_id = ?""",
+        where journey_id = ? limit 1""",
         [journey_id],
     )
     return rows[0] if rows else None
@@ -107,15 +136,18 @@ def _whole(tables: Tables, journey_id: str) -> Row | None:
 
 def _of_flows(flow_ids: list[str], first: datetime | None, last: datetime | None) -> Conditions:
     """Return the condition for rows of some flows. A list of values that is known beforehand skips parts of files."""
-    places = ", ".join("?" for _ in flow_ids)
-    conditions = Conditions().add(f"flow_id in ({places})", *flow_ids) if flow_ids else Conditions().add("false")
+    if len(flow_ids) == 1:
+        conditions = Conditions().add("flow_id = ?", *flow_ids)
+    else:
+        places = ", ".join("?" for _ in flow_ids)
+        conditions = Conditions().add(f"flow_id in ({places})", *flow_ids)
     if first is not None and last is not None:
         conditions.add("date between ? and ?", (first - SLACK).date(), (last + SLACK).date())
     return conditions
 
 
-def _records(tables: Tables, flow_ids: list[str], first: datetime | None, last: datetime | None) -> list[Row]:
-    conditions = _of_flows(flow_ids, first, last)
+def _records(tables: Tables, flow_ids: list[str], span: Span) -> list[Row]:
+    conditions = _of_flows(flow_ids, None, None).within(span, "ts")
     return ask_if_there(
         tables,
         "messages",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -42,42 +43,22 @@ class Overview:
 
 
 def overview(tables: Tables, span: Span) -> Overview:
-    """Return the overview of a span of time."""
+    """Return the overview of a span of time. Flows are many: of them no more columns are read than are shown."""
     flows = Conditions().within(span, "start_ts")
-    totals = _totals(tables, flows)
-    bucket_us = bucket_length_us(totals["first"], totals["last"])
-    by_time = ask(
+    (times,) = ask(
         tables,
         "flows",
-        f"""select epoch_us(start_ts) // {bucket_us} * {bucket_us} as bucket, outcome, count(*) as count
-        from flows where {flows.sql} and start_ts is not null group by all order by bucket, outcome""",  # noqa: S608
+        f"select min(start_ts) as first, max(start_ts) as last from flows where {flows.sql}",  # noqa: S608
         flows.values,
     )
-    latency = ask(
-        tables,
-        "flows",
-        f"""select epoch_us(start_ts) // {bucket_us} * {bucket_us} as bucket,
-        quantile_disc({_CORRECTED}, [0.5, 0.95, 0.99]) as percentiles
-        from flows where {flows.sql} and start_ts is not null and duration_us is not null
-        group by all order by bucket""",  # noqa: S608
-        flows.values,
-    )
-    outcomes = ask(
-        tables,
-        "flows",
-        f"select outcome, count(*) as count from flows where {flows.sql} group by all order by count desc, outcome",  # noqa: S608
-        flows.values,
-    )
+    bucket_us = bucket_length_us(times["first"], times["last"])
+    counts = _counts_by_time(tables, flows, bucket_us)
     return Overview(
-        totals=totals,
-        outcomes=outcomes,
+        totals=times | _totals(tables, flows, counts),
+        outcomes=_by_outcome(counts),
         bucket_us=bucket_us,
-        by_time=[_with_time(row, bucket_us) for row in by_time],
-        latency=[
-            _with_time({"bucket": row["bucket"], "percentile": name, "us": us}, bucket_us)
-            for row in latency
-            for name, us in zip(PERCENTILES, row["percentiles"], strict=True)
-        ],
+        by_time=[_with_time(row, bucket_us) for row in counts if row["bucket"] is not None],
+        latency=_latency(tables, flows, bucket_us),
         balance=_balance(tables, span),
         lost=_lost(tables, span),
         callbacks=_callbacks(tables, span),
@@ -87,6 +68,42 @@ def overview(tables: Tables, span: Span) -> Overview:
         incidents=_counts(tables, "incidents", "offence", span),
         rejects=_counts(tables, "rejects", "code", span),
     )
+
+
+def _counts_by_time(tables: Tables, flows: Conditions, bucket_us: int) -> list[Row]:
+    return ask(
+        tables,
+        "flows",
+        f"""select epoch_us(start_ts) // {bucket_us} * {bucket_us} as bucket, outcome, count(*) as count,
+        sum(messages) as messages, sum(records) as records, sum(hops) as hops, sum(bytes) as bytes
+        from flows where {flows.sql} group by all order by bucket, outcome""",  # noqa: S608
+        flows.values,
+    )
+
+
+def _by_outcome(counts: Sequence[Row]) -> list[Row]:
+    by_outcome: dict[str | None, int] = {}
+    for row in counts:
+        by_outcome[row["outcome"]] = by_outcome.get(row["outcome"], 0) + row["count"]
+    ordered = sorted(by_outcome.items(), key=lambda one: (-one[1], one[0] or ""))
+    return [{"outcome": outcome, "count": count} for outcome, count in ordered]
+
+
+def _latency(tables: Tables, flows: Conditions, bucket_us: int) -> list[Row]:
+    rows = ask(
+        tables,
+        "flows",
+        f"""select epoch_us(start_ts) // {bucket_us} * {bucket_us} as bucket,
+        quantile_disc({_CORRECTED}, [0.5, 0.95, 0.99]) as percentiles
+        from flows where {flows.sql} and start_ts is not null and duration_us is not null
+        group by all order by bucket""",  # noqa: S608
+        flows.values,
+    )
+    return [
+        _with_time({"bucket": row["bucket"], "percentile": name, "us": us}, bucket_us)
+        for row in rows
+        for name, us in zip(PERCENTILES, row["percentiles"], strict=True)
+    ]
 
 
 def bucket_length_us(first: datetime | None, last: datetime | None) -> int:
@@ -103,19 +120,17 @@ def _with_time(row: Row, bucket_us: int) -> Row:
     return row | {"start": start, "end": start + timedelta(microseconds=bucket_us)}
 
 
-def _totals(tables: Tables, flows: Conditions) -> Row:
-    (totals,) = ask(
+def _totals(tables: Tables, flows: Conditions, counts: Sequence[Row]) -> Row:
+    (row,) = ask(
         tables,
         "flows",
-        f"""select count(*) as flows, count(*) filter (outcome <> 'complete') as incomplete,
-        min(start_ts) as first, max(start_ts) as last, sum(messages) as messages, sum(records) as records,
-        sum(hops) as hops, sum(bytes) as bytes, count(*) filter (parent_flow_id is null) as journeys,
-        quantile_disc({_CORRECTED}, [0.5, 0.95, 0.99]) as percentiles
-        from flows where {flows.sql}""",  # noqa: S608
+        f"select quantile_disc({_CORRECTED}, [0.5, 0.95, 0.99]) as percentiles from flows where {flows.sql}",  # noqa: S608
         flows.values,
     )
-    percentiles = totals.pop("percentiles") or [None, None, None]
-    return totals | dict(zip(PERCENTILES, percentiles, strict=True))
+    totals = {name: sum(count[name] or 0 for count in counts) for name in ("messages", "records", "hops", "bytes")}
+    totals["flows"] = sum(count["count"] for count in counts)
+    totals["incomplete"] = sum(count["count"] for count in counts if count["outcome"] != "complete")
+    return totals | dict(zip(PERCENTILES, row["percentiles"] or [None] * len(PERCENTILES), strict=True))
 
 
 def _balance(tables: Tables, span: Span) -> Row:
@@ -165,14 +180,19 @@ def _callbacks(tables: Tables, span: Span) -> list[Row]:
 
 
 def _worst_flows(tables: Tables, flows: Conditions) -> list[Row]:
-    return ask(
-        tables,
-        "flows",
-        f"""select flow_id, journey_id, outcome, identity, origin, messages, start_ts, duration_us, skew_us,
-        {_CORRECTED} as corrected_us from flows where {flows.sql}
-        order by outcome = 'complete', corrected_us desc nulls last, flow_id limit {SHOWN}""",  # noqa: S608
-        flows.values,
-    )
+    """Return those that did not complete, the slowest first, and then the slowest of the others."""
+    worst: list[Row] = []
+    for condition in ("outcome <> 'complete'", "outcome = 'complete'"):
+        if len(worst) < SHOWN:
+            worst += ask(
+                tables,
+                "flows",
+                f"""select flow_id, outcome, identity, origin, messages, start_ts, duration_us, skew_us,
+                {_CORRECTED} as corrected_us from flows where {flows.sql} and {condition}
+                order by corrected_us desc nulls last, flow_id limit {SHOWN - len(worst)}""",  # noqa: S608
+                flows.values,
+            )
+    return worst
 
 
 def worst_handlers(tables: Tables, span: Span, limit: int) -> list[Row]:

@@ -75,8 +75,11 @@ def _conditions(table: str, columns: Mapping[str, str], equal: tuple[tuple[str, 
         _require(table, columns, name)
         if value == NULL:
             conditions.add(f"{quoted(name)} is null")
+        elif columns[name] == "BOOLEAN":
+            conditions.add(quoted(name) if value == "true" else f"not {quoted(name)}")
+        elif columns[name] == "VARCHAR":  # compared without a cast: so parts of files can be skipped
+            conditions.add(f"{quoted(name)} = ?", value)
         else:
-            # Compared as a value of the column's type where the text is one: so files can be skipped.
             conditions.add(f"{quoted(name)} = try_cast(? as {columns[name]})", value)
     time = next((name for name in _TIME_COLUMNS if name in columns), None)
     if time is not None:
