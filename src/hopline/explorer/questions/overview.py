@@ -189,7 +189,7 @@ def _worst_flows(tables: Tables, flows: Conditions) -> list[Row]:
                 "flows",
                 f"""select flow_id, outcome, identity, origin, messages, start_ts, duration_us, skew_us,
                 {_CORRECTED} as corrected_us from flows where {flows.sql} and {condition}
-                order by corrected_us desc nulls last, flow_id limit {SHOWN - len(worst)}""",  # noqa: S608
+                order by corrected_us desc nulls last limit {SHOWN - len(worst)}""",  # noqa: S608
                 flows.values,
             )
     return worst
