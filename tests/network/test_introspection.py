@@ -75,7 +75,7 @@ async def two_nodes(actor: Actor, security: Security | None = None) -> AsyncIter
 
 
 async def asked(node: Node, of: Node, question: Message, answer: MessageIdentifier) -> Message:
-    return await node.hub.send(question.with_receiver_node(of.identity), callback=answer, timeout=5)
+    return await node.hub.send(question.with_receiver_node(of.identity), callback=answer, timeout=30)
 
 
 @on_loop
@@ -83,7 +83,7 @@ async def test_a_probe_tells_who_would_get_a_message_and_reaches_no_handler() ->
     greeter = Greeter()
     async with two_nodes(greeter) as (one, other):
         question = to_message(Probe(GREET)).with_receiver_node(one.identity)
-        told = await other.hub.send(question, callback=Probed, timeout=5)
+        told = await other.hub.send(question, callback=Probed, timeout=30)
         assert (told.node, told.uri) == (one.identity, one.uri)
         assert [(actor.identity, actor.name, actor.waiting) for actor in told.actors] == [
             (greeter.identity, "Greeter", 0)
@@ -91,7 +91,7 @@ async def test_a_probe_tells_who_would_get_a_message_and_reaches_no_handler() ->
         assert told.arrived_at <= told.answered_at
         assert greeter.greeted == 0
         nothing = to_message(Probe(MessageIdentifier(b"Nothing"))).with_receiver_node(one.identity)
-        assert (await other.hub.send(nothing, callback=Probed, timeout=5)).actors == ()
+        assert (await other.hub.send(nothing, callback=Probed, timeout=30)).actors == ()
 
 
 @on_loop
@@ -99,7 +99,7 @@ async def test_stats_are_told_to_who_asks() -> None:
     async with two_nodes(Greeter()) as (one, other):
         await other.hub.send(Greet("you"), callback=Greeting)
         question = to_message(RequestStats()).with_receiver_node(one.identity)
-        report = (await other.hub.send(question, callback=NodeStats, timeout=5)).report
+        report = (await other.hub.send(question, callback=NodeStats, timeout=30)).report
         assert report.node == one.identity
         assert report.stats.is_balanced
         assert report.stats.handled == 1
@@ -170,4 +170,4 @@ async def test_domains_need_not_list_what_hopline_asks_itself() -> None:
     security = DomainSecurity([Domain("greetings", new_key(), ["Greet", "Greeting"])], clock=lambda: 1_000.0)
     async with two_nodes(Greeter(), security) as (one, other):
         question = to_message(Probe(GREET)).with_receiver_node(one.identity)
-        assert len((await other.hub.send(question, callback=Probed, timeout=5)).actors) == 1
+        assert len((await other.hub.send(question, callback=Probed, timeout=30)).actors) == 1

@@ -59,7 +59,7 @@ async def network(security: Callable[[], DomainSecurity] | None) -> AsyncIterato
 
 
 async def greet(client: Node) -> Ehhlo:
-    return await client.hub.send(GREETING, callback=Ehhlo, timeout=3)
+    return await client.hub.send(GREETING, callback=Ehhlo, timeout=30)
 
 
 def linked(node: Node) -> list[bytes]:
