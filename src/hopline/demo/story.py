@@ -61,7 +61,7 @@ def tell(evening: Evening, console: Console) -> None:
         if not isinstance(sys.exception(), DemoError):  # its logs may be needed
             shutil.rmtree(evening.directory, ignore_errors=True)
         raise
-    if evening.explore and sys.stdin.isatty() and console.is_terminal:
+    if evening.explore and console.is_terminal and sys.stdin.isatty():
         explore(evening.directory, console)
 
 
