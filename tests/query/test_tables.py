@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hopline.query.errors import LONGEST_QUESTION, QueryError, Question, QuestionError, StorageError
-from hopline.query.files import LocalStorage, ReadOnlyFiles, TableFile
+from hopline.query.files import LocalStorage, ReadOnlyFiles, ReadRange, TableFile
 from hopline.query.short_ids import NoIdError, find_id, short_ids
 from hopline.query.tables import NoTableError, Selection, open_tables
 from tests.query.written import NOON, flow, write_table, write_tables
@@ -178,6 +180,38 @@ def test_a_damaged_file_and_one_that_is_gone_are_named(tmp_path: Path) -> None:
     file.write_bytes(b"PAR1 is how it begins, and nothing more")
     with open_tables(tmp_path) as tables, pytest.raises(QueryError, match=r"part-0\.parquet"):
         tables.ask("select count(distinct flow_id) from flows").fetch()
+
+
+def test_a_table_whose_files_are_all_gone_is_an_error_of_the_storage(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    with open_tables(tmp_path) as tables:
+        assert tables.ask("select count(*) from flows").fetch()
+        shutil.rmtree(tmp_path / "flows")
+        for question in ("select count(distinct flow_id) from flows", "describe flows"):
+            with pytest.raises(StorageError, match="No such file or directory"):
+                tables.ask(question).fetch()
+
+
+def test_files_are_closed_when_a_question_is_answered(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, closed = [], []
+    reader = LocalStorage.reader
+
+    def counted(storage: LocalStorage, path: str) -> tuple[ReadRange, Callable[[], None]]:
+        read, close = reader(storage, path)
+        opened.append(path)
+
+        def close_once() -> None:
+            closed.append(path)
+            close()
+
+        return read, close_once
+
+    monkeypatch.setattr(LocalStorage, "reader", counted)
+    with open_tables(out) as tables:
+        for _ in range(3):
+            tables.ask("select count(distinct flow_id) from flows").fetch()
+        assert opened
+        assert sorted(closed) == sorted(opened), "with the tables still open: a page may be asked for all day"
 
 
 def test_several_threads_may_ask_at_once(out: Path) -> None:

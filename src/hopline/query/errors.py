@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from hopline.message import HoplineError, printable
 
@@ -89,7 +88,7 @@ def query_failure(
     error: Exception,
     question: Question,
     tables: Sequence[str] = (),
-    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    columns: Callable[[], Mapping[str, Sequence[str]]] = dict,
 ) -> QueryError:
     """Return what DuckDB raised as an error for people.
 
@@ -97,7 +96,7 @@ def query_failure(
         error: what was raised.
         question: what was asked.
         tables: the tables that there are.
-        columns: those of the tables that were asked for.
+        columns: those of the tables that were asked for; called only for an error that lists them.
 
     """
     report = _report(error)
@@ -113,7 +112,7 @@ def query_failure(
         problem = f"no table {name!r}; there are: {there_are}"
     elif match := _NO_COLUMN.search(message):
         name = match[1] or match[2]
-        problem = f"no column {name!r}{_columns_text(columns)}"
+        problem = f"no column {name!r}{_columns_text(columns())}"
     else:
         first_line, _, _ = message.partition("\n")
         problem = first_line.rstrip("!")

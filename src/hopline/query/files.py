@@ -300,3 +300,6 @@ class _OpenFile:
         if not self.closed:
             self.closed = True
             self._close()
+
+    def __del__(self) -> None:
+        self.close()  # DuckDB lets go of the files of a query without closing them

@@ -59,6 +59,7 @@ _SETTINGS = {
 }
 _LOCKS = (
     "set global timezone = 'UTC'",
+    "set global parquet_metadata_cache = true",  # the files are a snapshot: their footers are read once
     f"set allowed_directories = ['{SCHEME}://']",
     "set enable_external_access = false",
     "set lock_configuration = true",
@@ -160,7 +161,7 @@ class Tables:
                     retried.add(missing)
                     self._open_view(missing)
                     continue
-                raise query_failure(error, question, self.names, self._columns_of(question)) from None
+                raise query_failure(error, question, self.names, lambda: self._columns_of(question)) from None
             return Answer(cursor, question)
 
     def check(self, question: Question) -> None:
