@@ -94,6 +94,17 @@ def test_tables_have_the_columns_of_their_schema_and_one_file_a_day(whole: tuple
                 assert len(table.files) == max(len(table.days), 1), table.name
 
 
+def test_columns_that_rows_are_looked_up_by_have_bloom_filters(whole: tuple[RunReport, Heard]) -> None:
+    out = Path(whole[0].options.out)
+    for name, table in TABLES.items():
+        for file in (out / name).rglob("*.parquet"):
+            metadata = pq.ParquetFile(file).metadata
+            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                chunks = [group.column(number) for number in range(group.num_columns)]
+                with_filter = {chunk.path_in_schema for chunk in chunks if chunk.bloom_filter_offset is not None}
+                assert with_filter == set(table.looked_up_by), name
+
+
 def test_a_run_writes_down_what_it_did(whole: tuple[RunReport, Heard]) -> None:
     report, _ = whole
     told = run_document(Path(report.options.out))
