@@ -6,7 +6,7 @@ is ever written. Every answer forbids the browser to load, run or embed anything
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hopline.explorer.addresses import own_path
 from hopline.explorer.hosts import Hosts
-from hopline.explorer.live_tables import LiveTables
+from hopline.explorer.live_tables import LiveTables, Snapshot
 from hopline.explorer.pages import journey, lists, overview, record, rows, search, topology
 from hopline.explorer.pages.context import THEMES, Context, NotFoundError, render
 from hopline.explorer.parameters import ParameterError
@@ -59,10 +59,23 @@ class Explorer:
     frames: RecordedFrames
     protobuf: ProtobufTypes = field(default_factory=ProtobufTypes)
 
+    def context(
+        self, path: str, snapshot: Snapshot, given: Mapping[str, str] | None = None, theme: str = THEMES[0]
+    ) -> Context:
+        """Return what the page at a path is made of."""
+        return Context(
+            path=path,
+            given=given or {},
+            theme=theme,
+            snapshot=snapshot,
+            frames=self.frames,
+            protobuf=self.protobuf,
+            templates=environment(),
+        )
+
 
 def create_app(explorer: Explorer) -> ASGIApp:
     """Return the application."""
-    templates = environment()
 
     def theme(request: Request) -> str:
         chosen = request.cookies.get(THEME_COOKIE, "")
@@ -73,17 +86,7 @@ def create_app(explorer: Explorer) -> ASGIApp:
             given = dict(request.query_params)
             given |= {f"_{name}": value for name, value in request.path_params.items()}
             made = explorer.tables.read(
-                lambda snapshot: page(
-                    Context(
-                        path=request.url.path,
-                        given=given,
-                        theme=theme(request),
-                        snapshot=snapshot,
-                        frames=explorer.frames,
-                        protobuf=explorer.protobuf,
-                        templates=templates,
-                    )
-                )
+                lambda snapshot: page(explorer.context(request.url.path, snapshot, given, theme(request)))
             )
             return HTMLResponse(made) if isinstance(made, str) else made
 
@@ -91,7 +94,7 @@ def create_app(explorer: Explorer) -> ASGIApp:
 
     def failed(request: Request, title: str, problem: str, status: int, remedy: str = "") -> Response:
         page = render(
-            templates,
+            environment(),
             "error.html",
             title=title,
             problem=printable_lines(problem),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,8 +26,9 @@ OUTCOME_COLUMNS = frozenset({"outcome", "offence"})
 _KINDS = "\0\1"  # the first byte of the identity of a hub or an actor
 
 
+@cache
 def environment() -> Environment:
-    """Return the templates with their filters."""
+    """Return the templates with their filters; they are compiled once."""
     jinja = Environment(
         loader=PackageLoader("hopline.explorer"),
         autoescape=True,

@@ -14,9 +14,7 @@ import uvicorn
 
 from hopline.explorer import charts
 from hopline.explorer.app import Explorer, create_app
-from hopline.explorer.live_tables import LiveTables
-from hopline.explorer.parameters import Span
-from hopline.explorer.questions.overview import overview
+from hopline.explorer.pages import overview
 from hopline.message import HoplineError, get_logger
 
 USUAL_PORT = 8000
@@ -82,7 +80,7 @@ def serve(explorer: Explorer, listener: socket.socket, *, on_start: Callable[[],
         ws="none",
     )
     server = _Server(config)
-    warming = threading.Thread(target=_warm_up, args=(explorer.tables,), daemon=True)
+    warming = threading.Thread(target=_warm_up, args=(explorer,), daemon=True)
     warming.start()
     with _stopped_by_signals(server):
         on_start()
@@ -117,10 +115,10 @@ def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _warm_up(tables: LiveTables) -> None:
-    """Do what the first page would wait for."""
+def _warm_up(explorer: Explorer) -> None:
+    """Make the overview, whose template is then compiled, and whose rows and pictures are then kept."""
     try:
         charts.warm_up()
-        tables.read(lambda snapshot: snapshot.answer(overview, Span()))
+        explorer.tables.read(lambda snapshot: overview.page(explorer.context("/", snapshot)))
     except HoplineError as problem:  # which the page says
         _LOGGER.debug("the overview could not be prepared: %s", problem)

@@ -122,4 +122,4 @@ def _drawn(document: str) -> str:
 
 def drawing(chart: charts.Chart) -> Markup:
     """Return a chart as a part of a page. The last ones are kept: the same rows give the same picture."""
-    return Markup(_drawn(chart.to_json()))  # noqa: S704 - vl-convert escapes what it draws
+    return Markup(_drawn(charts.as_json(chart)))  # noqa: S704 - vl-convert escapes what it draws
