@@ -33,7 +33,7 @@ def opening() -> Iterator[Opening]:
     """Open the explorer over tables; they are closed at the end."""
     opened: list[LiveTables] = []
 
-    def open_explorer(tables: Path, captures: Path | None = None, descriptor: Path | None = None) -> Client:
+    def open_explorer(tables: Path, captures: str | Path | None = None, descriptor: Path | None = None) -> Client:
         live = LiveTables(tables)
         opened.append(live)
         explorer = Explorer(live, Hosts("127.0.0.1"), RecordedFrames(captures), ProtobufTypes(descriptor))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 from google.protobuf import descriptor_pb2
 
 from hopline.explorer.protobuf_bodies import DescriptorError, ProtobufTypes
 from hopline.explorer.records import FramesError, RecordedFrames
+from hopline.query.errors import StorageError
 from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
 from tests.explorer.planted import ORDER_FLOW, PRICES, RECORDS, SEGMENT, SHOP, write_planted
 from tests.explorer.test_pages import rows_of, text_of
+from tests.network.processes import free_ports
+from tests.pipeline.webhdfs import webhdfs
 
 
 def test_a_record_has_its_frames_with_names_values_and_meanings(client: Client) -> None:
@@ -62,6 +67,44 @@ def test_nothing_outside_the_captures_is_opened(tmp_path: Path, segment: str | N
     (captures / "link.parquet").symlink_to(tmp_path / "secret.parquet")
     with pytest.raises(FramesError):
         RecordedFrames(captures).read(segment, SHOP, 1)
+
+
+@pytest.fixture(params=["memory", "webhdfs", "file"])
+def remote_captures(request: pytest.FixtureRequest, planted_captures: Path) -> Iterator[str]:
+    """The captures on some storage."""
+    if request.param == "memory":
+        memory = fsspec.filesystem("memory")
+        memory.put(str(planted_captures), "/lake/captures", recursive=True)
+        memory.pipe_file("/lake/secret.parquet", b"PAR1")
+        yield "memory://lake/captures"
+        memory.rm("/lake", recursive=True)
+    elif request.param == "webhdfs":
+        with webhdfs(planted_captures.parent) as uri:
+            yield f"{uri}/{planted_captures.name}"
+    else:
+        yield planted_captures.as_uri()
+
+
+def test_captures_may_be_on_any_storage(remote_captures: str, planted_captures: Path) -> None:
+    frames = RecordedFrames(remote_captures)
+    assert frames.are_there()
+    assert frames.read(SEGMENT, SHOP, 1) == RecordedFrames(planted_captures).read(SEGMENT, SHOP, 1)
+    with pytest.raises(FramesError, match="no such segment in the captures"):
+        frames.read("another.parquet", SHOP, 1)
+    for segment in ("../secret.parquet", "date=2026-01-31/../../secret.parquet", "/lake/secret.parquet"):
+        with pytest.raises(FramesError, match="no segment of these captures"):
+            frames.read(segment, SHOP, 1)
+    assert not RecordedFrames(f"{remote_captures}/nowhere").are_there()
+
+
+def test_a_storage_that_does_not_answer_is_said_on_the_page(planted_tables: Path, opening: Opening) -> None:
+    (port,) = free_ports(1)
+    captures = f"webhdfs://127.0.0.1:{port}/captures"
+    with pytest.raises(StorageError, match=captures):
+        RecordedFrames(captures).are_there()
+    said = text_of(opening(planted_tables, captures), f"/record?node={SHOP}&seq=1")
+    assert f"{SEGMENT}: cannot be read" in said
+    assert "blue-kettle" in said, "the tables have the bodies"
 
 
 def test_a_segment_that_is_damaged_or_lacks_the_record_says_so(planted_captures: Path, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ EPILOG = """
 **Examples**
 
     hopline explore tables
-    hopline explore tables --captures captures             # records with their frames, as hopline decode shows them
+    hopline explore tables --captures captures   # frames, as of hopline decode
     hopline explore tables --port 9000 --no-open
     hopline explore webhdfs://namenode:9870/lake/tables
-    hopline explore tables --captures captures --descriptor orders.desc    # bodies that are protobuf
+    hopline explore tables --descriptor orders.desc  # bodies that are protobuf
 
 The pages follow the tables: what a run or a stream replaces is seen at once. Addresses of pages can be shared among
 those who reach the explorer. Nothing is written, and nothing is loaded from elsewhere.
@@ -38,8 +38,10 @@ def explore_command(
         typer.Argument(metavar="TABLES", help="What `hopline pipeline run --out` wrote: a folder, or a URI."),
     ],
     captures: Annotated[
-        Path | None,
-        typer.Option("--captures", metavar="DIR", help="Folder of the captures: shows the frames of records."),
+        str | None,
+        typer.Option(
+            "--captures", metavar="CAPTURES", help="Where the captures are, a folder or a URI: shows records' frames."
+        ),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[
@@ -65,15 +67,17 @@ def explore_command(
         from hopline.explorer.protobuf_bodies import ProtobufTypes
         from hopline.explorer.records import RecordedFrames
         from hopline.explorer.serving import listen, serve, url_of
+        from hopline.query.files import without_password
 
         set_up_logs(LogLevel.WARNING, as_json=False)
-        if captures is not None and not captures.is_dir():
-            raise UsageError(f"--captures: {captures} is no folder")
+        frames = RecordedFrames(captures)
+        if captures is not None and not frames.are_there():
+            raise UsageError(f"--captures: {without_password(captures)} is no folder")
         protobuf = ProtobufTypes(descriptor)
         tables = LiveTables(location)
         try:
             with listen(host, port) as listener:
-                explorer = Explorer(tables, Hosts(host, allow_host or ()), RecordedFrames(captures), protobuf)
+                explorer = Explorer(tables, Hosts(host, allow_host or ()), frames, protobuf)
                 address = url_of(listener)
 
                 def announce() -> None:

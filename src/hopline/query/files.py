@@ -140,22 +140,38 @@ def open_storage(location: str | Path) -> Storage:
         StorageError: nobody knows how to read such URIs.
 
     """
+    folder = local_folder(location)
+    return LocalStorage(folder) if folder is not None else RemoteStorage(*open_filesystem(str(location)))
+
+
+def local_folder(location: str | Path) -> Path | None:
+    """Return the folder of this machine that a location is, None for a URI that leads elsewhere."""
     text = str(location)
     scheme, separator, _ = text.partition("://")
     if not separator or isinstance(location, Path):
-        return LocalStorage(Path(text))
-    if scheme == "file":
-        return LocalStorage(Path(url2pathname(urlsplit(text).path)))
+        return Path(text)
+    return Path(url2pathname(urlsplit(text).path)) if scheme == "file" else None
+
+
+def open_filesystem(uri: str) -> tuple[Any, str]:
+    """Return the filesystem of fsspec that reaches a URI, and the path of the URI in it.
+
+    Raises:
+        RequirementError: a package is missing that reads such URIs.
+        StorageError: nobody knows how to read such URIs.
+
+    """
+    scheme, _, _ = uri.partition("://")
     try:
-        filesystem, root = fsspec.core.url_to_fs(text)
+        filesystem, root = fsspec.core.url_to_fs(uri)
     except ImportError as error:
         raise RequirementError(f"{scheme}:// needs another package", str(error)) from None
     except ValueError as error:
         known = "abfs://, gs://, hdfs://, s3://, webhdfs:// and others"
-        raise StorageError(f"{without_password(text)}: {error}; fsspec knows {known}") from None
+        raise StorageError(f"{without_password(uri)}: {error}; fsspec knows {known}") from None
     except Exception as error:
-        raise storage_failure(text, error) from error
-    return RemoteStorage(filesystem, root)
+        raise storage_failure(uri, error) from error
+    return filesystem, root
 
 
 def list_tables(location: str | Path, storage: Storage, tables: Iterable[str]) -> list[str]:
