@@ -1,4 +1,4 @@
-"""What all tests share: the examples of property-based tests, and logs that are as they were before each test.
+"""What all tests share: examples of property-based tests, logs as they were before each test, one Spark session.
 
 Every day the same examples, so that a test that was green stays so; new ones, and more of them, are tried by
 ``make test ARGS='--hypothesis-profile=thorough'`` and ``make fuzz``.
@@ -9,9 +9,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.register_profile(
@@ -31,3 +35,13 @@ def _logs_as_they_were() -> Iterator[None]:
     for logger, (level, handlers) in zip(loggers, before, strict=True):
         logger.setLevel(level)
         logger.handlers[:] = handlers
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Open the one Spark session that serves the whole run: it takes seconds to start."""
+    from hopline.pipeline.session import spark_session  # there are Pythons to test without Spark
+    from tests.pipeline.elsewhere import FEW_ROWS
+
+    with spark_session("local[2]", app_name="hopline tests", memory="1g", config=FEW_ROWS) as session:
+        yield session

@@ -35,6 +35,13 @@ SPARK = Path(pyspark.__file__).parent
 # Started sooner, at the price of a long run's speed.
 # The cheap compiler, with as much room for its code as the other would have: all that Spark generates must fit.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+# For a handful of rows: to compile a query takes longer than to interpret it.
+FEW_ROWS = {
+    "spark.driver.extraJavaOptions": QUICK_START,
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 DEADLINE_S = 600  # for machines that have much else to do
 # What executors have: what Spark asks for, to speak Arrow and pandas.
 INSTALLED_ON_EXECUTORS = ("pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")

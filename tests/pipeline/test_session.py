@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from hopline.message import LocalError
 from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.session import QUERY_SETTINGS, spark_session
-from tests.pipeline.conftest import CONFIG
+from tests.pipeline.elsewhere import FEW_ROWS
 
 
 def test_a_session_is_quiet_bound_to_loopback_and_in_utc(spark: SparkSession) -> None:
@@ -26,7 +26,7 @@ def test_where_spark_already_runs_it_is_used_and_left_running(spark: SparkSessio
             assert {name: session.conf.get(name) for name in QUERY_SETTINGS} == QUERY_SETTINGS
             assert session.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
-        assert spark.conf.get("spark.sql.shuffle.partitions") == CONFIG["spark.sql.shuffle.partitions"]
+        assert spark.conf.get("spark.sql.shuffle.partitions") == FEW_ROWS["spark.sql.shuffle.partitions"]
         assert spark.range(3).count() == 3
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
