@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hopline.cli.console import UsageError, make_console
+from hopline.cli.console import make_console
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
-from hopline.message import HoplineError, printable
+from hopline.cli.spark_options import (
+    ConfOption,
+    FromOption,
+    MasterOption,
+    MemoryOption,
+    RemoteOption,
+    ToOption,
+    VerboseOption,
+    day_of,
+    ended_by_signal,
+    own_logs_only,
+    settings_of,
+)
+from hopline.message import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,13 +74,10 @@ def run_command(
         str | None,
         typer.Option("--table-prefix", metavar="CATALOG.SCHEMA", help="Write tables of a catalogue instead of --out."),
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", help="Where Spark runs: local[2], spark://host:7077, yarn, … Default: local[*]."),
-    ] = None,
-    remote: Annotated[str | None, typer.Option("--remote", help="A Spark Connect server: sc://host:15002.")] = None,
-    first: Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31.")] = None,
-    last: Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, included.")] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    first: FromOption = None,
+    last: ToOption = None,
     keys: Annotated[
         Path | None, typer.Option("--keys", help="Configuration with [security]: signatures are checked by it.")
     ] = None,
@@ -87,15 +89,13 @@ def run_command(
         bool,
         typer.Option("--with-bodies", help="Keep the body frames in messages, up to 64 KiB of each message."),
     ] = False,
-    memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's driver.")] = "2g",
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; once for each.")
-    ] = None,
+    memory: MemoryOption = "2g",
+    conf: ConfOption = None,
     skip_bad_files: Annotated[
         bool,
         typer.Option("--skip-bad-files", help="Skip files that cannot be read, with a warning, instead of stopping."),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's own log.")] = False,
+    verbose: VerboseOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Read captures, and write the tables: messages, hops, flows and the others."""
@@ -106,8 +106,8 @@ def run_command(
         options = PipelineOptions(
             captures=tuple(captures),
             out=out,
-            first_day=_day("--from", first),
-            last_day=_day("--to", last),
+            first_day=day_of("--from", first),
+            last_day=day_of("--to", last),
             keys=keys,
             window_s=window,
             with_bodies=with_bodies,
@@ -115,7 +115,7 @@ def run_command(
             master=master,
             remote=remote,
             memory=memory,
-            conf=_settings(conf or []),
+            conf=settings_of(conf or []),
             verbose=verbose,
             tables=TABLE_NAMES if tables is None else _names(tables),
             format=format_,
@@ -124,7 +124,7 @@ def run_command(
         console = make_console()
         from hopline.cli.pipeline_display import shown_progress
 
-        with _ended_by_signal(), _own_logs_only(debug=debug), shown_progress(console) as progress:
+        with ended_by_signal(), own_logs_only(debug=debug), shown_progress(console) as progress:
             report = run_pipeline(options, progress)
         show_report(console, report)
 
@@ -187,68 +187,5 @@ def show_report(console: Console, report: RunReport) -> None:
         console.print(f"\nSummary of the tables:  hopline pipeline summary {printable(out)}")
 
 
-def _day(option: str, text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{option}: expected a day such as 2026-01-31, found {text!r}") from None
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _settings(texts: list[str]) -> dict[str, str]:
-    settings = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise UsageError(f"--conf: expected NAME=VALUE, found {text!r}")
-        settings[name.strip()] = value
-    return settings
-
-
-@contextmanager
-def _own_logs_only(*, debug: bool) -> Iterator[None]:
-    """Show Hopline's warnings; what Spark's parts log when they are stopped is of no use to anybody."""
-    if debug:
-        yield
-        return
-    root, own = logging.getLogger(), logging.getLogger("hopline")
-    nowhere, shown = logging.NullHandler(), logging.StreamHandler()
-    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    root.addHandler(nowhere)
-    own.addHandler(shown)
-    try:
-        yield
-    finally:
-        own.removeHandler(shown)
-        root.removeHandler(nowhere)
-
-
-@contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """Let a polite end (SIGTERM) tidy up as Ctrl-C does, and whatever Spark makes of either be no error."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    is_asked = False
-
-    def end(_number: int, _frame: Any) -> None:
-        nonlocal is_asked
-        if not is_asked:
-            is_asked = True
-            os.write(sys.stderr.fileno(), b"\nstopping: this may take some seconds\n")
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except HoplineError as error:
-        if is_asked:  # and Spark fell over it
-            raise KeyboardInterrupt from error
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

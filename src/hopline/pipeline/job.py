@@ -6,8 +6,6 @@ they were written. `run.json` is written last.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -28,12 +26,11 @@ from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.making import Making, order_of
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import Progress, Silent, StepResult, Steps
-from hopline.pipeline.session import spark_session
-from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, check_reachable, place_of, tagged, translated, with_settings
+from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, tagged, translated, with_settings
+from hopline.pipeline.starting import own_session, started
 from hopline.pipeline.storage import DYNAMIC_OVERWRITE, CatalogTables, PathTables, Storage, on_days
 
 _RECORD_TABLES = ("messages", "rejects")
-_UTC = {"spark.sql.session.timeZone": "UTC"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +84,12 @@ def run_pipeline(options: PipelineOptions, progress: Progress | None = None) -> 
     Raises:
         HoplineError: Whatever went wrong, in one line.
     """
-    return _run(options, _own_session(options), progress or Silent())
+    return _run(options, own_session(options), progress or Silent())
 
 
 def run(options: PipelineOptions, spark: SparkSession, progress: Progress | None = None) -> RunReport:
     """Make the tables in a session that is there, which is left running and as it was."""
     return _run(options, nullcontext(spark), progress or Silent())
-
-
-@contextmanager
-def _own_session(options: PipelineOptions) -> Iterator[SparkSession]:
-    check_reachable(options.remote or options.master or "")
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    with spark_session(
-        options.master, remote=options.remote, memory=options.memory, config=options.conf, verbose=options.verbose
-    ) as spark:
-        if threading.current_thread() is threading.main_thread():
-            # Spark's own handler talks to Java in the middle of another talk, which fails. We stop the jobs ourselves.
-            signal.signal(signal.SIGINT, on_interrupt)
-        yield spark
 
 
 def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession], progress: Progress) -> RunReport:
@@ -114,7 +98,7 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
     others = order_of(options.tables)
     steps.planned(["Spark", "captures", *(name for name in (*_RECORD_TABLES, *others) if name in options.tables)])
     keyring = Keyring() if options.keys is None else Keyring.load(options.keys)
-    with _started(opening, steps) as spark, tagged(spark, f"hopline-{uuid.uuid4()}"):
+    with started(opening, steps, DYNAMIC_OVERWRITE) as spark, tagged(spark, f"hopline-{uuid.uuid4()}"):
         job = _Job(options, keyring, spark, steps)
         job.check_format()
         with closing(job.inspect()) as captures:
@@ -134,16 +118,6 @@ def _run(options: PipelineOptions, opening: AbstractContextManager[SparkSession]
         with translated("writing run.json"):
             job.storage.write_run(document)
     return report
-
-
-@contextmanager
-def _started(opening: AbstractContextManager[SparkSession], steps: Steps) -> Iterator[SparkSession]:
-    with ExitStack() as stack:
-        with steps.step("Spark") as step, translated("starting Spark"):
-            spark = stack.enter_context(opening)
-            stack.enter_context(with_settings(spark, _UTC | DYNAMIC_OVERWRITE))
-            step.text = place_of(spark)
-        yield spark
 
 
 class _Job:

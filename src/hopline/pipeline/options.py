@@ -63,7 +63,7 @@ class PipelineOptions:
         if self.table_prefix and not re.fullmatch(r"[\w-]+(\.[\w-]+)*", self.table_prefix):
             raise LocalError("table prefix", "names with dots between, such as lake.traffic", self.table_prefix)
         for place in self.captures:
-            if out and _is_within(out, place):
+            if out and is_within(out, place):
                 raise LocalError("out", f"a folder that is not in the captures ({place})", out)
 
     def _check_choices(self) -> None:
@@ -116,7 +116,7 @@ class PipelineOptions:
         }
 
 
-def _is_within(place: str, folder: str) -> bool:
+def is_within(place: str, folder: str) -> bool:
     """Return whether a place is a folder, or lies in it."""
     return f"{_normal(place)}/".startswith(f"{_normal(folder)}/")
 

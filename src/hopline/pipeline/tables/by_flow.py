@@ -50,14 +50,14 @@ def by_flow(messages: DataFrame) -> DataFrame:
 
     Several tables are made of the result: persist it rather than compute it again.
     """
-    is_request = _request_rank().isNotNull()
+    is_request = request_rank().isNotNull()
     return messages.select(
         sf.coalesce(sf.xxhash64("flow_id"), "message_id").alias("flow_key"),
         *_CARRIED,
         text("callback_receiver_node").alias("home"),
         trail().alias("trail"),
-        sf.when(sf.col("flow_id").isNotNull() & has_callback(), _callback_id()).alias("callback_id"),
-        _request_rank().alias("request_rank"),
+        sf.when(sf.col("flow_id").isNotNull() & has_callback(), callback_id()).alias("callback_id"),
+        request_rank().alias("request_rank"),
         sf.when(is_request, sf.col("callbacks")).alias("asked_for"),
         (is_request & asks_for_receipt_only()).alias("is_receipt_enough"),
         comes_home().alias("is_answer"),
@@ -143,13 +143,14 @@ def is_from_waiting() -> Column:
     return has_callback() & (text("local_receiver") == text("callback_receiver"))
 
 
-def _callback_id() -> Column:
+def callback_id() -> Column:
+    """Return the number of what waits for an answer: the same in the request and in its answers."""
     home = text("callback_receiver_node")
     return sf.xxhash64("flow_id", home, "callback_receiver", sf.coalesce("callback_key", sf.lit(0)))
 
 
-def _request_rank() -> Column:
-    """Rank the records that may be the request's own: 0 as it was submitted, 1 as it left, 2 as it arrived."""
+def request_rank() -> Column:
+    """Return which of the request's own records it may be: 0 as it was submitted, 1 as it left, 2 as it arrived."""
     is_submitted, is_sent, is_received = (is_event(one) for one in (Event.SUBMITTED, Event.SENT, Event.RECEIVED))
     is_first = sf.when(is_submitted, sf.col("cause").isNull() | is_from_waiting()).otherwise(trail() <= 1)
     rank = sf.when(is_submitted & is_home(), 0).when(is_sent & is_home(), 1).when(is_received, 2)
