@@ -54,6 +54,10 @@ ALLOWED = {
     | {"types", "urllib", "uvicorn", "vl_convert", "weakref", "google"}
     | {"hopline.capture", "hopline.display", "hopline.message", "hopline.query", "hopline.wire"}
     | {"hopline.pipeline.tables.findings"},
+    "hopline.export": PURE
+    | {"contextlib", "email", "gzip", "http", "importlib", "json", "pyarrow", "pyspark", "random", "ssl", "time"}
+    | {"urllib", "uuid"}
+    | {"hopline.capture", "hopline.message", "hopline.pipeline"},
     "hopline.generator": PURE
     | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},

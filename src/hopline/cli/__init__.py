@@ -13,6 +13,7 @@ from hopline.cli.console import FAILED
 from hopline.cli.decode import decode_command
 from hopline.cli.demo import demo_command
 from hopline.cli.explore import explore_command
+from hopline.cli.export import export_command
 from hopline.cli.generate import generate_command
 from hopline.cli.keys import keys_app
 from hopline.cli.node import node_command
@@ -70,6 +71,7 @@ app.add_typer(pipeline_app, name="pipeline", rich_help_panel=_TABLES)
 app.command("tables", rich_help_panel=_TABLES)(tables_command)
 app.command("explore", rich_help_panel=_TABLES)(explore_command)
 app.command("report", rich_help_panel=_TABLES)(report_command)
+app.command("export", rich_help_panel=_TABLES)(export_command)
 
 
 def main() -> None:

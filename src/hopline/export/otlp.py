@@ -1,0 +1,123 @@
+"""OTLP: spans as OpenTelemetry's protocol writes them in JSON, one ExportTraceServiceRequest a line.
+
+The rules of OTLP/JSON beside those of protobuf's own JSON: ids are hexadecimal, enumerations are numbers, names are in
+lowerCamelCase. 64-bit numbers are decimal text. What has no value is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from hopline.export.attributes import CONSUMER, ERROR, OK, PRODUCER
+from hopline.export.lines import LINES, joined, with_part
+from hopline.export.text import printable_name
+
+START, END = '{"resourceSpans":[', "]}"
+"""What a line begins and ends with, so that several become one by their text alone."""
+
+_KINDS = {PRODUCER: 4, CONSUMER: 5}
+_STATUS_CODES = {OK: 1, ERROR: 2}
+
+
+def lines(spans: DataFrame) -> DataFrame:
+    """Return spans as lines, with the columns of `LINES`: the spans of a trace by node, which is their resource."""
+    of_nodes = (
+        with_part(spans)
+        .groupBy("trace_id", "part", "node")
+        .agg(joined(_span()).alias("json"), sf.count("*").alias("spans"))
+        .withColumn("json", _resource_spans())
+    )
+    in_order = sf.array_sort(sf.collect_list(sf.struct("node", "json")))
+    return (
+        of_nodes.groupBy("trace_id", "part")
+        .agg(sf.array_join(in_order["json"], ",").alias("json"), sf.sum("spans").alias("spans"))
+        .select(sf.concat(sf.lit(START), "json", sf.lit(END)).alias("value"), "part", sf.col("spans").cast("int"))
+        .to(LINES)
+    )
+
+
+def _resource_spans() -> Column:
+    service = sf.struct(sf.lit("service.name").alias("key"), _any_value(text=printable_name(sf.col("node"))))
+    resource = sf.to_json(sf.struct(sf.array(service).alias("attributes")))
+    scope = json.dumps({"name": "hopline", "version": _version()})
+    return sf.concat(
+        sf.lit('{"resource":'),
+        resource,
+        sf.lit(f',"scopeSpans":[{{"scope":{scope},"spans":['),
+        "json",
+        sf.lit("]}]}"),
+    )
+
+
+def _span() -> Column:
+    status = sf.struct(sf.col("status_text").alias("message"), _number_of("status", _STATUS_CODES).alias("code"))
+    return sf.to_json(
+        sf.struct(
+            sf.col("trace_id").alias("traceId"),
+            sf.col("span_id").alias("spanId"),
+            sf.col("parent_span_id").alias("parentSpanId"),
+            "name",
+            _number_of("kind", _KINDS).alias("kind"),
+            _nanos(sf.col("start_us")).alias("startTimeUnixNano"),
+            _nanos(sf.col("end_us")).alias("endTimeUnixNano"),
+            sf.transform("attributes", _attribute).alias("attributes"),
+            sf.transform("events", _event).alias("events"),
+            sf.nullif(sf.col("dropped_events"), sf.lit(0)).alias("droppedEventsCount"),
+            sf.transform("links", _link).alias("links"),
+            sf.when(sf.col("status").isNotNull(), status).alias("status"),
+        )
+    )
+
+
+def _event(event: Column) -> Column:
+    return sf.struct(
+        _nanos(event["time_us"]).alias("timeUnixNano"),
+        event["name"].alias("name"),
+        sf.transform(event["attributes"], _attribute).alias("attributes"),
+    )
+
+
+def _link(link: Column) -> Column:
+    return sf.struct(
+        sf.col("trace_id").alias("traceId"),
+        link["span_id"].alias("spanId"),
+        sf.transform(link["attributes"], _attribute).alias("attributes"),
+    )
+
+
+def _attribute(attribute: Column) -> Column:
+    return sf.struct(
+        attribute["key"].alias("key"), _any_value(attribute["text"], attribute["number"], attribute["flag"])
+    )
+
+
+def _any_value(text: Column, number: Column | None = None, flag: Column | None = None) -> Column:
+    fields = [text.alias("stringValue")]
+    if number is not None:
+        fields.append(number.cast("string").alias("intValue"))
+    if flag is not None:
+        fields.append(flag.alias("boolValue"))
+    return sf.struct(*fields).alias("value")
+
+
+def _nanos(micros: Column) -> Column:
+    nanos = sf.concat(micros.cast("string"), sf.lit("000"))
+    return sf.when(micros == 0, sf.lit("0")).otherwise(nanos)
+
+
+def _number_of(column: str, numbers: dict[str, int]) -> Column:
+    number = sf.lit(None).cast("int")
+    for name, value in numbers.items():
+        number = sf.when(sf.col(column) == name, value).otherwise(number)
+    return number
+
+
+def _version() -> str:
+    try:
+        return metadata.version("hopline")
+    except metadata.PackageNotFoundError:  # shipped without being installed
+        return "unknown"
