@@ -10,6 +10,7 @@ from socket import socket
 
 import pytest
 
+from hopline.export.job import EndpointError, require_all_taken
 from hopline.export.options import endpoint_of
 from hopline.export.post import Endpoint, Sender, Sent
 from hopline.message import LocalError
@@ -125,6 +126,13 @@ def test_spans_that_the_server_rejects_are_counted() -> None:
     sent, _, _ = send(lambda nth: answer if nth == 0 else None)
     assert (sent.spans, sent.rejected, sent.failed) == (LINES - 1, 1, 0)
     assert sent.problem == "spans rejected: too old"
+
+
+def test_spans_that_were_not_taken_are_an_error_that_counts_them() -> None:
+    endpoint = quick("http://a/v1/traces")
+    require_all_taken(Sent(batches=1, spans=3), endpoint)
+    with pytest.raises(EndpointError, match=r"^3 of 10 spans were not taken by http://a/v1/traces \(2 failed, 1 rej"):
+        require_all_taken(Sent(batches=2, spans=7, rejected=1, failed=2, problem="413 Too Large"), endpoint)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"\x0a\x00", b'{"partialSuccess": 3}', b"[" * 100_000])

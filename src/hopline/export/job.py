@@ -165,15 +165,7 @@ class _Job:
         with self._step("endpoint") as step:
             sent = post(lines, endpoint)
             step.text = f"{sent.spans:,} spans in {sent.batches:,} requests, {sent.retries:,} retries"
-        not_taken = sent.failed + sent.rejected
-        if not_taken:
-            total = sent.spans + not_taken
-            raise EndpointError(
-                f"{not_taken:,} of {total:,} spans were not taken by {endpoint.url} ({sent.failed:,} failed, "
-                f"{sent.rejected:,} rejected, {sent.retries:,} retries): {sent.problem}; sending them again is safe, "
-                "their ids stay the same",
-                sent,
-            )
+        require_all_taken(sent, endpoint)
         return sent
 
     def _read(self, name: str) -> DataFrame:
@@ -191,6 +183,19 @@ class _Job:
     def _step(self, name: str) -> Iterator[StepResult]:
         with self._steps.step(name, self._spark) as step, translated(name):
             yield step
+
+
+def require_all_taken(sent: Sent, endpoint: Endpoint) -> None:
+    """Raise EndpointError, with all counts, if some spans were not taken."""
+    not_taken = sent.failed + sent.rejected
+    if not_taken:
+        total = sent.spans + not_taken
+        raise EndpointError(
+            f"{not_taken:,} of {total:,} spans were not taken by {endpoint.url} ({sent.failed:,} failed, "
+            f"{sent.rejected:,} rejected, {sent.retries:,} retries): {sent.problem}; sending them again is safe, "
+            "their ids stay the same",
+            sent,
+        )
 
 
 def _kept(table: DataFrame, kept: ExitStack) -> DataFrame:

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from types import MappingProxyType
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -58,14 +57,12 @@ def own_session(options: SparkOptions) -> Iterator[SparkSession]:
 
 @contextmanager
 def started(
-    opening: AbstractContextManager[SparkSession],
-    steps: Steps,
-    settings: Mapping[str, str] = MappingProxyType({}),
+    opening: AbstractContextManager[SparkSession], steps: Steps, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """Open a session as the step "Spark", with UTC and further settings for as long as the block runs."""
     with ExitStack() as stack:
         with steps.step("Spark") as step, translated("starting Spark"):
             spark = stack.enter_context(opening)
-            stack.enter_context(with_settings(spark, _UTC | dict(settings)))
+            stack.enter_context(with_settings(spark, _UTC | dict(settings or {})))
             step.text = place_of(spark)
         yield spark
