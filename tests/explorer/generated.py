@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hopline.generator import Options, generate
 from hopline.generator.catalogue import DEFAULT_RATES
 from tests.cli.commands import environment
-from tests.pipeline.conftest import CONFIG
+from tests.pipeline.elsewhere import FEW_ROWS
 
 RECORDS = 6_000
 SECONDS = 800
@@ -57,7 +57,7 @@ def make_generated(folder: Path) -> Generated:
 def _make(folder: Path) -> None:
     made = folder / "made"
     generate(made, Options(messages=RECORDS, seed=7, rate=20, rates=RATES))
-    settings = [part for name, value in CONFIG.items() for part in ("--conf", f"{name}={value}")]
+    settings = [part for name, value in FEW_ROWS.items() for part in ("--conf", f"{name}={value}")]
     subprocess.run(
         [
             *(sys.executable, "-m", "hopline", "pipeline", "run", str(made / "captures")),

@@ -403,7 +403,10 @@ def test_tables_that_are_not_there_are_named(tmp_path: Path, spark: SparkSession
 def test_journeys_are_chosen_by_the_day_on_which_they_began(
     exported: Exported, spark: SparkSession, first: int | None, last: int | None, share: int
 ) -> None:
-    days = Days(*(day and date(2026, 3, day) for day in (first, last)))
+    days = Days(
+        None if first is None else date(2026, 3, first),
+        None if last is None else date(2026, 3, last),
+    )
     flows = spark.read.parquet(str(exported.tables / "flows"))
     chosen = select(flows, days, None)
     assert chosen.flows.count() == share * len(exported.rows["flows"])

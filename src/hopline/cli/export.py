@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hopline.cli.console import UsageError, make_console
-from hopline.cli.dump import plural
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
 from hopline.cli.spark_options import (
@@ -25,6 +24,7 @@ from hopline.cli.spark_options import (
     own_logs_only,
     settings_of,
 )
+from hopline.display.frames import plural
 from hopline.message import printable
 
 if TYPE_CHECKING:
