@@ -1,8 +1,8 @@
 """The ids of traces and spans: the same for the same captures, whoever exports them, and how often.
 
 A journey whose id is a GUID, as those of Hopline and of the reference are, has the digits of the GUID as its trace id,
-so that a correlation id finds its trace. Any other id is hashed. A span is named by the record that it begins with: its
-flow, message, node and number.
+so that a correlation id finds its trace. Any other id is hashed, and so is the GUID of zeros only. A span is named by
+the record that it begins with: its flow, message, node and number.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-_GUID = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+_GUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z"  # `$` would let a line feed follow
+_NO_TRACE = "0" * 32  # which would mean that there is no trace
 _SPAN_ID_DIGITS = 16
 
 
 def trace_id(journey_id: Column) -> Column:
     """Return the trace of a journey: 32 hexadecimal digits."""
     digits = sf.regexp_replace(journey_id, "-", "")
-    return sf.when(journey_id.rlike(_GUID), digits).otherwise(sf.md5(journey_id))
+    is_usable = journey_id.rlike(_GUID) & (digits != _NO_TRACE)
+    return sf.when(is_usable, digits).otherwise(sf.md5(journey_id))
 
 
 def producer_id(seq: Column) -> Column:
