@@ -8,99 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
 
-from hopline.cli import app
-from hopline.export import ExportOptions, ExportReport, export
-from hopline.export.post import Endpoint
-from hopline.export.selection import select
-from hopline.generator import DEFAULT_RATES, Options, generate
 from hopline.message.printable import printable_name
-from hopline.pipeline import PipelineOptions, run
-from hopline.pipeline.days import Days
-from hopline.query.tables import open_tables
-from tests.export.collector import Answer, Collector, collector
-from tests.export.hostile import BROKEN, FLOW, IDENTITY, NODE, REASON, write_hostile
-from tests.export.otlp_lines import Traced, read_request, spans_of
+from tests.export.exported import BUSY, Exported, Row, lines_in, micros, of_flows
+from tests.export.hostile import BROKEN, FLOW, IDENTITY, NODE, REASON
+from tests.export.otlp_lines import read_request, spans_of
 from tests.export.zipkin_rules import check_spans
 
 pytestmark = pytest.mark.timeout(600)
-
-NEEDED = ("messages", "skew", "hops", "callbacks", "flows", "journeys")
-BUSY = [Answer(503, {"Retry-After": "0"}), Answer(0), Answer(429), Answer(502)]
-FORGED = ("bad_signature", "wrong_domain", "unknown_domain")
-
-Row = dict[str, Any]
-
-
-@dataclass
-class Exported:
-    tables: Path
-    folder: Path
-    report: ExportReport
-    received: Collector
-    rows: dict[str, list[Row]]
-    spans: list[Traced]
-
-    @property
-    def by_id(self) -> dict[tuple[str, str], Traced]:
-        return {(span.trace, span.id): span for span in self.spans}
-
-    def of_kind(self, kind: str) -> list[Traced]:
-        return [span for span in self.spans if span.kind == kind]
-
-
-def lines_in(folder: Path) -> list[str]:
-    return [line for part in folder.glob("part-*") for line in part.read_text("utf-8").split("\n") if line]
-
-
-def otlp_spans(lines: list[str]) -> list[Traced]:
-    return [span for line in lines for span in spans_of(read_request(line))]
-
-
-@pytest.fixture(scope="module")
-def exported(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    home = tmp_path_factory.mktemp("export")
-    rates = {fault: 0.0 if fault == "huge" else 0.02 for fault in DEFAULT_RATES}
-    generate(home, Options(messages=2_500, seed=7, rates=rates))
-    write_hostile(home / "captures")
-    tables, folder = home / "tables", home / "traces"
-    keys = home / "keys" / "hopline.toml"
-    run(PipelineOptions(captures=(str(home / "captures"),), out=tables, keys=keys, tables=NEEDED), spark)
-    with collector(lambda nth: BUSY[nth] if nth < len(BUSY) else None) as receiving:
-        report = export(
-            ExportOptions(
-                tables=str(tables),
-                otlp=str(folder / "otlp"),
-                zipkin=str(folder / "zipkin"),
-                endpoint=Endpoint(receiving.url, first_delay_s=0.01, longest_delay_s=0.1, batch_spans=200),
-            ),
-            spark,
-        )
-    with open_tables(tables) as opened:
-        rows = {name: list(opened.ask(f"from {name}").records()) for name in NEEDED}
-    return Exported(tables, folder, report, receiving, rows, otlp_spans(lines_in(folder / "otlp")))
-
-
-def of_flows(exported: Exported) -> list[Row]:
-    """Return the records that spans are made of."""
-    flows = {row["flow_id"] for row in exported.rows["flows"]}
-    return [
-        row
-        for row in exported.rows["messages"]
-        if row["flow_id"] in flows and row["verdict"] not in FORGED and row["node"] is not None
-    ]
-
-
-def micros(moment: datetime) -> int:
-    return round((moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
 
 
 def test_every_flow_is_in_the_trace_of_its_journey(exported: Exported) -> None:
@@ -340,74 +258,3 @@ def test_a_receiver_that_fails_now_and_then_gets_everything(exported: Exported) 
     assert sent.retries == len(BUSY)
     assert sent.batches == received.requests - len(BUSY) > 3
     assert Counter((span.trace, span.id) for span in received.spans) == Counter(exported.by_id.keys())
-
-
-def hopline(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "300"})
-
-
-def test_one_journey_is_found_by_how_the_id_of_one_of_its_flows_begins_and_is_the_same_again(
-    exported: Exported, tmp_path: Path
-) -> None:
-    nested = next(row for row in exported.rows["flows"] if row["parent_flow_id"] is not None)
-    result = hopline("export", exported.tables, "--otlp", tmp_path / "one", "--journey", nested["flow_id"][:12])
-    assert result.exit_code == 0, result.output
-    lines = lines_in(tmp_path / "one")
-    trace = nested["journey_id"].replace("-", "")
-    assert sorted(lines) == sorted(line for line in lines_in(exported.folder / "otlp") if trace in line)
-    spans = len(otlp_spans(lines))
-    closing = f"Wrote {spans} spans of 1 trace to {tmp_path / 'one'}: 1 line of OTLP/JSON"
-    assert result.output.splitlines()[-1] == closing
-    again = hopline("export", exported.tables, "--otlp", tmp_path / "one", "--journey", nested["flow_id"])
-    assert again.exit_code == 2
-    assert "a folder that is not there yet" in again.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        ((), 2, "at least one of --otlp DIR, --zipkin DIR and --endpoint URL"),
-        (("--otlp", "{tables}/traces"), 2, "not in the tables"),
-        (("--otlp", "{new}", "--zipkin", "{new}"), 2, "another folder"),
-        (("--otlp", "{new}", "--journey", "no such id"), 1, "no journey, and no flow of one, begins with 'no such id'"),
-        (("--otlp", "{new}", "--journey", "0"), 1, "several journeys begin with '0'"),
-        (("--otlp", "{new}", "--from", "2020-01-02", "--to", "2020-01-01"), 2, "the first not after the last"),
-        (("--otlp", "{new}", "--header", "a=b"), 2, "--header is for --endpoint"),
-        (("--endpoint", "localhost:4318"), 2, "an address such as http://127.0.0.1:4318"),
-        (
-            ("--endpoint", "http://127.0.0.1:1"),
-            1,
-            "no receiver of OTLP/HTTP at http://127.0.0.1:1/v1/traces: no answer",
-        ),
-        (("--endpoint", "http://127.0.0.1:1", "--header", "a"), 2, "--header: expected NAME=VALUE"),
-    ],
-)
-def test_what_goes_wrong_is_one_line_and_a_code(
-    exported: Exported, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
-) -> None:
-    given = [argument.format(tables=exported.tables, new=tmp_path / "new") for argument in arguments]
-    result = hopline("export", exported.tables, *given)
-    assert (result.exit_code, said in result.output) == (code, True), result.output
-    assert "Traceback" not in result.output
-
-
-def test_tables_that_are_not_there_are_named(tmp_path: Path, spark: SparkSession) -> None:
-    result = hopline("export", tmp_path / "nowhere", "--otlp", tmp_path / "out")
-    assert result.exit_code == 1
-    assert f"no table flows in {tmp_path / 'nowhere'}: make it with hopline pipeline run" in result.output
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "share"), [(None, 2, 1), (2, None, 1), (2, 2, 1), (None, 1, 0), (3, None, 0)]
-)
-def test_journeys_are_chosen_by_the_day_on_which_they_began(
-    exported: Exported, spark: SparkSession, first: int | None, last: int | None, share: int
-) -> None:
-    days = Days(
-        None if first is None else date(2026, 3, first),
-        None if last is None else date(2026, 3, last),
-    )
-    flows = spark.read.parquet(str(exported.tables / "flows"))
-    chosen = select(flows, days, None)
-    assert chosen.flows.count() == share * len(exported.rows["flows"])
-    assert chosen.of(flows).count() == len(exported.rows["flows"]), "of a day before and after, too"

@@ -1,0 +1,81 @@
+"""The command: what it chooses, what it says, and how it is run by spark-submit."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from hopline.export.selection import select
+from hopline.pipeline.days import Days
+from tests.export.exported import Exported, hopline, lines_in, otlp_spans
+
+pytestmark = pytest.mark.timeout(600)
+
+def test_one_journey_is_found_by_how_the_id_of_one_of_its_flows_begins_and_is_the_same_again(
+    exported: Exported, tmp_path: Path
+) -> None:
+    nested = next(row for row in exported.rows["flows"] if row["parent_flow_id"] is not None)
+    result = hopline("export", exported.tables, "--otlp", tmp_path / "one", "--journey", nested["flow_id"][:12])
+    assert result.exit_code == 0, result.output
+    lines = lines_in(tmp_path / "one")
+    trace = nested["journey_id"].replace("-", "")
+    assert sorted(lines) == sorted(line for line in lines_in(exported.folder / "otlp") if trace in line)
+    spans = len(otlp_spans(lines))
+    closing = f"Wrote {spans} spans of 1 trace to {tmp_path / 'one'}: 1 line of OTLP/JSON"
+    assert result.output.splitlines()[-1] == closing
+    again = hopline("export", exported.tables, "--otlp", tmp_path / "one", "--journey", nested["flow_id"])
+    assert again.exit_code == 2
+    assert "a folder that is not there yet" in again.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "at least one of --otlp DIR, --zipkin DIR and --endpoint URL"),
+        (("--otlp", "{tables}/traces"), 2, "not in the tables"),
+        (("--otlp", "{new}", "--zipkin", "{new}"), 2, "another folder"),
+        (("--otlp", "{new}", "--journey", "no such id"), 1, "no journey, and no flow of one, begins with 'no such id'"),
+        (("--otlp", "{new}", "--journey", "0"), 1, "several journeys begin with '0'"),
+        (("--otlp", "{new}", "--from", "2020-01-02", "--to", "2020-01-01"), 2, "the first not after the last"),
+        (("--otlp", "{new}", "--header", "a=b"), 2, "--header is for --endpoint"),
+        (("--endpoint", "localhost:4318"), 2, "an address such as http://127.0.0.1:4318"),
+        (
+            ("--endpoint", "http://127.0.0.1:1"),
+            1,
+            "no receiver of OTLP/HTTP at http://127.0.0.1:1/v1/traces: no answer",
+        ),
+        (("--endpoint", "http://127.0.0.1:1", "--header", "a"), 2, "--header: expected NAME=VALUE"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_a_code(
+    exported: Exported, tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    given = [argument.format(tables=exported.tables, new=tmp_path / "new") for argument in arguments]
+    result = hopline("export", exported.tables, *given)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
+    assert "Traceback" not in result.output
+
+
+def test_tables_that_are_not_there_are_named(tmp_path: Path, spark: SparkSession) -> None:
+    result = hopline("export", tmp_path / "nowhere", "--otlp", tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"no table flows in {tmp_path / 'nowhere'}: make it with hopline pipeline run" in result.output
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "share"), [(None, 2, 1), (2, None, 1), (2, 2, 1), (None, 1, 0), (3, None, 0)]
+)
+def test_journeys_are_chosen_by_the_day_on_which_they_began(
+    exported: Exported, spark: SparkSession, first: int | None, last: int | None, share: int
+) -> None:
+    days = Days(
+        None if first is None else date(2026, 3, first),
+        None if last is None else date(2026, 3, last),
+    )
+    flows = spark.read.parquet(str(exported.tables / "flows"))
+    chosen = select(flows, days, None)
+    assert chosen.flows.count() == share * len(exported.rows["flows"])
+    assert chosen.of(flows).count() == len(exported.rows["flows"]), "of a day before and after, too"
