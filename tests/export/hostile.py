@@ -12,12 +12,13 @@ NODE = '"}]}<node>\x1b]0;owned\x07'
 IDENTITY = '<script>alert("1")</script>\x00\x1b[31m\u202eé漢😀\u2028\x7f\x85\ue000\\'
 FLOW = "\r\n'; drop table flows --\U000e0001"
 REASON = 'ValueError: first line\nsecond\tline "quoted" \x9b2J'
+EVENT = "\x1b[2Jgone\u202e"
 BROKEN = b"\xff\xed\xa0\x80not text"
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)  # within the day of the generated captures
 
 
 def write_hostile(folder: Path) -> None:
-    """Write one flow with such names, and one whose kind is not even text."""
+    """Write one flow with such names, one whose kind is not even text, and one of a record of no known event."""
     records: list[dict[str, Any]] = []
     for base, flow, identity in ((0, FLOW.encode(), IDENTITY.encode()), (100, b"broken", BROKEN)):
         content = frames(flow, identity)
@@ -37,4 +38,5 @@ def write_hostile(folder: Path) -> None:
                 **receiver,
             ),
         ]
+    records.append(record(201, EVENT, NODE, AT, frames=frames(b"strange", b"KIND")))
     write_day(folder, records, "hostile-1-1.parquet")

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from hopline.capture.events import ENDINGS
+from hopline.export.spans import FAILED_CALLBACKS, FAILED_FLOWS
 from hopline.message.printable import printable_name
 from tests.export.exported import BUSY, Exported, Row, lines_in, micros, of_flows
-from tests.export.hostile import BROKEN, FLOW, IDENTITY, NODE, REASON
+from tests.export.hostile import BROKEN, EVENT, FLOW, IDENTITY, NODE, REASON
 from tests.export.otlp_lines import read_request, spans_of
 from tests.export.zipkin_rules import check_spans
 
@@ -102,7 +104,7 @@ def test_what_a_handler_sent_lies_below_the_handler(exported: Exported) -> None:
 
 
 def test_times_are_those_of_the_node_that_recorded_them(exported: Exported) -> None:
-    times = {(row["node"], row["seq"], row["event"]): micros(row["ts"]) for row in of_flows(exported)}
+    times = {(row["node"], row["seq"], printable_name(row["event"])): micros(row["ts"]) for row in of_flows(exported)}
     names = {printable_name(node): node for node, _, _ in times}
     runs = 0
     for span in exported.spans:
@@ -214,19 +216,31 @@ def test_endings_are_events_and_errors(exported: Exported) -> None:
     found = Counter(event.name for span in exported.spans for event in span.events if event.name in expected)
     assert found == expected != Counter()
     for span in exported.spans:
-        if any(event.name in expected for event in span.events):
+        ended_by = [event.name for event in span.events if event.name in expected]
+        if ended_by:
             assert span.status == "ERROR"
+            assert span.attributes["error.type"] in (*ended_by, "lost")
+
+
+def test_every_error_has_a_type_and_nothing_else_has(exported: Exported) -> None:
+    for span in exported.spans:
+        assert ("error.type" in span.attributes) == (span.status == "ERROR")
+    types = {span.attributes["error.type"] for span in exported.of_kind("PRODUCER") if span.status == "ERROR"}
+    assert {"lost", "unroutable"} <= types
+    assert types <= {"lost", *ENDINGS, *FAILED_FLOWS, *FAILED_CALLBACKS}
 
 
 def test_hostile_names_stay_text(exported: Exported) -> None:
     hostile = [span for span in exported.spans if span.node == printable_name(NODE)]
-    assert len(hostile) == 4
+    assert len(hostile) == 5
     producer = next(span for span in hostile if span.kind == "PRODUCER" and "script" in span.name)
     assert producer.name == f"send {printable_name(IDENTITY)}"
     assert producer.flow == printable_name(FLOW)
     consumer = next(span for span in hostile if span.parent == producer.id)
     assert consumer.status_text == printable_name(REASON)
     assert consumer.attributes["code.function.name"] == r"<b>Actor.\x1b[2J"
+    strange = next(span for span in hostile if span.flow == "strange")
+    assert strange.attributes["hopline.first_event"] == printable_name(EVENT)
     broken = next(span for span in hostile if span.flow == "broken")
     assert broken.attributes["messaging.destination.name"] == f"0x{BROKEN.hex().upper()}"
 

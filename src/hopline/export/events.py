@@ -26,13 +26,14 @@ def events(records: DataFrame, origins: DataFrame, hops: DataFrame) -> DataFrame
         hops: Rows of the table of hops.
 
     Returns:
-        The first events by time, how many there are besides (`dropped_events`), the first of them that is a failure
-        in words (`failure`), and when the message left the node that made it for the last time (`left_us`).
+        The first events by time, how many there are besides (`dropped_events`), the kind of the first failure among
+        all (`failure`) and the same in words (`failure_text`), and when the message left the node that made it for
+        the last time (`left_us`).
     """
     rows = _crossings(origins, hops).unionByName(_endings(records))
     in_order = Window.partitionBy(*_SPAN).orderBy("time_us", "name", "attributes")
     shown = sf.when(sf.col("nth") <= EVENTS_LIMIT, sf.struct("time_us", "name", "attributes"))
-    first_failure = sf.min(sf.when(sf.col("failure").isNotNull(), sf.struct("time_us", "failure")))
+    first_failure = sf.min(sf.when(sf.col("failure").isNotNull(), sf.struct("time_us", "failure", "failure_text")))
     return (
         rows.withColumn("nth", sf.row_number().over(in_order))
         .groupBy(*_SPAN)
@@ -40,6 +41,7 @@ def events(records: DataFrame, origins: DataFrame, hops: DataFrame) -> DataFrame
             sf.array_sort(sf.collect_list(shown)).alias("events"),
             sf.greatest(sf.count("*") - EVENTS_LIMIT, sf.lit(0)).cast("int").alias("dropped_events"),
             first_failure["failure"].alias("failure"),
+            first_failure["failure_text"].alias("failure_text"),
             sf.max("left_us").alias("left_us"),
         )
     )
@@ -69,7 +71,8 @@ def _crossings(origins: DataFrame, hops: DataFrame) -> DataFrame:
             at.flag("hopline.only_received", sf.when(sf.col("sent_ts").isNull(), True)),
             at.flag("hopline.rejected", sf.when(flag(sf.col("rejected")), True)),
         ).alias("attributes"),
-        sf.when(is_lost, lost).alias("failure"),
+        sf.when(is_lost, "lost").alias("failure"),
+        sf.when(is_lost, lost).alias("failure_text"),
         sf.when(was_made_there, sf.unix_micros("sent_ts")).alias("left_us"),
     )
 
@@ -88,7 +91,8 @@ def _endings(records: DataFrame) -> DataFrame:
             at.name("hopline.node", sf.col("node")),
             at.text("hopline.reason", sf.nullif(sf.col("reason"), sf.lit(""))),
         ).alias("attributes"),
-        sf.when(~is_given_back, sf.concat_ws(": ", "event", reason)).alias("failure"),
+        sf.when(~is_given_back, sf.col("event")).alias("failure"),
+        sf.when(~is_given_back, sf.concat_ws(": ", "event", reason)).alias("failure_text"),
         sf.lit(None).cast("long").alias("left_us"),
     )
 

@@ -27,6 +27,7 @@ from hopline.export.text import printable_name, printable_text
 from hopline.pipeline.tables.by_flow import EXCEPTION, RECEIPT, flag, is_event
 
 SYSTEM = "hopline"
+UNKNOWN_ERROR = "_OTHER"  # OpenTelemetry's word for it
 FAILED_FLOWS = ("failed", "expired", "unanswered")
 FAILED_CALLBACKS = ("exception", "late", "expired", "unanswered")
 
@@ -75,7 +76,7 @@ def _producers(
         sf.greatest(start_us, "left_us").alias("end_us"),
         at.attributes(
             *_message_attributes("send"),
-            at.word("hopline.first_event", sf.col("event")),
+            at.name("hopline.first_event", sf.col("event")),  # of a damaged capture it may be anything
             at.number("hopline.ttl_us", sf.nullif(sf.col("ttl_us"), sf.lit(0))),
             at.word("hopline.flow.outcome", sf.col("flow_outcome")),
             at.number("hopline.flow.duration_us", sf.col("flow_duration_us")),
@@ -86,6 +87,7 @@ def _producers(
             at.number("hopline.journey.flows", sf.col("journey_flows")),
             at.word("hopline.callback.outcome", sf.col("callback_outcome")),
             at.number("hopline.callback.latency_us", sf.when(is_request, sf.col("latency_us"))),
+            at.word("error.type", sf.coalesce("failure", _failed_callback(), _failed_flow())),
         ).alias("attributes"),
         sf.coalesce("events", sf.array().cast("array<" + at.EVENT.simpleString() + ">")).alias("events"),
         sf.coalesce("dropped_events", sf.lit(0)).alias("dropped_events"),
@@ -137,7 +139,7 @@ def _consumers(traced: DataFrame, hops: DataFrame) -> DataFrame:
                 at.name("hopline.peer", sf.col("peer")),
                 at.number("hopline.skew_us", sf.col("skew_us")),
                 at.number("hopline.skew_bound_us", sf.col("skew_bound_us")),
-                at.name("error.type", sf.regexp_extract(_some("reason"), r"^([^:]*)", 1)),
+                at.name("error.type", _error_type(sf.col("reason"))),
             ).alias("attributes"),
             sf.array().cast("array<" + at.EVENT.simpleString() + ">").alias("events"),
             sf.lit(0).alias("dropped_events"),
@@ -289,10 +291,23 @@ def _producer_status() -> Column:
 
 def _failures() -> Column:
     """Return what went wrong with a message, and with the flow and the callback that it began; null if nothing did."""
-    flow, callback = sf.col("flow_outcome"), sf.col("callback_outcome")
-    flow_failed = sf.when(flow.isin(*FAILED_FLOWS), sf.concat(sf.lit("flow "), flow))
-    callback_failed = sf.when(callback.isin(*FAILED_CALLBACKS), sf.concat(sf.lit("callback "), callback))
-    return sf.nullif(sf.concat_ws("; ", flow_failed, callback_failed, "failure"), sf.lit(""))
+    flow_text = sf.concat(sf.lit("flow "), _failed_flow())
+    callback_text = sf.concat(sf.lit("callback "), _failed_callback())
+    return sf.nullif(sf.concat_ws("; ", flow_text, callback_text, "failure_text"), sf.lit(""))
+
+
+def _failed_flow() -> Column:
+    return sf.when(sf.col("flow_outcome").isin(*FAILED_FLOWS), sf.col("flow_outcome"))
+
+
+def _failed_callback() -> Column:
+    return sf.when(sf.col("callback_outcome").isin(*FAILED_CALLBACKS), sf.col("callback_outcome"))
+
+
+def _error_type(reason: Column) -> Column:
+    """Return the type of the error that a handler ended with; null if it ended well."""
+    type_name = sf.regexp_extract(reason, "^([^:]*)", 1)
+    return sf.when(type_name == "", sf.lit(UNKNOWN_ERROR)).otherwise(type_name)
 
 
 def _name(operation: str) -> Column:
