@@ -1,4 +1,4 @@
-"""Lines of a file: each has the spans of one trace, and no more of them than any reader takes at once."""
+"""Lines of a file: each has spans of one trace, and no more of them than any reader takes at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 SPANS_A_LINE = 500
+BYTES_A_LINE = 1 << 20  # a span that crosses it is the last
 
 LINES = StructType(
     [
@@ -17,14 +18,19 @@ LINES = StructType(
 )
 
 
-def with_part(spans: DataFrame, limit: int = SPANS_A_LINE) -> DataFrame:
-    """Add `part`: which line of its trace a span stands in. Spans are in order of time."""
+def divided(spans: DataFrame, json: Column) -> DataFrame:
+    """Return each span as `json`, with the line of its trace that it stands in (`part`), in order of time."""
     in_order = Window.partitionBy("trace_id").orderBy("start_us", "span_id")
-    nth = sf.row_number().over(in_order) - 1
-    return spans.withColumn("part", sf.floor(nth / limit).cast("int"))
+    before = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
+    spans_before = sf.row_number().over(in_order) - 1
+    bytes_before = sf.coalesce(sf.sum(sf.octet_length("json")).over(before), sf.lit(0))
+    # Neither ever falls, so that their sum changes whenever one of them does.
+    part = sf.floor(spans_before / SPANS_A_LINE) + sf.floor(bytes_before / BYTES_A_LINE)
+    written = spans.select("trace_id", "node", "start_us", "span_id", json.alias("json"))
+    return written.withColumn("part", part.cast("int"))
 
 
-def joined(json: Column) -> Column:
-    """Return JSON documents of a group, in order of time, with commas between them."""
-    in_order = sf.array_sort(sf.collect_list(sf.struct("start_us", "span_id", json.alias("json"))))
+def joined() -> Column:
+    """Return the `json` of a group, in order of time, with commas between."""
+    in_order = sf.array_sort(sf.collect_list(sf.struct("start_us", "span_id", "json")))
     return sf.array_join(in_order["json"], ",")

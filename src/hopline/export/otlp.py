@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.export.attributes import CONSUMER, ERROR, OK, PRODUCER
-from hopline.export.lines import LINES, joined, with_part
+from hopline.export.lines import LINES, divided, joined
 from hopline.export.text import printable_name
 
 START, END = '{"resourceSpans":[', "]}"
@@ -26,9 +26,9 @@ _STATUS_CODES = {OK: 1, ERROR: 2}
 def lines(spans: DataFrame) -> DataFrame:
     """Return spans as lines, with the columns of `LINES`: the spans of a trace by node, which is their resource."""
     of_nodes = (
-        with_part(spans)
+        divided(spans, _span())
         .groupBy("trace_id", "part", "node")
-        .agg(joined(_span()).alias("json"), sf.count("*").alias("spans"))
+        .agg(joined().alias("json"), sf.count("*").alias("spans"))
         .withColumn("json", _resource_spans())
     )
     in_order = sf.array_sort(sf.collect_list(sf.struct("node", "json")))

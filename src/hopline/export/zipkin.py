@@ -10,16 +10,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.export.attributes import ERROR
-from hopline.export.lines import LINES, joined, with_part
+from hopline.export.lines import LINES, divided, joined
 from hopline.export.text import printable_name
 
 
 def lines(spans: DataFrame) -> DataFrame:
     """Return spans as lines, with the columns of `LINES`."""
     return (
-        with_part(spans)
+        divided(spans, _span())
         .groupBy("trace_id", "part")
-        .agg(joined(_span()).alias("json"), sf.count("*").alias("spans"))
+        .agg(joined().alias("json"), sf.count("*").alias("spans"))
         .select(sf.concat(sf.lit("["), "json", sf.lit("]")).alias("value"), "part", sf.col("spans").cast("int"))
         .to(LINES)
     )
@@ -51,7 +51,11 @@ def _tags() -> Column:
         "links", lambda one: _tag(sf.concat(sf.lit("hopline.link."), _text(one["attributes"][0])), one["span_id"])
     )
     error = sf.when(sf.col("status") == ERROR, sf.coalesce("status_text", sf.lit("")))
-    others = sf.filter(sf.array(_tag(sf.lit("error"), error)), lambda one: one["value"].isNotNull())
+    dropped = sf.nullif(sf.col("dropped_events"), sf.lit(0)).cast("string")
+    others = sf.filter(
+        sf.array(_tag(sf.lit("error"), error), _tag(sf.lit("hopline.dropped_events"), dropped)),
+        lambda one: one["value"].isNotNull(),
+    )
     return sf.map_from_entries(sf.concat(own, links, others))
 
 
