@@ -65,6 +65,10 @@ def test_headers_are_sent() -> None:
     assert {headers["Authorization"] for headers in receiving.headers} == {"Bearer 1"}
 
 
+def test_headers_are_not_shown() -> None:
+    assert "Bearer" not in repr(Endpoint("http://a/v1/traces", headers={"Authorization": "Bearer 1"}))
+
+
 @pytest.mark.parametrize("status", [0, 429, 502, 503, 504])
 def test_what_may_pass_is_tried_again(status: int) -> None:
     sent, receiving, delays = send(lambda nth: Answer(status) if nth % 2 == 0 else None)

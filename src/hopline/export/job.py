@@ -15,13 +15,13 @@ from pyspark.storagelevel import StorageLevel
 
 from hopline.export import otlp, zipkin
 from hopline.export.options import ExportOptions
-from hopline.export.post import Endpoint, Sent, post
+from hopline.export.post import FEW_LINES_A_BATCH, Endpoint, Sent, post
 from hopline.export.records import records
 from hopline.export.selection import select
 from hopline.export.spans import spans
 from hopline.message import HoplineError, LocalError
 from hopline.pipeline.progress import Progress, Silent, StepResult, Steps
-from hopline.pipeline.spark_work import exactly, tagged, translated
+from hopline.pipeline.spark_work import exactly, tagged, translated, with_settings
 from hopline.pipeline.starting import own_session, started
 from hopline.pipeline.storage import PathTables
 
@@ -163,7 +163,8 @@ class _Job:
     def send(self, lines: DataFrame, endpoint: Endpoint) -> Sent:
         """Send lines, and raise EndpointError if some of their spans were not taken."""
         with self._step("endpoint") as step:
-            sent = post(lines, endpoint)
+            with with_settings(self._spark, FEW_LINES_A_BATCH):
+                sent = post(lines, endpoint)
             step.text = f"{sent.spans:,} spans in {sent.batches:,} requests, {sent.retries:,} retries"
         require_all_taken(sent, endpoint)
         return sent
