@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from hopline.export import ExportOptions, export
+from hopline.export.job import Dropped
 from hopline.export.selection import select
+from hopline.message.printable import printable_name
 from hopline.pipeline.days import Days
-from tests.export.exported import Exported, hopline, lines_in, otlp_spans
+from tests.export.exported import Exported, hopline, lines_in, of_flows, otlp_spans
 
 pytestmark = pytest.mark.timeout(600)
+
+LIMIT = 12
+
 
 def test_one_journey_is_found_by_how_the_id_of_one_of_its_flows_begins_and_is_the_same_again(
     exported: Exported, tmp_path: Path
@@ -79,3 +86,26 @@ def test_journeys_are_chosen_by_the_day_on_which_they_began(
     chosen = select(flows, days, None)
     assert chosen.flows.count() == share * len(exported.rows["flows"])
     assert chosen.of(flows).count() == len(exported.rows["flows"]), "of a day before and after, too"
+
+
+def test_a_journey_with_more_records_than_the_limit_is_cut_and_says_by_how_much(
+    exported: Exported, spark: SparkSession, tmp_path: Path
+) -> None:
+    options = ExportOptions(tables=str(exported.tables), otlp=str(tmp_path / "cut"), trace_limit=LIMIT)
+    report = export(options, spark)
+    journeys = {row["flow_id"]: row["journey_id"] for row in exported.rows["flows"]}
+    records = Counter(journeys[row["flow_id"]] for row in of_flows(exported))
+    expected = {printable_name(journey): count - LIMIT for journey, count in records.items() if count > LIMIT}
+    assert 10 < len(expected) < len(records) - 10
+    assert report.dropped == Dropped(len(expected), sum(expected.values()))
+    spans = otlp_spans(lines_in(tmp_path / "cut"))
+    name = "hopline.journey.dropped_records"
+    starts = [span for span in spans if name in span.attributes]
+    assert {span.attributes["hopline.journey.id"]: span.attributes[name] for span in starts} == expected
+    whole = {span.trace for span in spans} - {span.trace for span in starts}
+    sizes = Counter(span.trace for span in spans)
+    assert max(sizes.values()) <= LIMIT
+    assert all(sizes[trace] == sum(span.trace == trace for span in exported.spans) for trace in whole)
+    ids = {(span.trace, span.id) for span in spans}
+    assert all((span.trace, span.parent) in ids for span in spans if span.parent)
+    assert ids < exported.by_id.keys()

@@ -83,6 +83,10 @@ def export_command(
     ] = None,
     first: FromOption = None,
     last: ToOption = None,
+    trace_limit: Annotated[
+        int,
+        typer.Option("--trace-limit", metavar="N", help="Records of one journey; further ones are only counted."),
+    ] = 50_000,
     format_: Annotated[
         str, typer.Option("--format", help="Format of the tables: parquet, orc, or delta where Spark has it.")
     ] = "parquet",
@@ -109,6 +113,7 @@ def export_command(
             journey=journey,
             first_day=day_of("--from", first),
             last_day=day_of("--to", last),
+            trace_limit=trace_limit,
             format=format_,
             master=master,
             remote=remote,
@@ -144,6 +149,11 @@ def _headers(texts: list[str]) -> dict[str, str]:
 
 
 def _show_report(console: Console, report: ExportReport) -> None:
+    if report.dropped is not None:
+        console.print(
+            f"Left out {plural(report.dropped.records, 'record')} of {plural(report.dropped.journeys, 'journey')} "
+            f"with more than {report.options.trace_limit:,}: --trace-limit takes more"
+        )
     for written, what in ((report.otlp, "OTLP/JSON"), (report.zipkin, "Zipkin v2 JSON")):
         if written is not None:
             console.print(

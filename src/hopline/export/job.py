@@ -14,9 +14,10 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from hopline.export import otlp, zipkin
+from hopline.export.limits import cuts, long_journeys, with_cuts
 from hopline.export.options import ExportOptions
 from hopline.export.post import FEW_LINES_A_BATCH, Endpoint, Sent, post
-from hopline.export.records import records
+from hopline.export.records import is_usable, records
 from hopline.export.selection import select
 from hopline.export.spans import spans
 from hopline.message import HoplineError, LocalError
@@ -56,11 +57,20 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """What was not exported, because some journeys have more records than one trace may have."""
+
+    journeys: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExportReport:
     """What an export did."""
 
     options: ExportOptions
     seconds: float
+    dropped: Dropped | None = None
     otlp: Written | None = None
     zipkin: Written | None = None
     sent: Sent | None = None
@@ -93,9 +103,9 @@ def _run(options: ExportOptions, opening: AbstractContextManager[SparkSession], 
                 job.check_folder(name, folder)
         if options.endpoint is not None:
             job.check_endpoint(options.endpoint)
-        made = job.spans(kept, is_kept=len(chosen) > 1)
+        made, dropped = job.spans(kept, is_kept=len(chosen) > 1)
         otlp_lines = otlp.lines(made)
-        report = ExportReport(options, 0.0)
+        report = ExportReport(options, 0.0, dropped)
         if options.otlp is not None:
             report = replace(report, otlp=job.write("otlp", otlp_lines, options.otlp))
         if options.zipkin is not None:
@@ -133,17 +143,26 @@ class _Job:
         if sent.problem is not None and not sent.problem.startswith(_EMPTY_REFUSED):
             raise EndpointError(f"no receiver of OTLP/HTTP at {endpoint.url}: {sent.problem}: check --endpoint", sent)
 
-    def spans(self, kept: ExitStack, *, is_kept: bool) -> DataFrame:
-        """Return the spans of the chosen journeys; what is kept for them is let go at the end."""
+    def spans(self, kept: ExitStack, *, is_kept: bool) -> tuple[DataFrame, Dropped | None]:
+        """Return the spans of the chosen journeys, and what is missing; what is kept for them is let go at the end."""
         with self._step("journeys") as step:
             chosen = select(self._read("flows"), self._options.days, self._options.journey)
             selection = replace(chosen, flows=_kept(chosen.flows, kept))
             step.text = f"{selection.flows.count():,} flows"
-        near = {name: selection.of(self._read(name)) for name in ("messages", "hops", "callbacks")}
-        told = _kept(records(near["messages"], selection.flows), kept)
+            near = {name: selection.of(self._read(name)) for name in ("messages", "hops", "callbacks")}
+            long = self._cuts(near["messages"], selection.flows, kept)
+            dropped = None if long is None else _dropped(long)
+        flows = with_cuts(selection.flows, long)
+        told = _kept(records(near["messages"], flows), kept)
         journeys = self._read("journeys")
-        made = spans(told, selection.flows, journeys, near["hops"], near["callbacks"])
-        return _kept(made, kept) if is_kept else made
+        made = spans(told, flows, journeys, near["hops"], near["callbacks"])
+        return _kept(made, kept) if is_kept else made, dropped
+
+    def _cuts(self, messages: DataFrame, flows: DataFrame, kept: ExitStack) -> DataFrame | None:
+        limit = self._options.trace_limit
+        if long_journeys(flows, limit).isEmpty():
+            return None
+        return _kept(cuts(messages.where(is_usable()), flows, limit), kept)
 
     def write(self, step_name: str, lines: DataFrame, folder: str) -> Written:
         """Write lines into a folder that is not there yet."""
@@ -197,6 +216,11 @@ def require_all_taken(sent: Sent, endpoint: Endpoint) -> None:
             "their ids stay the same",
             sent,
         )
+
+
+def _dropped(cuts: DataFrame) -> Dropped:
+    row = cuts.agg(sf.count("*").alias("journeys"), sf.sum("dropped_records").alias("records")).collect()[0]
+    return Dropped(row.journeys, row.records or 0)
 
 
 def _kept(table: DataFrame, kept: ExitStack) -> DataFrame:

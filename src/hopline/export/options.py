@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import urlsplit
 
+from hopline.export.limits import RECORDS_A_TRACE
 from hopline.export.post import Endpoint
 from hopline.message import LocalError
 from hopline.pipeline.days import Days
@@ -27,6 +28,7 @@ class ExportOptions:
     journey: str | None = None  # the id of one journey, or the beginning of the id
     first_day: date | None = None
     last_day: date | None = None
+    trace_limit: int = RECORDS_A_TRACE  # records of one journey; further ones are counted
     format: str = "parquet"
     master: str | None = None
     remote: str | None = None
@@ -47,6 +49,8 @@ class ExportOptions:
                 raise LocalError("folder", f"one that is not in the tables ({self.tables})", folder)
         if self.format not in PATH_FORMATS:
             raise LocalError("format", f"one of {', '.join(PATH_FORMATS)}", self.format)
+        if self.trace_limit < 1:
+            raise LocalError("trace limit", "at least 1", self.trace_limit)
         if self.journey == "":
             raise LocalError("journey", "an id, or the beginning of one", "''")
         if self.first_day and self.last_day and self.first_day > self.last_day:

@@ -24,6 +24,7 @@ from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
 from hopline.export.ids import consumer_id, producer_id, trace_id
+from hopline.export.limits import is_within_limit
 from hopline.pipeline.tables.by_flow import (
     callback_id,
     has_callback,
@@ -44,6 +45,12 @@ _CARRIED = (
     *("identity", "version", "partition", "wire_format", "hops", "distribution", "body_bytes", "domain", "ttl_us"),
     *("callback_receiver", "callback_key"),
 )
+_OF_JOURNEY = ("journey_id", "origin", "start_ts", "last")
+
+
+def is_usable() -> Column:
+    """Return whether spans are made of a row of the table of messages: it was not forged, and says what happened."""
+    return sf.col("node").isNotNull() & sf.col("event").isNotNull() & ~is_offence()
 
 
 def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
@@ -53,11 +60,10 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
 
     Args:
         messages: The table of messages.
-        flows: Rows of the table of flows: those whose records are wanted.
+        flows: Rows of the table of flows, those whose records are wanted, with the columns of `with_cuts`.
     """
-    traces = flows.select("flow_id", trace_id(sf.col("journey_id")).alias("trace_id"))
-    is_usable = sf.col("node").isNotNull() & sf.col("event").isNotNull() & ~is_offence()
-    told = messages.where(is_usable).select(
+    traces = flows.select("flow_id", *_OF_JOURNEY, trace_id(sf.col("journey_id")).alias("trace_id"))
+    told = messages.where(is_usable()).select(
         *MESSAGE,
         *_CARRIED,
         name_of_handler().alias("handler"),
@@ -67,7 +73,8 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
         request_rank().alias("request_rank"),
         is_reply().alias("is_reply"),
     )
-    return told.join(traces, "flow_id").withColumns(
+    traced = told.join(traces, "flow_id").where(is_within_limit()).drop(*_OF_JOURNEY)
+    return traced.withColumns(
         {
             "submission_seq": _last(is_submission(), sf.col("seq"), "node"),
             "arrival": _last(is_event(Event.RECEIVED), sf.struct("seq", "peer"), "node"),

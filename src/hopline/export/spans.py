@@ -41,7 +41,7 @@ def spans(
 
     Args:
         records: The result of `records`.
-        flows: The table of flows, or those rows of it that the records belong to; likewise the others.
+        flows: Rows of the table of flows, with the columns of `with_cuts`: all that the records belong to.
         journeys: The table of journeys.
         hops: The table of hops.
         callbacks: The table of callbacks.
@@ -85,6 +85,7 @@ def _producers(
             at.name("hopline.journey.id", sf.col("journey_id")),
             at.word("hopline.journey.outcome", sf.col("journey_outcome")),
             at.number("hopline.journey.flows", sf.col("journey_flows")),
+            at.number("hopline.journey.dropped_records", sf.col("journey_dropped_records")),
             at.word("hopline.callback.outcome", sf.col("callback_outcome")),
             at.number("hopline.callback.latency_us", sf.when(is_request, sf.col("latency_us"))),
             at.word("error.type", sf.coalesce("failure", _failed_callback(), _failed_flow())),
@@ -160,6 +161,7 @@ def _with_flow(made: DataFrame, flows: DataFrame, journeys: DataFrame) -> DataFr
     )
     about = flows.select(
         *("flow_id", "origin", "start_ts", "journey_id"),
+        sf.col("dropped_records").alias("journey_dropped_records"),
         *(sf.col(name).alias(f"flow_{name}") for name in ("outcome", "duration_us", "skew_us", "messages")),
     ).join(whole, "flow_id", "left")
     is_start = flag((sf.col("node") == sf.col("origin")) & (sf.col("ts") == sf.col("start_ts")))

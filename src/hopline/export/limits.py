@@ -1,0 +1,73 @@
+"""The limit of one trace: what no viewer could show, and no task could hold, is counted instead.
+
+A flow of millions of records, such as one that goes round in a loop, would be one trace. Of a journey with more records
+than the limit, the record that begins it and the first ones by time are exported, and the trace says how many are
+missing. Parents are looked up among what is exported, so nothing refers to what is not.
+
+Journeys that long are rare. The table of flows has the number of records, so the others cost nothing here.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from hopline.pipeline.tables.by_flow import flag
+
+RECORDS_A_TRACE = 50_000
+
+_LAST = "struct<is_later: boolean, ts: timestamp, node: string, seq: bigint>"
+
+
+def long_journeys(flows: DataFrame, limit: int) -> DataFrame:
+    """Return the ids of journeys with more records than a limit, by the table of flows."""
+    totals = flows.groupBy("journey_id").agg(sf.sum("records").alias("records"))
+    return totals.where(sf.col("records") > limit).select("journey_id")
+
+
+def cuts(records: DataFrame, flows: DataFrame, limit: int) -> DataFrame:
+    """Return one row a journey with more records than a limit.
+
+    Args:
+        records: Rows of the table of messages: those that may become spans.
+        flows: Rows of the table of flows.
+        limit: How many records of one journey are exported.
+
+    Returns:
+        Where the last of them is (`last`), and how many come after it (`dropped_records`).
+    """
+    # There are few: each has more records than the limit.
+    long = sf.broadcast(long_journeys(flows, limit))
+    members = flows.select("flow_id", "journey_id", "origin", "start_ts").join(long, "journey_id")
+    positions = records.join(members, "flow_id").select("journey_id", _position().alias("position"))
+    in_order = Window.partitionBy("journey_id").orderBy("position")
+    is_kept = sf.col("nth") <= limit
+    return (
+        positions.withColumn("nth", sf.row_number().over(in_order))
+        .groupBy("journey_id")
+        .agg(
+            sf.max(sf.when(is_kept, sf.col("position"))).alias("last"),
+            sf.count_if(~is_kept).alias("dropped_records"),
+        )
+        .where("dropped_records > 0")
+    )
+
+
+def with_cuts(flows: DataFrame, cuts: DataFrame | None) -> DataFrame:
+    """Add the columns of `cuts` to the table of flows; they are null where a journey is exported whole."""
+    if cuts is None:
+        nothing = sf.lit(None)
+        return flows.withColumns({"last": nothing.cast(_LAST), "dropped_records": nothing.cast("bigint")})
+    return flows.join(sf.broadcast(cuts), "journey_id", "left")
+
+
+def is_within_limit() -> Column:
+    """Return whether a record is exported, by its own columns and those of `with_cuts`."""
+    return sf.col("last").isNull() | (_position() <= sf.col("last"))
+
+
+def _position() -> Column:
+    """Return where a record stands in its journey: by time, after the one that began it, whatever clocks say."""
+    is_start = (sf.col("node") == sf.col("origin")) & (sf.col("ts") == sf.col("start_ts"))
+    is_first = flag(is_start & (sf.col("flow_id") == sf.col("journey_id")))
+    return sf.struct((~is_first).alias("is_later"), "ts", "node", "seq")
