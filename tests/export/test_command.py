@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -14,7 +17,9 @@ from hopline.export.job import Dropped
 from hopline.export.selection import select
 from hopline.message.printable import printable_name
 from hopline.pipeline.days import Days
+from hopline.pipeline.java import find_java
 from tests.export.exported import Exported, hopline, lines_in, of_flows, otlp_spans
+from tests.pipeline.elsewhere import DEADLINE_S, FEW_ROWS, SPARK
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -109,3 +114,29 @@ def test_a_journey_with_more_records_than_the_limit_is_cut_and_says_by_how_much(
     ids = {(span.trace, span.id) for span in spans}
     assert all((span.trace, span.parent) in ids for span in spans if span.parent)
     assert ids < exported.by_id.keys()
+
+
+def test_spark_submit_runs_the_export(exported: Exported, tmp_path: Path) -> None:
+    asked = [sys.executable, "-m", "hopline", "pipeline", "submit-path"]
+    path = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "512m"]
+    for name, value in (FEW_ROWS | {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}).items():
+        submit += ["--conf", f"{name}={value}"]
+    environment = os.environ | find_java().environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": sys.executable, "COLUMNS": "300"}
+    journey = max(exported.spans, key=lambda span: len(span.attributes)).attributes["hopline.journey.id"]
+    arguments = ["export", str(exported.tables), "--otlp", str(tmp_path / "out"), "--journey", journey]
+    told = subprocess.run(
+        [*submit, path, *arguments],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr[-4000:]
+    assert "on local[1]" in told.stdout
+    trace = journey.replace("-", "")
+    expected = [line for line in lines_in(exported.folder / "otlp") if trace in line]
+    assert sorted(lines_in(tmp_path / "out")) == sorted(expected)

@@ -7,15 +7,19 @@ is compared as rows of JSON, in any order. The options are `spark_session`'s.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import socket
+from threading import Thread
 from typing import Any
 from unittest.mock import patch
 
@@ -23,7 +27,10 @@ import pyarrow as pa
 import pyspark
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
+from hopline.export import ExportOptions, export
+from hopline.export.options import endpoint_of
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run, segments
 from hopline.pipeline import captures as pipeline_captures
@@ -83,9 +90,42 @@ def through_the_source(spark: SparkSession, lake: Lake) -> DataFrame:
     return spark.read.format("hopline").load(captures).where("event = 'sent'").groupBy("node").count()
 
 
-def all_tables(spark: SparkSession, lake: Lake) -> DataFrame:
-    """Run the whole job, signatures and all, and return every row of every table."""
-    return _tables(spark, lake, tuple(TABLES))
+def all_tables_and_traces(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Run the whole job, signatures and all, and export; return all rows, all lines, and the number of spans posted."""
+    out = f"{lake.uri}/tables-{uuid.uuid4()}"
+    tables = _tables(spark, lake, tuple(TABLES), out)
+    traces = f"{out}-traces"
+    with receiver() as (url, received):
+        export(ExportOptions(tables=out, otlp=traces, endpoint=endpoint_of(url)), spark)
+    lines = spark.read.text(traces).select(sf.lit("traces").alias("table"), sf.col("value").alias("row"))
+    posted = spark.createDataFrame([("posted", str(sum(received)))], tables.schema)
+    return tables.union(lines).union(posted)
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[int]]]:
+    """Take spans by OTLP/HTTP, and count those of each request."""
+    received: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(gzip.decompress(self.rfile.read(int(self.headers["Content-Length"]))))
+            scopes = [scope for resource in request["resourceSpans"] for scope in resource["scopeSpans"]]
+            received.append(sum(len(scope["spans"]) for scope in scopes))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", received
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def tables_of_a_decoder_that_fails_at_first(spark: SparkSession, lake: Lake) -> DataFrame:
@@ -112,8 +152,8 @@ def record_tables(spark: SparkSession, lake: Lake) -> DataFrame:
     return _tables(spark, lake, RECORD_TABLES)
 
 
-def _tables(spark: SparkSession, lake: Lake, names: tuple[str, ...]) -> DataFrame:
-    out = f"{lake.uri}/tables-{uuid.uuid4()}"
+def _tables(spark: SparkSession, lake: Lake, names: tuple[str, ...], out: str | None = None) -> DataFrame:
+    out = out or f"{lake.uri}/tables-{uuid.uuid4()}"
     keys = lake.folder / "keys" / "hopline.toml"
     run(PipelineOptions(captures=(f"{lake.uri}/captures",), out=out, keys=keys, tables=names), spark)
     found = [
@@ -127,7 +167,13 @@ def _tables(spark: SparkSession, lake: Lake, names: tuple[str, ...]) -> DataFram
 RECORD_TABLES = ("messages", "rejects", "audit")
 JOBS: dict[str, Callable[[SparkSession, Lake], DataFrame]] = {
     job.__name__: job
-    for job in (decoded, through_the_source, all_tables, record_tables, tables_of_a_decoder_that_fails_at_first)
+    for job in (
+        decoded,
+        through_the_source,
+        all_tables_and_traces,
+        record_tables,
+        tables_of_a_decoder_that_fails_at_first,
+    )
 }
 
 

@@ -122,7 +122,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_jobs_give_the_same_on_a_cluster_that_has_no_hopline(
     cluster: Cluster, folder: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    jobs = ["decoded", "through_the_source", "all_tables"]
+    jobs = ["decoded", "through_the_source", "all_tables_and_traces"]
     with webhdfs(folder) as uri:
         there = run_elsewhere(jobs, Lake(folder, uri), tmp_path, cluster.environment, master=cluster.master, **OPTIONS)
     assert there == run_here(spark, jobs, folder)

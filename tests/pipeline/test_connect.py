@@ -89,7 +89,7 @@ def test_jobs_give_the_same_through_a_server_that_has_no_hopline(
     server: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = generated_lake(tmp_path / "generated")
-    jobs = ["decoded", "through_the_source", "all_tables"]
+    jobs = ["decoded", "through_the_source", "all_tables_and_traces"]
     with webhdfs(folder) as uri:
         there = run_elsewhere(jobs, Lake(folder, uri), tmp_path, {}, remote=server)
     assert there == run_here(spark, jobs, folder)

@@ -1,4 +1,4 @@
-"""``spark-submit hopline_pipeline.py …`` is ``hopline pipeline …``.
+"""``spark-submit hopline_pipeline.py …`` is ``hopline pipeline …``, and with ``export …`` it is ``hopline export …``.
 
 It has a directory of its own because Spark puts the directory of what it submits before the standard library.
 """
@@ -8,5 +8,6 @@ import sys
 from hopline.cli import main
 
 if __name__ == "__main__":
-    sys.argv[1:1] = ["pipeline"]
+    if sys.argv[1:2] != ["export"]:
+        sys.argv[1:1] = ["pipeline"]
     main()
