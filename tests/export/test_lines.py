@@ -52,6 +52,16 @@ def test_a_line_is_no_longer_than_the_limit_and_one_span(spark: SparkSession, mo
     assert written[0].part == 0
 
 
+def test_times_that_no_reader_could_keep_are_cut(spark: SparkSession) -> None:
+    year_9999 = 253_402_300_799_999_999
+    happened = {"time_us": year_9999, "name": "hop", "attributes": []}
+    made = spans(spark, [span(0, start_us=year_9999, end_us=year_9999 + 1, events=[happened])])
+    [line] = otlp.lines(made).collect()
+    [late] = spans_of(read_request(line.value))
+    nanos = (late.proto.start_time_unix_nano, late.proto.end_time_unix_nano, late.proto.events[0].time_unix_nano)
+    assert set(nanos) == {2**63 // 1_000 * 1_000}
+
+
 def test_what_was_dropped_of_a_span_is_told_in_both_formats(spark: SparkSession) -> None:
     made = spans(spark, [span(0, dropped_events=3), span(1)])
     [line] = otlp.lines(made).collect()

@@ -19,6 +19,7 @@ from hopline.export.text import printable_name
 START, END = '{"resourceSpans":[', "]}"
 """What a line begins and ends with, so that several become one by their text alone."""
 
+_LAST_US = (2**63 - 1) // 1_000  # year 2262: readers keep nanoseconds in 64 bits, and refuse what is later
 _KINDS = {PRODUCER: 4, CONSUMER: 5}
 _STATUS_CODES = {OK: 1, ERROR: 2}
 
@@ -105,7 +106,7 @@ def _any_value(text: Column, number: Column | None = None, flag: Column | None =
 
 
 def _nanos(micros: Column) -> Column:
-    nanos = sf.concat(micros.cast("string"), sf.lit("000"))
+    nanos = sf.concat(sf.least(micros, sf.lit(_LAST_US)).cast("string"), sf.lit("000"))
     return sf.when(micros == 0, sf.lit("0")).otherwise(nanos)
 
 
