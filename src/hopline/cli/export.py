@@ -109,7 +109,7 @@ def export_command(
             tables=tables,
             otlp=otlp,
             zipkin=zipkin,
-            endpoint=None if endpoint is None else endpoint_of(endpoint, _headers(header or [])),
+            endpoint=None if endpoint is None else endpoint_of(endpoint, headers_of(header or [])),
             journey=journey,
             first_day=day_of("--from", first),
             last_day=day_of("--to", last),
@@ -130,7 +130,7 @@ def export_command(
 export_command.__doc__ = f"{export_command.__doc__}\n{EPILOG}"
 
 
-def _headers(texts: list[str]) -> dict[str, str]:
+def headers_of(texts: list[str]) -> dict[str, str]:
     """Return the headers of the environment, as OpenTelemetry's own exporters take them, and those of the options."""
     from urllib.parse import unquote
 
@@ -143,7 +143,9 @@ def _headers(texts: list[str]) -> dict[str, str]:
         value = unquote(value.strip()) if source == HEADERS_VARIABLE else value
         is_name = name.strip().replace("-", "").replace("_", "").isalnum() and name.isascii()
         if not (equals and is_name and value.isascii() and value.isprintable()):
-            raise UsageError(f"{source}: expected NAME=VALUE in plain ASCII, found one named {name.strip()!r}")
+            # The value may be a secret, and without "=" it is not known where it begins.
+            found = f"one named {name.strip()!r}" if equals else "one without ="
+            raise UsageError(f"{source}: expected NAME=VALUE in plain ASCII, found {found}")
         headers[name.strip()] = value
     return headers
 
