@@ -136,7 +136,7 @@ class _Job:
                 raise LocalError(name, "a folder that is not there yet (an export replaces nothing)", folder)
 
     def check_endpoint(self, endpoint: Endpoint) -> None:
-        """Raise EndpointError unless the executors reach the endpoint: told at once, instead of after all the work."""
+        """Raise EndpointError unless the executors reach the endpoint, before all the work instead of after it."""
         nothing = self._spark.createDataFrame([(otlp.START + otlp.END, 0)], "value string, spans int")
         with translated("endpoint"):
             sent = post(nothing, replace(endpoint, attempts=min(endpoint.attempts, _PROBE_ATTEMPTS)))
@@ -153,9 +153,9 @@ class _Job:
             long = self._cuts(near["messages"], selection.flows, kept)
             dropped = None if long is None else _dropped(long)
         flows = with_cuts(selection.flows, long)
-        told = _kept(records(near["messages"], flows), kept)
+        chosen_records = _kept(records(near["messages"], flows), kept)
         journeys = self._read("journeys")
-        made = spans(told, flows, journeys, near["hops"], near["callbacks"])
+        made = spans(chosen_records, flows, journeys, near["hops"], near["callbacks"])
         return _kept(made, kept) if is_kept else made, dropped
 
     def _cuts(self, messages: DataFrame, flows: DataFrame, kept: ExitStack) -> DataFrame | None:

@@ -1,4 +1,4 @@
-"""What an export is told."""
+"""The options of an export."""
 
 from __future__ import annotations
 

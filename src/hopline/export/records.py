@@ -63,7 +63,7 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
         flows: Rows of the table of flows, those whose records are wanted, with the columns of `with_cuts`.
     """
     traces = flows.select("flow_id", *_OF_JOURNEY, trace_id(sf.col("journey_id")).alias("trace_id"))
-    told = messages.where(is_usable()).select(
+    usable = messages.where(is_usable()).select(
         *MESSAGE,
         *_CARRIED,
         name_of_handler().alias("handler"),
@@ -73,7 +73,7 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
         request_rank().alias("request_rank"),
         is_reply().alias("is_reply"),
     )
-    traced = told.join(traces, "flow_id").where(is_within_limit()).drop(*_OF_JOURNEY)
+    traced = usable.join(traces, "flow_id").where(is_within_limit()).drop(*_OF_JOURNEY)
     return traced.withColumns(
         {
             "submission_seq": _last(is_submission(), sf.col("seq"), "node"),
@@ -142,9 +142,9 @@ def _last(condition: Column, value: Column, *place: str) -> Column:
 def _delivery_seq() -> Column:
     """Return the number of the delivery that a record is about; its own, where that delivery was not recorded."""
     is_delivered = is_event(Event.DELIVERED)
-    told = sf.when(~is_delivered, sf.col("cause"))  # older captures do not tell
+    named = sf.when(~is_delivered, sf.col("cause"))  # null in older captures
     last = _last(is_delivered, sf.col("seq"), "node", "local_receiver")
-    return sf.when(is_event(*CONSUMED), sf.coalesce(told, last, "seq"))
+    return sf.when(is_event(*CONSUMED), sf.coalesce(named, last, "seq"))
 
 
 def _is_first() -> Column:

@@ -46,9 +46,9 @@ def spans(
         hops: The table of hops.
         callbacks: The table of callbacks.
     """
-    made = origins(records)
-    traced = with_spans(records, made)
-    happened = events(traced, made, hops)
+    first_spans = origins(records)
+    traced = with_spans(records, first_spans)
+    happened = events(traced, first_spans, hops)
     return _producers(traced, happened, flows, journeys, callbacks).unionByName(_consumers(traced, hops))
 
 
@@ -168,12 +168,12 @@ def _with_flow(made: DataFrame, flows: DataFrame, journeys: DataFrame) -> DataFr
     first = Window.partitionBy("flow_id").orderBy(sf.desc(is_start), "trail", "ts", "node", "seq")
     begins = sf.col("nth_of_flow") == 1
     begins_journey = begins & (sf.col("journey_id") == sf.col("flow_id"))
-    told = [name for name in about.columns if name.startswith(("flow_", "journey_")) and name != "flow_id"]
+    names = [name for name in about.columns if name.startswith(("flow_", "journey_")) and name != "flow_id"]
     return (
         made.join(about, "flow_id")
         .withColumn("nth_of_flow", sf.row_number().over(first))
         .withColumns(
-            {name: sf.when(begins if name.startswith("flow_") else begins_journey, sf.col(name)) for name in told}
+            {name: sf.when(begins if name.startswith("flow_") else begins_journey, sf.col(name)) for name in names}
         )
     )
 

@@ -64,11 +64,11 @@ def _tag(key: Column, value: Column) -> Column:
 
 
 def _annotation(event: Column) -> Column:
-    told = sf.transform(
+    pairs = sf.transform(
         event["attributes"], lambda one: sf.concat(sf.replace(one["key"], sf.lit("hopline.")), sf.lit("="), _text(one))
     )
     return sf.struct(
-        event["time_us"].alias("timestamp"), sf.concat_ws(" ", event["name"], sf.array_join(told, " ")).alias("value")
+        event["time_us"].alias("timestamp"), sf.concat_ws(" ", event["name"], sf.array_join(pairs, " ")).alias("value")
     )
 
 
