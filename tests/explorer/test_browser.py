@@ -11,8 +11,10 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from hopline.explorer.report import make_report
 from tests.cli.commands import Command
 from tests.explorer.generated import Generated, make_generated
 from tests.query.written import flow, write_table
@@ -44,38 +46,6 @@ PATHS = (
 )
 # What may be operated or looked at needs a name. Chromium computes names as screen readers hear them.
 NAMED_ROLES = {"button", "combobox", "image", "img", "link", "searchbox", "textbox", "meter", "heading", "region"}
-# Text and what is behind it, by WCAG 2.2: at least 4.5 to 1, or 3 to 1 for large text.
-CONTRAST = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgb = (colour) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
-    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = rgb(getComputedStyle(at).backgroundColor);
-      if (colour[3] === 255) { return colour; }
-    }
-    return [255, 255, 255, 255];
-  };
-  const poor = [];
-  for (const element of document.querySelectorAll("body *")) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    const style = getComputedStyle(element);
-    const shown = style.visibility !== "hidden" && element.getClientRects().length;
-    if (!own || !shown || element.closest("svg")) { continue; }
-    const [one, other] = [light(rgb(style.color)), light(behind(element))].sort((a, b) => b - a);
-    const ratio = (one + 0.05) / (other + 0.05);
-    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
-    if (ratio < (large ? 3 : 4.5)) {
-      poor.push(`${ratio.toFixed(2)} ${element.tagName} ${element.textContent.trim().slice(0, 40)}`);
-    }
-  }
-  return poor;
-}"""
 
 
 @dataclass
@@ -145,6 +115,12 @@ def look(browser: Browser, address: str, scheme: Literal["light", "dark"]) -> It
     assert seen.problems == []
 
 
+def violations(page: Page) -> list[str]:
+    """Return what breaks a rule of axe-core: those of WCAG, contrast among them, and its best practices."""
+    found = Axe().run(page).response["violations"]
+    return [f"{rule['id']}: {node['html']}" for rule in found for node in rule["nodes"]]
+
+
 @pytest.mark.parametrize("seen", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("path", PATHS)
 def test_every_page_is_whole_named_and_legible_in_both_themes(seen: Seen, path: str) -> None:
@@ -159,10 +135,40 @@ def test_every_page_is_whole_named_and_legible_in_both_themes(seen: Seen, path: 
         and not node.get("name", {}).get("value", "").strip()
     ]
     assert nameless == []
-    assert seen.page.evaluate(CONTRAST) == []
+    assert violations(seen.page) == []
     assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing hangs out"
     ids = seen.page.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("seen", ["light", "dark"], indirect=True)
+def test_pages_that_others_lead_to_and_errors_are_accessible_too(seen: Seen) -> None:
+    for path, link in (
+        ("/search?kind=journeys&sort=largest", "main tbody tr a"),
+        ("/rows/messages?event=sent&limit=1", "main tbody a[href^='/record']"),
+        ("/rejects", "main tbody a[href^='/record']"),
+    ):
+        seen.go(path)
+        seen.page.locator(link).first.click()
+        seen.page.wait_for_url(re.compile("/(journey|record)[?]"))
+        assert violations(seen.page) == []
+    assert seen.problems == []
+    for path in ("/journey?id=0", "/journey?id=none", "/search?from=never"):
+        seen.go(path)
+        assert violations(seen.page) == []
+    seen.problems = [problem for problem in seen.problems if not re.search("status of 40[04]", problem)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_is_accessible_and_asks_nobody(
+    browser: Browser, generated: Generated, tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(make_report(generated.tables), "utf-8")
+    for seen in look(browser, report.as_uri(), scheme):
+        seen.page.goto(seen.address)
+        assert seen.page.locator("article").count() > 5
+        assert violations(seen.page) == []
 
 
 @pytest.mark.parametrize("fault", ["lost", "forged", "expired", "unanswered", "exception"])
@@ -256,8 +262,12 @@ def test_the_theme_follows_the_system_and_a_link_overrides_it(seen: Seen) -> Non
     dark = seen.page.evaluate(background)
     assert light != dark
     seen.page.get_by_role("link", name="light", exact=True).click()
+    seen.page.locator("html[data-theme=light]").wait_for()
+    seen.page.wait_for_load_state()
     assert seen.page.evaluate(background) == light
     seen.page.get_by_role("link", name="dark", exact=True).click()
+    seen.page.locator("html[data-theme=dark]").wait_for()
+    seen.page.wait_for_load_state()
     seen.page.emulate_media(color_scheme="light")
     assert seen.page.evaluate(background) == dark
 

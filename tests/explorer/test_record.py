@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,10 +61,10 @@ def test_a_record_that_is_not_there_is_not_found(client: Client) -> None:
     "segment",
     ["/etc/passwd", "../secret.parquet", "date=2026-01-31/../../secret.parquet", "link.parquet", "", None, "a\0b", "."],
 )
-def test_nothing_outside_the_captures_is_opened(tmp_path: Path, segment: str | None) -> None:
+def test_nothing_outside_the_captures_is_opened(tmp_path: Path, planted_captures: Path, segment: str | None) -> None:
     captures = tmp_path / "captures"
     captures.mkdir()
-    (tmp_path / "secret.parquet").write_bytes(b"PAR1")
+    shutil.copy(planted_captures / SEGMENT, tmp_path / "secret.parquet")  # which could be read
     (captures / "link.parquet").symlink_to(tmp_path / "secret.parquet")
     with pytest.raises(FramesError):
         RecordedFrames(captures).read(segment, SHOP, 1)
