@@ -174,7 +174,7 @@ class _Job:
             sf.coalesce(sf.sum("spans"), sf.lit(0)).alias("spans"),
         )
         with self._step(step_name) as step:
-            observed.select("value").write.mode("errorifexists").text(folder)
+            observed.select("value").write.mode("error").text(folder)
             written = Written(folder, seen.get["traces"], seen.get["spans"], seen.get["lines"])
             step.text = f"{written.spans:,} spans of {written.traces:,} traces"
         return written
