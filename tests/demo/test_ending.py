@@ -105,7 +105,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_explorer_is_served_until_a_key_is_pressed(tmp_path: Path, tables: Path, key: bytes) -> None:
     home = tmp_path / "evening"
     with demo_at_a_terminal(home, tables) as terminal:
-        terminal.wait_for("press Enter to end")
+        terminal.wait_for("until you press Enter")
         address = re.search(r"http://127\.0\.0\.1:\d+/", terminal.shown)
         assert address, terminal.shown
         assert "<title>Overview" in httpx.get(address[0], timeout=LONGEST).text

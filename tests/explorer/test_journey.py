@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hopline.explorer.live_tables import LiveTables
 from hopline.explorer.questions.journey import Journey, Several, journey
 from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
-from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, SHOP, STOCK, write_planted
+from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, RECORDS, SHOP, STOCK, write_planted
 from tests.explorer.test_pages import rows_of, text_of
 
 
@@ -94,6 +95,20 @@ def test_the_sequence_diagram_has_a_lifeline_a_participant_and_an_arrow_a_messag
     assert drawn.arrows[-1].direction == -1
 
 
+def test_what_the_last_participant_sends_to_itself_has_room_beside_it(planted: Journey) -> None:
+    mine = [record | {"node": SHOP, "local_receiver": "\0hub"} for record in planted.records if not record["peer"]]
+    drawn = sequence(replace(planted, records=mine[:2], hops=[]), Alignment({}))
+    own = [arrow for arrow in drawn.arrows if arrow.is_own]
+    assert own
+    assert all(drawn.width - arrow.from_x > 150 for arrow in own)
+
+
+def test_the_legend_names_what_the_critical_path_has(client: Client) -> None:
+    said = text_of(client, f"/journey?id={ORDER_FLOW}")
+    assert "waited to be sent" in said
+    assert "waited in vain" not in said
+
+
 def test_a_message_that_was_lost_ends_at_a_cross(planted_tables: Path, client: Client) -> None:
     drawn = sequence(_journey(planted_tables, LOST_FLOW), Alignment({}))
     (arrow,) = drawn.arrows
@@ -122,8 +137,18 @@ def test_the_page_has_hops_with_skew_and_its_bound_and_every_record_in_order(cli
         "",
     ] in rows
     records = [row for row in rows if len(row) == 8 and row[2].isdigit()]
-    assert [row[3] for row in records][:5] == ["submitted", "sent", "received", "delivered", "submitted"]
-    assert len(records) == 20
+    happened = [record for record in RECORDS if record["flow_id"] in (ORDER_FLOW, PRICE_FLOW)]
+    assert _records(records) == [(one["node"][:8], str(one["seq"]), one["event"]) for one in happened]
+    by_each_clock = sorted(happened, key=lambda one: one["ts"])
+    assert by_each_clock != happened, "the clocks differ by 2 s"
+    as_recorded = rows_of(client, f"/journey?id={ORDER_FLOW}&clocks=recorded")
+    assert _records([row for row in as_recorded if len(row) == 8 and row[2].isdigit()]) == [
+        (one["node"][:8], str(one["seq"]), one["event"]) for one in by_each_clock
+    ]
+
+
+def _records(rows: list[list[str]]) -> list[tuple[str, str, str]]:
+    return [(row[1], row[2], row[3]) for row in rows]
 
 
 def test_a_beginning_of_an_id_is_enough_unless_several_flows_have_it(tmp_path: Path, opening: Opening) -> None:

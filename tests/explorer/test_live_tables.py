@@ -49,6 +49,17 @@ def test_a_page_shows_what_a_run_has_written_meanwhile(tmp_path: Path, opening: 
     assert ORDER_FLOW[:8] not in text_of(client, "/search")
 
 
+def test_a_file_of_another_name_or_size_is_another_state(tmp_path: Path) -> None:
+    tables = write_planted(tmp_path / "tables")
+    (file,) = (tables / "flows").rglob("*.parquet")
+    states = [live_tables.listed_state(tables)]
+    file = file.rename(file.with_name("part-1.parquet"))
+    states.append(live_tables.listed_state(tables))
+    file.write_bytes(file.read_bytes() + b"more")
+    states.append(live_tables.listed_state(tables))
+    assert len(set(states)) == 3
+
+
 def test_an_answer_is_kept_as_long_as_the_tables_stay(tmp_path: Path) -> None:
     tables = write_planted(tmp_path / "tables")
     live = LiveTables(tables)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hopline.explorer.presentation import short_flow_id
 from tests.explorer.asking import Client
 from tests.explorer.conftest import Opening
 from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, SHOP, STOCK, write_planted
@@ -133,10 +134,10 @@ def test_the_topology_has_nodes_actors_and_the_neighbourhood_of_a_node(client: C
 
 def test_the_lists_say_what_happened_to_whom(client: Client) -> None:
     (callback,) = rows_of(client, "/callbacks")
-    assert callback[0] == LOST_FLOW[:8]
+    assert callback[0] == short_flow_id(LOST_FLOW)
     assert callback[4] == "expired"
     (answered,) = rows_of(client, "/callbacks?outcome=answered")
-    assert answered[0] == ORDER_FLOW[:8]
+    assert answered[0] == short_flow_id(ORDER_FLOW)
     (incident,) = rows_of(client, "/incidents")
     assert incident[1] == "bad signature"
     (reject,) = rows_of(client, "/rejects?code=unknown_version")

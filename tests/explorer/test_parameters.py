@@ -15,7 +15,7 @@ from hopline.explorer.parameters import (
     read_time,
     time_text,
 )
-from hopline.explorer.presentation import cell, share, short_name, words
+from hopline.explorer.presentation import cell, share, short_flow_id, short_name, words
 from hopline.explorer.questions.overview import MOST_BUCKETS, bucket_length_us
 from tests.explorer.planted import utc
 from tests.query.written import NOON
@@ -100,6 +100,9 @@ def test_a_value_of_a_table_is_shown_as_text(value: object, column: str, text: s
 def test_names_and_shares_are_short() -> None:
     assert short_name("0f1e2d3c-1111-4111-8111-111111111111") == "0f1e2d3c"
     assert short_name("warehouse") == "warehouse"
+    assert short_flow_id("0f1e2d3c-1111-4111-8111-1111111189ab") == "0f1e2d3c…89ab", "ids of a hub count up"
+    assert short_flow_id("monday") == "monday"
+    assert short_flow_id(None) == ""
     assert share(1, 3) == "33.3%"
     assert share(1, 1) == "100%"
     assert share(1, 0) == ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from hopline.explorer.presentation import short_flow_id
 from tests.explorer.asking import Client
-from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, STOCK
+from tests.explorer.conftest import Opening
+from tests.explorer.planted import LOST_FLOW, ORDER_FLOW, PRICE_FLOW, PRICES, STOCK, write_planted
 from tests.explorer.test_pages import rows_of, text_of
 
 
@@ -17,6 +21,9 @@ from tests.explorer.test_pages import rows_of, text_of
         ("sort=slowest", [ORDER_FLOW, PRICE_FLOW, LOST_FLOW]),
         (f"q={ORDER_FLOW[:6]}", [ORDER_FLOW]),
         (f"q={ORDER_FLOW}", [ORDER_FLOW]),
+        (f"q={short_flow_id(ORDER_FLOW)}", [ORDER_FLOW]),
+        (f"q={ORDER_FLOW[:8]}…{PRICE_FLOW[-4:]}0", []),
+        ("q=…", [LOST_FLOW, PRICE_FLOW, ORDER_FLOW]),
         ("q=' or true --", []),
         ("identity=PRICE", [PRICE_FLOW]),
         ("identity=price", [PRICE_FLOW]),
@@ -45,14 +52,22 @@ from tests.explorer.test_pages import rows_of, text_of
 def test_what_is_searched_for_is_found_and_nothing_else(client: Client, query: str, flows: list[str]) -> None:
     # PRICE_FLOW began by a clock that is two seconds ahead.
     found = [row[0].split()[0] for row in rows_of(client, f"/search?{query}")]
-    assert found == [flow[:8] for flow in flows]
+    assert found == [short_flow_id(flow) for flow in flows]
 
 
 def test_an_id_in_the_head_of_a_page_leads_to_its_journey(client: Client) -> None:
     response = client.get(f"/search?q={LOST_FLOW[:8]}&go=1")
     assert response.status_code == 303
     assert response.headers["location"] == f"/journey?id={LOST_FLOW}"
+    copied = client.get("/search", params={"q": short_flow_id(LOST_FLOW), "go": "1"})
+    assert copied.headers["location"] == f"/journey?id={LOST_FLOW}"
     assert "Nothing found" in text_of(client, "/search?q=nonsense&go=1")
+
+
+def test_tables_without_journeys_say_what_a_journey_is(tmp_path: Path, opening: Opening) -> None:
+    client = opening(write_planted(tmp_path / "tables", journeys=[]))
+    assert "No journeys: no handler sent anything further" in text_of(client, "/search?kind=journeys")
+    assert "Nothing found" in text_of(client, "/search?kind=journeys&q=abc")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def explore(home: Path, console: Console) -> None:
         try:
             address = explorer.stdout.readline().split() if explorer.stdout else []
             if address:
-                console.print(f"          look around at {address[0]} and press Enter to end", soft_wrap=True)
+                console.print(f"          the explorer is at {address[0]} until you press Enter", soft_wrap=True)
                 sys.stdin.readline()
         except KeyboardInterrupt:  # it was told as well
             console.print()

@@ -81,6 +81,7 @@ _CONFIG = {
         "orient": "top",
         "labelFontSize": 11,
         "symbolType": "square",
+        "symbolOpacity": 1,
         "offset": 4,
     },
 }
@@ -266,7 +267,7 @@ def clock_offsets(rows: Rows, width: int = WIDTH) -> alt.Chart:
         y=alt.Y("node:N", title=None, sort=None, axis=alt.Axis(ticks=False, domain=False))
     )
     bounds = base.mark_rule(color=COLOURS["first"], strokeWidth=5).encode(
-        x=alt.X("low:Q", title="ms ahead of the reference"), x2=alt.X2("high:Q")
+        x=alt.X("low:Q", title="ms ahead of the reference", axis=alt.Axis(tickCount=8)), x2=alt.X2("high:Q")
     )
     points = base.mark_point(filled=True, size=50, color=COLOURS["third"]).encode(
         x=alt.X("ms:Q"), description=alt.Description("label:N")

@@ -23,6 +23,7 @@ _NODES = {"node", "peer", "origin", "from_node", "to_node", "answered_by", "node
 NODE_COLUMNS = frozenset(_NODES | {"source_node", "target_node", "receiver_node", "callback_receiver_node"})
 FLOW_COLUMNS = frozenset({"flow_id", "journey_id", "parent_flow_id", "outcome_flow_id", "correlation_id"})
 OUTCOME_COLUMNS = frozenset({"outcome", "offence"})
+_ID_END = 4
 _KINDS = "\0\1"  # the first byte of the identity of a hub or an actor
 
 
@@ -40,6 +41,7 @@ def environment() -> Environment:
         "bytes_text": bytes_text,
         "cell": cell,
         "cut": cut,
+        "flow_id": short_flow_id,
         "duration": duration,
         "name": name,
         "number": whole,
@@ -74,6 +76,12 @@ def name(value: str | None) -> str:
 def short_name(value: str | None) -> str:
     """Return enough of a name to tell it from others: the beginning of a GUID, any other name in full."""
     return "" if value is None else printable(short(str(value)), 60)
+
+
+def short_flow_id(value: str | None) -> str:
+    """Return enough of a flow's id to tell it from others: the ids that one hub gives differ only at their ends."""
+    shown = short_name(value)
+    return shown if value is None or shown == name(value) else f"{shown}…{name(value)[-_ID_END:]}"
 
 
 def whole(value: Any) -> str:

@@ -21,14 +21,13 @@ from hopline.explorer.pages import journey as journey_page
 from hopline.explorer.pages import lists, overview, topology
 from hopline.explorer.pages.context import Context, render
 from hopline.explorer.parameters import LONGEST_PARAMETER, Parameters
-from hopline.explorer.presentation import environment
+from hopline.explorer.presentation import environment, short_flow_id
 from hopline.explorer.protobuf_bodies import ProtobufTypes
 from hopline.explorer.questions.asking import has
 from hopline.explorer.questions.journey import Journey, Several, journey
 from hopline.explorer.questions.overview import overview as overview_of
 from hopline.explorer.records import RecordedFrames
 from hopline.message import HoplineError, printable
-from hopline.pipeline.tables.findings import short
 from hopline.query.files import without_password
 
 WORST_JOURNEYS = 5
@@ -164,4 +163,4 @@ def _journey(snapshot: Snapshot, beginning: str) -> Journey:
 
 
 def _title(seen: Journey) -> str:
-    return f"{printable(seen.whole['identity'] or 'Flow', 24)} {printable(short(seen.id), 8)}"
+    return f"{printable(seen.whole['identity'] or 'Flow', 24)} {short_flow_id(seen.id)}"

@@ -113,6 +113,8 @@ def sequence(journey: Journey, alignment: Alignment) -> SequenceDiagram:
         for line, move in enumerate(drawn)
     ]
     width = LEFT * 2 + COLUMN * max(len(places) - 1, 0)
+    if any(arrow.is_own and arrow.from_x + LEFT + COLUMN > width for arrow in arrows):
+        width += COLUMN  # what the last one sends to itself is written beside it
     return SequenceDiagram(lifelines, arrows, width, TOP + LINE * (len(arrows) + 1), len(moves) - len(drawn))
 
 

@@ -96,9 +96,16 @@ def choices(tables: Tables) -> Choices:
 
 def ids_beginning(tables: Tables, beginning: str, limit: int) -> list[str]:
     """Return the flows whose ids begin with some characters."""
-    conditions = begins_with("flow_id", beginning)
+    conditions = is_id("flow_id", beginning)
     query = f"select distinct flow_id from flows where {conditions.sql} order by 1 limit {limit}"  # noqa: S608
     return [row["flow_id"] for row in ask(tables, FLOWS, query, conditions.values)]
+
+
+def is_id(column: str, text: str) -> Conditions:
+    """Return that an id begins with a text; with an ellipsis in it, as pages write ids, begins and ends so."""
+    beginning, ellipsis, end = text.partition("…")
+    conditions = begins_with(column, beginning)
+    return conditions.add(f"ends_with({column}, ?)", end) if ellipsis else conditions
 
 
 def begins_with(column: str, beginning: str) -> Conditions:
@@ -109,7 +116,7 @@ def begins_with(column: str, beginning: str) -> Conditions:
 def _conditions(tables: Tables, wanted: Wanted, key: str) -> Conditions:
     conditions = Conditions().within(wanted.span, "start_ts")
     if wanted.id:
-        by_id = begins_with(key, wanted.id)
+        by_id = is_id(key, wanted.id)
         conditions.add(by_id.sql, *by_id.values)
     if wanted.identity:
         conditions.add("identity = ? or contains(lower(identity), lower(?))", wanted.identity, wanted.identity)
