@@ -21,7 +21,7 @@ from hopline.pipeline.java import find_java
 from tests.export.exported import Exported, hopline, lines_in, of_flows, otlp_spans
 from tests.pipeline.elsewhere import DEADLINE_S, FEW_ROWS, SPARK
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 LIMIT = 12
 

@@ -44,7 +44,7 @@ SETTINGS = {
 }
 OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 
 class Cluster:

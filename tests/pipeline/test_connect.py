@@ -28,7 +28,7 @@ from tests.pipeline.webhdfs import webhdfs
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(scope="module")
