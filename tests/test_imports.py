@@ -51,7 +51,7 @@ ALLOWED = {
     "hopline.explorer": PURE
     | {"altair", "contextlib", "errno", "hashlib", "heapq", "html", "importlib", "ipaddress", "jinja2", "logging"}
     | {"markupsafe", "math", "networkx", "pathlib", "pyarrow", "signal", "socket", "starlette", "threading", "time"}
-    | {"types", "urllib", "uvicorn", "vl_convert", "weakref", "google"}
+    | {"types", "urllib", "uvicorn", "vl_convert", "weakref", "google", "json"}
     | {"hopline.capture", "hopline.display", "hopline.message", "hopline.query", "hopline.wire"}
     | {"hopline.pipeline.tables.findings"},
     "hopline.export": PURE
