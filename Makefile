@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PEERS  := $(VENV)/.ready-peers
 MINUTES ?= 5
 SEEDS ?= 10000
-COVERED := tests/wire tests/message
+COVERED := tests/wire tests/message tests/zmtp
 # Tests wait more than they compute: a few at a time, each part of the list going on with its neighbours.
 WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
@@ -33,14 +33,14 @@ examples: $(READY) ## Run the small programs of examples/, one after the other
 	@for example in wire_tour request_answer pipeline broadcast network flows; do \
 		printf '\n== examples/%s.py\n\n' $$example; $(BIN)/python examples/$$example.py || exit 1; done
 
-test: $(READY) ## Run every test, with branch coverage of hopline.wire at 100%; ARGS='-k word' runs some, without
+test: $(READY) ## Run every test, with branch coverage of hopline.wire and hopline.zmtp at 100%; ARGS='-k word' runs some, without
 ifdef ARGS
 	@$(BIN)/pytest $(ARGS)
 else
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest $(COVERED)
 	@$(BIN)/coverage combine --quiet
-	@$(BIN)/coverage report --include='src/hopline/wire/*' --fail-under=100
+	@$(BIN)/coverage report --include='src/hopline/wire/*,src/hopline/zmtp/*' --fail-under=100
 	@$(BIN)/pytest $(SIDE_BY_SIDE) $(COVERED:%=--ignore=%)
 endif
 
@@ -100,8 +100,9 @@ bench-explorer: $(READY) ## Time the explorer's pages over 10 million records be
 bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
 	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)
 
-fuzz: $(READY) ## Mutate messages for MINUTES (default 5) per format, looking for anything but a RemoteError
+fuzz: $(READY) ## Mutate messages of each format, and conversations in ZMTP, for MINUTES (default 5) each, looking for anything but a refusal
 	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)
+	@$(BIN)/python -m tests.zmtp.fuzz --minutes $(MINUTES)
 
 simulate: $(READY) ## Live through SEEDS (default 10,000) simulated networks with faults
 	@$(BIN)/python -m hopline.simulation --seeds $(SEEDS)

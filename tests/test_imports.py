@@ -76,10 +76,11 @@ ALLOWED = {
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},
     "hopline.transport": PURE
-    | {"asyncio", "atexit", "contextlib", "errno", "ipaddress", "logging", "msgspec", "os", "socket"}
-    | {"threading", "zmq"}
-    | {"hopline.message", "hopline.wire"},
+    | {"asyncio", "atexit", "contextlib", "errno", "fcntl", "importlib", "ipaddress", "logging", "math", "msgspec"}
+    | {"os", "random", "socket", "sys", "termios", "threading", "time", "zmq"}
+    | {"hopline.message", "hopline.wire", "hopline.zmtp"},
     "hopline.wire": (PURE - {"datetime"}) | {"hopline.message"},
+    "hopline.zmtp": {"__future__", "collections", "dataclasses", "enum", "struct", "typing"},
 }
 
 

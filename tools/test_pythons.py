@@ -34,6 +34,7 @@ FAST = (
     "test_imports.py",
     "transport",
     "wire",
+    "zmtp",
 )
 
 

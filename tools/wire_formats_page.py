@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hopline import Message
+from hopline.cluster.declaration import MOST_FORMATS, READS
 from hopline.message import LARGEST_EXTENSION
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 
@@ -74,13 +75,14 @@ larger by one, in V6 the bytes behind the last row of the meta frame. FIRST and 
 for it. The reference ignores it.
 
 It is a MessagePack map of names to plain values (texts, numbers, booleans, nil, or a list or map of these), of at most
-{LARGEST_EXTENSION:,} bytes, and is written only when there is something to say. Nothing that a node does with a message
-depends on it, no profile of signatures covers it, and it is never an error: what is larger, or no such map, is skipped
-like any other unknown frame. A node that sends a message on keeps the names that it does not know.
+{LARGEST_EXTENSION:,} bytes, and is written only when there is something to say. Nodes work without it, no profile of
+signatures covers it, and it is never an error: what is larger, or no such map, is skipped like any other unknown frame.
+A node that sends a message on keeps the names that it does not know, and so does a rendezvous server that relays one.
 
 | name | value |
 |---|---|
 | `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
+| `{READS}` | in announcements: names of the [formats that the node reads](compatibility.md), at most {MOST_FORMATS} |
 """
 
 DIALECTS_NOTE = """\

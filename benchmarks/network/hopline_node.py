@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from benchmarks.network.contender import Addresses, Channel, Options, check
 from benchmarks.network.measuring import carry_out_orders_async
@@ -36,6 +37,8 @@ from hopline import (
     payload,
 )
 from hopline.capture.naming import journals_in
+from hopline.transport import SocketSettings, Transport
+from hopline.transport.libzmq import ZmqTransport
 
 UNSIGNED = "no"
 KEY = b"a secret of the benchmark, 32 b."
@@ -122,36 +125,47 @@ class Echo(Actor):
 
 def rendezvous(channel: Channel, addresses: Addresses, options: Options) -> None:  # noqa: ARG001 - the first role
     """Let the nodes find each other."""
-    asyncio.run(_rendezvous(channel, WireFormat[options["wire_format"]]))
+    _run(_rendezvous(channel, options), options)
 
 
 def server(channel: Channel, addresses: Addresses, options: Options) -> None:
     """Be the node of the echo."""
-    asyncio.run(_server(channel, _network(addresses, options), _capture(options)))
+    _run(_server(channel, addresses, options), options)
 
 
 def client(channel: Channel, addresses: Addresses, options: Options) -> None:
     """Be the node of who asks."""
-    asyncio.run(_client(channel, _network(addresses, options), _capture(options)))
+    _run(_client(channel, addresses, options), options)
 
 
-async def _rendezvous(channel: Channel, wire_format: WireFormat) -> None:
-    settings = RendezvousSettings(address="tcp://127.0.0.1:0", relay=RelaySettings(wire_format=wire_format))
+def _run(role: Coroutine[Any, Any, None], options: Options) -> None:
+    """Run a role on the loop that is asked for."""
+    if options.get("loop") == "uvloop":
+        import uvloop
+
+        uvloop.run(role)
+    else:
+        asyncio.run(role)
+
+
+async def _rendezvous(channel: Channel, options: Options) -> None:
+    relay = RelaySettings(wire_format=WireFormat[options.get("wire_format", "V5")])
+    settings = RendezvousSettings(address="tcp://127.0.0.1:0", relay=relay, transport=_transport(options))
     async with RendezvousServer(settings) as running:
         channel.send(f"{running.address.broadcast_uri} {running.address.unicast_uri}")
         await asyncio.Event().wait()
 
 
-async def _server(channel: Channel, network: Network, capture: CaptureSettings | None) -> None:
+async def _server(channel: Channel, addresses: Addresses, options: Options) -> None:
     echo = Echo()
-    async with Node(echo, network=network, capture=capture) as node:
+    async with Node(echo, network=_network(addresses, options), capture=_capture(options)) as node:
         echo.set_capture_level = node.set_capture_level
         channel.send(node.uri)
         await asyncio.Event().wait()
 
 
-async def _client(channel: Channel, network: Network, capture: CaptureSettings | None) -> None:
-    async with Node(network=network, capture=capture) as node:
+async def _client(channel: Channel, addresses: Addresses, options: Options) -> None:
+    async with Node(network=_network(addresses, options), capture=_capture(options)) as node:
         await node.hub.send(Ask(b""), callback=Told, timeout=FIND_TIME)
         channel.send(node.uri)
         with contextlib.suppress(EOFError):
@@ -173,11 +187,20 @@ def _is_open(node: Node) -> bool:
 
 
 def _network(addresses: Addresses, options: Options) -> Network:
+    servers = [RendezvousAddress(*addresses["rendezvous"].split())]
+    if not options:
+        return Network(rendezvous=servers)
     return Network(
-        rendezvous=[RendezvousAddress(*addresses["rendezvous"].split())],
+        rendezvous=servers,
         wire_format=WireFormat[options["wire_format"]],
-        security=_security(options["signed"]),
+        security=_security(options.get("signed", UNSIGNED)),
+        transport=_transport(options),
     )
+
+
+def _transport(options: Options) -> Transport | None:
+    """Return libzmq's sockets if these are asked for; else a network chooses by itself."""
+    return ZmqTransport(SocketSettings(), None) if options.get("transport") == "libzmq" else None
 
 
 def _capture(options: Options) -> CaptureSettings | None:

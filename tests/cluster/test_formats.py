@@ -14,8 +14,8 @@ V4, V5_INT32, V5, V6 = WireFormat.V4, WireFormat.V5_INT32, WireFormat.V5, WireFo
 BEAT = service_message(HEARTBEAT, HeartBeat(socket_identity=b"me"))
 
 
-def formats(own: WireFormat = V5, capacity: int = 10) -> PeerFormats:
-    return PeerFormats(own, capacity)
+def formats(pinned: WireFormat | None = V5, capacity: int = 10) -> PeerFormats:
+    return PeerFormats(pinned, capacity)
 
 
 # -- the server --------------------------------------------------------------------------------------------------------
@@ -95,6 +95,84 @@ def test_only_so_many_nodes_are_remembered() -> None:
     assert len(known._evidence) == 3
 
 
+# -- declarations ------------------------------------------------------------------------------------------------------
+
+EVERY = frozenset(WireFormat)
+NONE: frozenset[WireFormat] = frozenset()
+
+
+@pytest.mark.parametrize(
+    ("pinned", "declared", "writes", "expected"),
+    [
+        (None, EVERY, V5, V6),
+        (None, EVERY, V5_INT32, V6),
+        (None, EVERY, V6, V6),
+        (None, frozenset({V6}), V5, V6),
+        (None, frozenset({V4, V5}), V5, V5),
+        (None, NONE, V5, V5),
+        (None, NONE, V6, V6),
+        (None, NONE, WireFormat.FIRST, WireFormat.FIRST),
+        (V5, EVERY, V5, V5),
+        (V5, EVERY, V6, V5),  # it is automatic, and this node is not
+        (V5, NONE, V6, V6),  # a node of the reference reads nothing else
+        (V5, frozenset({V6}), V6, V6),
+        (V6, EVERY, V5, V6),
+        (V6, NONE, V5, V5),
+        (V5_INT32, EVERY, V5, V5_INT32),
+        (WireFormat.FIRST, EVERY, V5, V5),
+        (WireFormat.FIRST, NONE, V5, V5),
+    ],
+)
+def test_a_node_is_written_to_in_the_preferred_format_if_it_reads_it_and_else_in_its_own(
+    pinned: WireFormat | None, declared: frozenset[WireFormat], writes: WireFormat, expected: WireFormat
+) -> None:
+    known = formats(pinned)
+    known.learn(b"node", writes, Evidence.SENT)
+    known.declare(b"node", declared)
+    assert known.of(b"node") is known.by_node[b"node"] is expected
+    assert known.written_by[b"node"] is writes
+
+
+@pytest.mark.parametrize("evidence", Evidence)
+def test_what_a_node_wrote_before_it_knew_undoes_no_declaration(evidence: Evidence) -> None:
+    known = formats(None)
+    known.learn(b"node", V5, Evidence.RELAYED)
+    known.declare(b"node", EVERY)
+    known.learn(b"node", V5, evidence)
+    assert known.of(b"node") is V6
+
+
+def test_without_its_declaration_a_node_is_written_to_as_the_evidence_has_it() -> None:
+    known = formats(None)
+    known.learn(b"node", V5_INT32, Evidence.SENT)
+    known.declare(b"node", EVERY)
+    known.declare(b"node", NONE)
+    assert known.of(b"node") is V5_INT32
+    known.declare(b"node", EVERY)
+    known.forget(b"node")
+    assert known.of(b"node") is V5
+    known.learn(b"node", V5, Evidence.SENT)
+    assert known.of(b"node") is V5
+
+
+def test_declarations_are_remembered_of_as_many_nodes_as_formats_are() -> None:
+    known = formats(None, capacity=3)
+    known.declare(b"stranger", EVERY)
+    for number in range(10):
+        known.learn(b"%d" % number, V5, Evidence.RELAYED)
+        known.declare(b"%d" % number, EVERY)
+    assert set(known.by_node) == set(known.written_by) == set(known._declared) == {b"7", b"8", b"9"}
+
+
+def test_a_node_that_is_automatic_begins_with_v5_and_speaks_to_servers_as_one_that_is_pinned_to_it() -> None:
+    known = formats(None)
+    assert known.server is known.of(b"stranger") is V5
+    assert [known.next_guess() for _ in range(4)] == [formats(V5).next_guess(), V6, V5_INT32, V5]
+    known.learn(b"node", V6, Evidence.SENT)
+    known.declare(b"node", EVERY)
+    assert known.server is known.of(b"stranger") is V5
+
+
 # -- everybody ---------------------------------------------------------------------------------------------------------
 
 
@@ -111,6 +189,16 @@ def test_a_heartbeat_is_written_for_all_and_copies_are_marked() -> None:
         assert is_copy(frames)
         assert frames[0] == COPY
         assert decode(frames) == BEAT
+
+
+def test_nodes_that_read_what_is_published_need_no_copies() -> None:
+    known = formats(None)
+    for node in (b"one", b"two"):
+        known.learn(node, V6, Evidence.SENT)
+        known.declare(node, EVERY)
+    assert [decode(frames).wire_format for frames in known.written_for_all(BEAT)] == [V5]
+    known.learn(b"theirs", V6, Evidence.HEARTBEAT)
+    assert [decode(frames).wire_format for frames in known.written_for_all(BEAT)] == [V5, V6]
 
 
 def test_where_all_speak_one_format_there_are_no_copies() -> None:

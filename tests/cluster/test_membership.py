@@ -38,6 +38,8 @@ class World:
         self.forgotten: list[tuple[bytes, Route]] = []
         self.published: list[Message] = []
         self.followed: list[RendezvousAddress] = []
+        self.told: list[Message] = []
+        self.declared: dict[bytes, frozenset[WireFormat]] = {}
         self.route = Route(new_hub_identity())
         self.member = Membership(
             ME,
@@ -74,7 +76,8 @@ class World:
 
     def ping(self) -> None: ...
 
-    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None: ...
+    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
+        self.told.append(message)
 
     def disconnect(self, node: bytes) -> None: ...
 
@@ -85,6 +88,9 @@ class World:
         return True
 
     def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None: ...
+
+    def reads(self, node: bytes, formats: frozenset[WireFormat]) -> None:
+        self.declared[node] = formats
 
     def subscribe(self, uri: str) -> None:
         self.subscribed.add(uri)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hopline import LocalError, Message
 from hopline.cluster import service
+from hopline.cluster.declaration import OWN_DECLARATION
 from hopline.cluster.formats import COPY, SERVICE_FORMATS, is_copy
 from hopline.cluster.lease import Lease, LeaseSettings, in_ticks
 from hopline.cluster.lease_keeper import LeaseKeeper
@@ -174,6 +175,19 @@ def test_what_nodes_say_goes_to_all_in_every_format_that_one_of_them_speaks() ->
         expected = [Publication(copied(LEAVING, one), to_partners=True) for one in SERVICE_FORMATS[:number]]
         assert others == expected
     assert server.relay.statistics.relayed == len(SERVICE_FORMATS)
+
+
+def test_what_a_node_declares_is_relayed_in_every_format() -> None:
+    server = Server(LEADING)
+    for wire_format in SERVICE_FORMATS:
+        server.unicast(as_received(LEAVING, wire_format))
+    for wire_format in SERVICE_FORMATS:
+        announcement = any_of(service.REGISTER_ROUTE, b"anything").clone(extension=OWN_DECLARATION)
+        published = server.unicast(as_received(announcement, wire_format))
+        assert published[0] == Publication(encode(announcement, wire_format), to_partners=True)
+        received = [decode(list(one.frames)) for one in published if isinstance(one, Publication)]
+        assert {message.wire_format for message in received} == set(SERVICE_FORMATS)
+        assert {message.extension for message in received} == {OWN_DECLARATION}
 
 
 @pytest.mark.parametrize("wire_format", SERVICE_FORMATS)

@@ -69,6 +69,12 @@ def keys_in(folder: Path, *domains: str) -> None:
     path.write_text("".join(key_line(domain, new_key()) for domain in domains))
 
 
+def test_a_wire_format_that_is_left_out_is_chosen_for_each_peer(tmp_path: Path) -> None:
+    configuration = read_configuration(written(tmp_path, "[node.cluster]\nheartbeat_interval = 0.5\n"), {})
+    assert configuration.network().wire_format is None
+    assert configuration.client_network().wire_format is None
+
+
 def test_everything_that_a_file_says_arrives(tmp_path: Path) -> None:
     keys_in(tmp_path, "orders")
     configuration = read_configuration(written(tmp_path, EVERYTHING), {})

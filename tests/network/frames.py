@@ -18,6 +18,8 @@ from typing import Any
 LIVE = Path(__file__).parent.parent / "data" / "vectors" / "live.json"
 NO_FLOW = b"00000000-0000-0000-0000-000000000000"
 V4, V5_INT32, V5, V6 = "v4", "v5_int32", "v5", "v6"
+ANNOUNCEMENT = b"KINO.REGEXTROUTE"
+DECLARATION = b"\x81\xa5reads\x95\xa5first\xa2v4\xa8v5_int32\xa2v5\xa2v6"  # what Hopline adds to it, in MessagePack
 BOTH = (V5, V6)  # those that the reference of today writes
 
 _VERSION_FRAMES = {V4: bytes.fromhex("04000000"), V5_INT32: bytes.fromhex("05000000"), V5: bytes.fromhex("0500")}
@@ -146,6 +148,21 @@ def read(wire: str, frames: Sequence[bytes]) -> Fields:
     return _read_v6(frames) if wire == V6 else _read_v5(frames)
 
 
+def without_declaration(wire: str, frames: Sequence[bytes]) -> list[bytes]:
+    """Take off what Hopline adds to an announcement, and check that it is there: the rest is the reference's.
+
+    In V5 that is one frame above the fixed ones, which moves the body by one, and in V6 the end of the meta frame.
+    """
+    assert read(wire, frames).identity == ANNOUNCEMENT
+    if wire == V6:
+        assert frames[-1].endswith(DECLARATION)
+        return [*frames[:-1], frames[-1][: -len(DECLARATION)]]
+    at = len(frames) - _FIXED_FRAMES - 1
+    assert frames[at] == DECLARATION
+    body_offset, *words = _WORDS.unpack(frames[-2])
+    return [*frames[:at], *frames[at + 1 : -2], _WORDS.pack(body_offset - 1, *words), frames[-1]]
+
+
 def _read_v5(frames: Sequence[bytes]) -> Fields:
     routing_offset, hop_count, hop_size, hops = _WORDS.unpack(frames[-13])
     callback_offset, callback_count, callback_size, _ = _WORDS.unpack(frames[-12])
@@ -218,7 +235,8 @@ def _read_v6(frames: Sequence[bytes]) -> Fields:
         callbacks.append((callback.bytes(), callback.number(_U16), callback.bytes()))
     callback_receiver, correlation, ttl = meta.bytes(), meta.bytes(), meta.number(_I64)
     body_offset, body_count, _, _ = meta.numbers(_WORDS)
-    assert (body_offset, body_count, meta.at) == (2, 1, len(frames[-1]))
+    assert (body_offset, body_count) == (2, 1)
+    assert meta.at == len(frames[-1]) or identity == ANNOUNCEMENT  # nothing else has anything behind its last field
     return Fields(
         identity=identity,
         body=frames[-2],

@@ -32,6 +32,7 @@ from tests.node.running import started
 
 from .frames import V4, V5, V5_INT32, V6
 
+AUTOMATIC = None  # instead of a format that a node is pinned to
 FORMATS = {V4: WireFormat.V4, V5_INT32: WireFormat.V5_INT32, V5: WireFormat.V5, V6: WireFormat.V6}
 INTERVAL = 900  # ms between our signs of life
 ANYWHERE = "tcp://127.0.0.1:0"
@@ -86,15 +87,16 @@ async def rendezvous(wire: str = V5, **settings: Any) -> AsyncIterator[Rendezvou
 
 @asynccontextmanager
 async def our_node(
-    wire: str,
+    wire: str | None,
     *servers: RendezvousAddress,
     actors: tuple[Actor, ...] = (),
     settings: NodeSettings | None = None,
+    identity: bytes | None = None,
     **network: Any,
 ) -> AsyncIterator[Node]:
     """Start a node of ours that follows these servers."""
-    joined = Network(rendezvous=servers, wire_format=FORMATS[wire], **{"cluster": QUICK, **network})
-    async with started(*actors, network=joined, settings=settings) as node:
+    joined = Network(rendezvous=servers, wire_format=FORMATS[wire] if wire else None, **{"cluster": QUICK, **network})
+    async with started(*actors, network=joined, settings=settings, identity=identity) as node:
         yield node
 
 

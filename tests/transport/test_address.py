@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hopline import LocalError, SocketSettings
-from hopline.node.transport import ZmqTransport
 from hopline.transport import Address, advertised, parse, resolve
+from hopline.transport.libzmq import ZmqTransport
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,24 @@
-"""Links to peers: real sockets of libzmq on loopback."""
+"""What only links by libzmq have: retries instead of a writer, and encryption. The rest is in the conformance tests."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 import zmq
 
-from hopline import Curve, LocalError, Message, PeerGoneError, SocketSettings, WireFormat, decode, encode
+from hopline import Curve, LocalError, Message, SocketSettings, WireFormat, decode, encode
 from hopline.node.links import Links
-from hopline.transport import ROUTER, Backend, Inlet, PeerLink, backend, bind, doorkeeper, new_keys, open_socket, parse
-from hopline.transport.sockets import Frames, send
+from hopline.transport import Frames, new_keys, parse
+from hopline.transport.libzmq import backend
+from hopline.transport.libzmq.backend import Backend, PeerLink
+from hopline.transport.libzmq.doorkeeper import doorkeeper
+from hopline.transport.libzmq.inlet import Inlet
+from hopline.transport.libzmq.sockets import bind, open_socket, send
 from tests.node.running import on_loop, soon, turns, until
 
 HASTY = SocketSettings(refusal_time=0.2, handshake_time=0.5)
@@ -29,7 +32,7 @@ class Peer:
         self, identity: bytes = NODE, address: str = "tcp://127.0.0.1:0", curve: Curve | None = None, **settings: int
     ) -> None:
         self.got: list[Message] = []
-        opened = open_socket(ROUTER, SocketSettings(**settings), identity=identity, curve=curve, is_server=True)
+        opened = open_socket(zmq.ROUTER, SocketSettings(**settings), identity=identity, curve=curve, is_server=True)
         self._socket = opened
         try:
             self.uri = bind(opened, parse(address))
@@ -45,31 +48,6 @@ class Peer:
         if self._inlet is not None:
             self._inlet.close()
         self._socket.close(0)
-
-
-async def back_at(uri: str) -> Peer:
-    """Open a peer where another was closed: libzmq lets go of the port a moment later, in a thread of its own."""
-    found: list[Peer] = []
-
-    def is_open() -> bool:
-        with suppress(LocalError):
-            found.append(Peer(address=uri))
-        return bool(found)
-
-    await until(is_open)
-    return found[0]
-
-
-class Nobody:
-    """An address where connections are refused, and which nobody else takes meanwhile."""
-
-    def __init__(self) -> None:
-        self._socket = socket.socket()
-        self._socket.bind(("127.0.0.1", 0))
-        self.uri = f"tcp://127.0.0.1:{self._socket.getsockname()[1]}"
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 class Sender:
@@ -101,20 +79,6 @@ def hello(number: int = 0) -> Message:
 
 
 @on_loop
-async def test_messages_arrive_in_order_and_the_first_ones_wait_for_the_handshake() -> None:
-    peer = Peer()
-    peer.read()
-    async with sender() as one:
-        link = one.backend.link(NODE, peer.uri)
-        assert all(link.offer(hello(number)) for number in range(500))
-        await until(lambda: len(peer.got) == 500)
-        assert [message.body for message in peer.got] == [b"%d" % number for number in range(500)]
-        assert one.backend.waiting == 0
-        assert one.backend.link(NODE, peer.uri) is link
-    peer.close()
-
-
-@on_loop
 async def test_a_message_was_sent_before_libzmq_took_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
 
@@ -133,44 +97,6 @@ async def test_a_message_was_sent_before_libzmq_took_it(monkeypatch: pytest.Monk
         assert link.offer(hello())
         await until(lambda: peer.got)
         assert sent == [(NODE, 100.0)]
-    peer.close()
-
-
-@on_loop
-async def test_a_peer_with_an_ipv6_address_is_reached() -> None:
-    try:
-        peer = Peer(address="tcp://[::1]:0")
-    except LocalError:
-        pytest.skip("this machine has no IPv6")
-    peer.read()
-    async with sender() as one:
-        one.backend.link(NODE, peer.uri).offer(hello())
-        await until(lambda: peer.got)
-    peer.close()
-
-
-@on_loop
-async def test_a_full_link_says_no_and_tells_when_there_is_room() -> None:
-    settings = SocketSettings(send_high_water=5, link_capacity=5)
-    peer = Peer(receive_high_water=5)
-    async with sender(settings) as one:
-        link = one.backend.link(NODE, peer.uri)
-        sent = 0
-        while True:  # the system's own buffers are filled first
-            while link.offer(Message.flow_start(b"HELLO", bytes(100_000))):
-                sent += 1
-            before = sent
-            await asyncio.sleep(0.05)
-            if link.waiting == settings.link_capacity and sent == before:
-                break
-        room = asyncio.ensure_future(link.room())
-        await turns(3)
-        assert not room.done()
-        peer.read()
-        await asyncio.wait_for(room, 5)
-        assert link.offer(hello())
-        await until(lambda: len(peer.got) == sent + 1)
-        assert one.gave_up == []
     peer.close()
 
 
@@ -224,148 +150,6 @@ async def test_all_who_wait_until_nothing_waits_are_told() -> None:
 
 
 @on_loop
-async def test_a_slow_peer_does_not_stall_another() -> None:
-    settings = SocketSettings(send_high_water=5, link_capacity=5)
-    slow, quick = Peer(b"slow", receive_high_water=5), Peer(b"quick")
-    quick.read()
-    async with sender(settings) as one:
-        to_slow, to_quick = one.backend.link(b"slow", slow.uri), one.backend.link(b"quick", quick.uri)
-        big = Message.flow_start(b"HELLO", bytes(1_000_000))
-        while to_slow.waiting < settings.link_capacity:
-            to_slow.offer(big)
-            await asyncio.sleep(0)
-        for number in range(200):
-            while not to_quick.offer(hello(number)):
-                await to_quick.room()
-        await until(lambda: len(quick.got) == 200)
-    slow.close()
-    quick.close()
-
-
-@on_loop
-async def test_a_peer_that_nobody_is_there_for_is_given_up_with_what_waited() -> None:
-    nobody = Nobody()
-    async with sender() as one:
-        link = one.backend.link(NODE, nobody.uri)
-        assert link.offer(hello(7))
-        await until(lambda: one.gave_up)
-        ((node, left),) = one.gave_up
-        ((message, waited),) = left
-        assert (node, message.body) == (NODE, b"7")
-        assert HASTY.refusal_time < waited < 2
-        with pytest.raises(PeerGoneError):
-            link.offer(hello())
-        with pytest.raises(PeerGoneError):
-            await link.room()
-    nobody.close()
-
-
-@on_loop
-async def test_a_peer_that_was_there_and_died_is_given_up_though_nothing_waits() -> None:
-    peer = Peer()
-    peer.read()
-    async with sender() as one:
-        one.backend.link(NODE, peer.uri).offer(hello())
-        await until(lambda: peer.got)
-        peer.close()
-        await until(lambda: one.gave_up)
-        assert one.gave_up == [(NODE, [])]
-
-
-@on_loop
-async def test_a_peer_that_comes_back_in_time_gets_what_waited() -> None:
-    peer = Peer()
-    peer.read()
-    async with sender(SocketSettings(refusal_time=5.0)) as one:
-        link = one.backend.link(NODE, peer.uri)
-        link.offer(hello(1))
-        await until(lambda: peer.got)
-        peer.close()
-        await until(lambda: link.is_silent)
-        assert link.offer(hello(2))
-        again = await back_at(peer.uri)
-        again.read()
-        await until(lambda: again.got)
-        assert [message.body for message in again.got] == [b"2"]
-        assert one.gave_up == []
-        again.close()
-
-
-@on_loop
-async def test_nothing_goes_to_another_node_that_took_the_address() -> None:
-    impostor = Peer(b"somebody else")
-    impostor.read()
-    async with sender() as one:
-        one.backend.link(NODE, impostor.uri).offer(hello())
-        await until(lambda: one.gave_up)
-        assert impostor.got == []
-    impostor.close()
-
-
-@on_loop
-async def test_a_peer_that_presents_the_identity_of_another_gets_nothing_that_is_meant_for_it() -> None:
-    peer, impostor = Peer(), Peer(NODE)
-    peer.read()
-    impostor.read()
-    async with sender() as one:
-        link = one.backend.link(NODE, peer.uri)
-        link.offer(hello(0))
-        await until(lambda: peer.got)
-        one.backend.link(b"stranger", impostor.uri).offer(hello(66))  # it presents the identity of the first
-        await until(lambda: one.gave_up)  # and therefore does not get this either
-        assert all(link.offer(hello(number)) for number in range(1, 30))
-        await until(lambda: len(peer.got) == 30)
-        assert impostor.got == []
-    for end in (peer, impostor):
-        end.close()
-
-
-@on_loop
-async def test_nor_does_it_when_it_was_there_first() -> None:
-    peer, impostor = Peer(), Peer(NODE)
-    peer.read()
-    impostor.read()
-    async with sender(SocketSettings(refusal_time=30.0)) as one:
-        stranger = one.backend.link(b"stranger", impostor.uri)
-        stranger.offer(hello(66))
-        await until(lambda: not stranger.is_silent or stranger._refused_since is not None)
-        link = one.backend.link(NODE, peer.uri)
-        assert all(link.offer(hello(number)) for number in range(30))
-        await until(lambda: len(peer.got) == 30)
-        assert impostor.got == []
-    for end in (peer, impostor):
-        end.close()
-
-
-@on_loop
-async def test_what_waits_follows_a_peer_to_its_new_address() -> None:
-    nobody, peer = Nobody(), Peer()
-    peer.read()
-    async with sender(SocketSettings(refusal_time=5.0)) as one:
-        one.backend.link(NODE, nobody.uri).offer(hello(1))
-        one.backend.link(NODE, peer.uri).offer(hello(2))
-        await until(lambda: len(peer.got) == 2)
-        assert [message.body for message in peer.got] == [b"1", b"2"]
-        assert one.gave_up == []
-    nobody.close()
-    peer.close()
-
-
-@on_loop
-async def test_a_peer_that_is_left_gives_back_what_never_went() -> None:
-    nobody = Nobody()
-    async with sender(SocketSettings(refusal_time=5.0)) as one:
-        link = one.backend.link(NODE, nobody.uri)
-        link.offer(hello(1))
-        ((message, _),) = one.backend.disconnect(NODE)
-        assert message.body == b"1"
-        assert link.is_gone
-        assert one.backend.disconnect(NODE) == []
-        assert one.gave_up == []
-    nobody.close()
-
-
-@on_loop
 async def test_what_ended_while_its_peer_was_left_is_not_given_back() -> None:
     async with sender() as one:
         given_back: list[Message] = []
@@ -384,41 +168,6 @@ async def test_what_ended_while_its_peer_was_left_is_not_given_back() -> None:
         assert not one.backend.waiting
         one.backend.link(b"node-b", "tcp://127.0.0.1:1").offer(hello(2))
         await until(lambda: not one.backend.waiting)  # others are still looked after
-
-
-@on_loop
-async def test_what_waits_is_given_up_when_its_peer_moves_where_nobody_can_be() -> None:
-    async with sender() as one:
-        one.backend.link(NODE, "tcp://127.0.0.1:1").offer(hello(1))
-        with pytest.raises(PeerGoneError):
-            one.backend.link(NODE, "nowhere")
-        assert [message.body for _, left in one.gave_up for message, _ in left] == [b"1"]
-
-
-@on_loop
-async def test_to_leave_one_of_two_nodes_at_an_address_does_not_leave_the_other() -> None:
-    peer = Peer()
-    peer.read()
-    async with sender(SocketSettings()) as one:
-        one.backend.link(NODE, peer.uri).offer(hello(1))
-        await until(lambda: peer.got)
-        one.backend.link(b"another", peer.uri)
-        one.backend.disconnect(b"another")
-        one.backend.link(NODE, peer.uri).offer(hello(2))
-        await until(lambda: len(peer.got) == 2)
-    peer.close()
-
-
-@on_loop
-async def test_a_range_of_ports_is_tried_until_one_is_free() -> None:
-    first = Peer()
-    port = parse(first.uri).first_port
-    second = Peer(address=f"tcp://127.0.0.1:{port}-{port + 20}")
-    assert parse(second.uri).first_port > port
-    with pytest.raises(LocalError, match="free port"):
-        Peer(address=first.uri)
-    for peer in (first, second):
-        peer.close()
 
 
 # -- encryption --------------------------------------------------------------------------------------------------------

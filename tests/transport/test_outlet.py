@@ -6,7 +6,9 @@ import select
 
 import zmq
 
-from hopline.transport import PUB, Outlet, SocketSettings, bind, open_socket, parse
+from hopline.transport import SocketSettings, parse
+from hopline.transport.libzmq.outlet import Outlet
+from hopline.transport.libzmq.sockets import bind, open_socket
 from tests.node.running import on_loop, until
 
 VISITORS = 20
@@ -26,7 +28,7 @@ def come_and_go(context: zmq.Context[zmq.Socket[bytes]], uri: str) -> None:
 
 @on_loop
 async def test_a_publisher_takes_note_of_who_came_and_went_while_it_publishes_nothing() -> None:
-    socket = open_socket(PUB, SocketSettings())
+    socket = open_socket(zmq.PUB, SocketSettings())
     uri = bind(socket, parse("tcp://127.0.0.1:0"))
     descriptor = int(socket.get(zmq.FD))
     outlet = Outlet(socket, 10)

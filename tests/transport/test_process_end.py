@@ -38,9 +38,11 @@ asyncio.run(main())
 
 LAST_WORDS = """
 import sys
-from hopline.transport import DEALER, SocketSettings, connect, open_socket
+import zmq
+from hopline.transport import SocketSettings
+from hopline.transport.libzmq.sockets import connect, open_socket
 
-socket = open_socket(DEALER, SocketSettings())
+socket = open_socket(zmq.DEALER, SocketSettings())
 connect(socket, sys.argv[1])
 socket.send(b"goodbye")
 socket.close(30_000)

@@ -56,7 +56,7 @@ def test_the_largest_extension_is_written_and_no_larger_one() -> None:
         write_extension({"a": "x" * (room + 1)})
 
 
-@pytest.mark.parametrize("value", [object(), b"bytes", [["nested"]], 2**64, "\ud800"], ids=str)
+@pytest.mark.parametrize("value", [object(), b"bytes", [["nested"]], 2**64, "\ud800"], ids=type)
 def test_what_no_peer_could_read_is_not_written(value: object) -> None:
     with pytest.raises(LocalError, match="extension"):
         write_extension({"a": value})

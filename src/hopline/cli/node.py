@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from hopline.actors import Actor, handler_map
 from hopline.capture.events import Level
+from hopline.cli import event_loop
 from hopline.cli.application import actors_of, find_application
 from hopline.cli.banner import security_of
 from hopline.cli.console import LogLevel, UsageError, one_line_errors, say, set_up_logs
@@ -113,7 +113,7 @@ def node_command(
             },
         )
         _check_capture(configuration)
-        asyncio.run(_run(find_application(app), app, configuration))
+        event_loop.run(_run(find_application(app), app, configuration))
 
 
 node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"

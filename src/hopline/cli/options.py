@@ -41,7 +41,8 @@ WireFormatOption = Annotated[
     WireFormat | None,
     typer.Option(
         "--wire-format",
-        help="Format to begin with; each peer is spoken to in its own as soon as it was heard. Default: v5.",
+        help="Format to begin with and among Hopline nodes; every other peer is spoken to in its own as soon as it was "
+        "heard. Default: v5 to begin with, v6 among Hopline nodes.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON for machines.")]

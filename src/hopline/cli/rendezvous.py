@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
 
+from hopline.cli import event_loop
 from hopline.cli.banner import encryption_of
 from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
 from hopline.cli.options import (
@@ -76,7 +76,7 @@ def rendezvous_command(
                 "metrics.address": ("--metrics", metrics),
             },
         )
-        asyncio.run(_run(configuration))
+        event_loop.run(_run(configuration))
 
 
 rendezvous_command.__doc__ = f"{rendezvous_command.__doc__}\n{EPILOG}"

@@ -116,6 +116,7 @@ def _document(known: KnownNode, report: NodeReport | None) -> dict[str, Any]:
         "is_joined": network is not None and network.is_joined,
         "peers": 0 if network is None else network.peers,
         "refused": {} if network is None else _refused(network.refused_messages, network.refused_routes),
+        "unacknowledged": 0 if network is None else network.unacknowledged,
         "links": []
         if network is None
         else [

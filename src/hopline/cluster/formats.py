@@ -2,13 +2,19 @@
 
 Theory of operation. A node or server of the reference reads one format and drops the others; Hopline reads all of them.
 
-* What goes to one node is written in the format that the node writes itself. The evidence has degrees: what the node
-  sent to this one counts most, then its heartbeats, then what a rendezvous server relayed, for a server of the
+* Hopline nodes declare in their announcements which formats they read. What goes to a node that has declared the
+  preferred format is written in it: V6, or the format that this node is pinned to. See `declaration`.
+* What goes to any other node is written in the format that the node writes itself. The evidence has degrees: what the
+  node sent to this one counts most, then its heartbeats, then what a rendezvous server relayed, for a server of the
   reference writes everything in its own format, whoever said it.
+* A declaration counts more than any evidence: before its sender has heard of this node, it writes V5. What a server
+  relayed without one undoes nothing, for a server of the reference leaves out what it does not know. A declaration
+  ends with what is known of its node, with an announcement from another address, or with one that the node itself sent
+  here without a declaration.
 * What is published reaches everybody at once. It is written in the speaker's own format, and again in every other
-  format that somebody needs. Nodes of the reference drop what they cannot read; Hopline nodes would take the same
-  message several times. So the others are marked as copies, in the first frame of the envelope, which means nothing to
-  a node of the reference, and Hopline ignores them.
+  format that somebody needs, which is nobody who has declared to read the speaker's. Nodes of the reference drop what
+  they cannot read; Hopline nodes would take the same message several times. So the others are marked as copies, in the
+  first frame of the envelope, which means nothing to a node of the reference, and Hopline ignores them.
 * Formats are learned from originals only. Otherwise Hopline nodes would keep a format in use among themselves, each
   because of the copies of the others, when the last node that needs it is long gone.
 * A node goes on writing its own format to a server that is heard in it, if only in copies: such a server reads it. To
@@ -82,12 +88,20 @@ class Evidence(IntEnum):
 
 
 class PeerFormats:
-    """The formats of the nodes that one node knows, up to a bound, and of the server that it follows."""
+    """The formats of the nodes that one node knows, up to a bound, and of the server that it follows.
 
-    def __init__(self, own: WireFormat, capacity: int) -> None:
-        self.by_node: dict[bytes, WireFormat] = {}
+    Args:
+        pinned: The format of a node that was set to one; None to begin with V5, and to prefer V6.
+        capacity: How many nodes are remembered.
+    """
+
+    def __init__(self, pinned: WireFormat | None, capacity: int) -> None:
+        self.by_node: dict[bytes, WireFormat] = {}  # the format for what is sent to a node
+        self.written_by: dict[bytes, WireFormat] = {}  # the format that a node writes itself, by the best evidence
         self._evidence: dict[bytes, Evidence] = {}
-        self._own = own
+        self._declared: dict[bytes, frozenset[WireFormat]] = {}  # what nodes read, of those in `written_by`
+        self._own = pinned or WireFormat.V5
+        self._preferred = pinned or WireFormat.V6
         self._capacity = capacity
         self.follow()
 
@@ -129,18 +143,40 @@ class PeerFormats:
 
     def learn(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence) -> None:
         """Note in which format a node writes."""
-        known = self.by_node
+        written_by = self.written_by
         if wire_format is None or evidence < self._evidence.get(node, Evidence.RELAYED):
             return
-        if known.pop(node, None) is None and len(known) >= self._capacity:
-            self.forget(next(iter(known)))  # who spoke up long ago may not be there any more
-        known[node] = wire_format
+        if written_by.pop(node, None) is None and len(written_by) >= self._capacity:
+            self.forget(next(iter(written_by)))  # who spoke up long ago may not be there any more
+        written_by[node] = wire_format
         self._evidence[node] = evidence
+        self._choose(node)
+
+    def declare(self, node: bytes, formats: frozenset[WireFormat]) -> None:
+        """Note which formats a node has declared to read, in place of those before; none is no declaration.
+
+        Nodes whose format is not known are left out: this way both are bounded by the same number of nodes.
+        """
+        if node not in self.written_by:
+            return
+        if formats:
+            self._declared[node] = formats
+        else:
+            self._declared.pop(node, None)
+        self._choose(node)
+
+    def _choose(self, node: bytes) -> None:
+        """Decide on the format for what is sent to a node that was heard."""
+        # The first format has no place for much of what Hopline nodes say to each other: nobody is asked to read it.
+        is_declared = self._preferred in SERVICE_FORMATS and self._preferred in self._declared.get(node, ())
+        self.by_node[node] = self._preferred if is_declared else self.written_by[node]
 
     def forget(self, node: bytes) -> None:
         """Forget a node."""
         self.by_node.pop(node, None)
+        self.written_by.pop(node, None)
         self._evidence.pop(node, None)
+        self._declared.pop(node, None)
 
     def of(self, node: bytes) -> WireFormat:
         """Return the format for what is sent to a node."""
@@ -148,7 +184,9 @@ class PeerFormats:
 
     def written_for_all(self, message: Message) -> list[list[bytes]]:
         """Return the frames of a service message for all who listen: in this node's format, and copies in theirs."""
-        spoken: Collection[WireFormat] = set(self.by_node.values())
         own = self.server if self.server in SERVICE_FORMATS else WireFormat.V5
-        others = (one for one in SERVICE_FORMATS if one in spoken and one is not own)
+        needed: Collection[WireFormat] = {
+            wire_format for node, wire_format in self.written_by.items() if own not in self._declared.get(node, ())
+        }
+        others = (one for one in SERVICE_FORMATS if one in needed and one is not own)
         return [encode(message, own), *copies(message, others)]

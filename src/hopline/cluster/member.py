@@ -82,3 +82,7 @@ class Network(Rendezvous, HealthFeed, Protocol):
     def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None:
         """Note in which format a node writes, to answer it in kind."""
         ...
+
+    def reads(self, node: bytes, formats: frozenset[WireFormat]) -> None:
+        """Note which formats a node has declared to read; none: it has declared nothing."""
+        ...

@@ -11,6 +11,7 @@ from random import Random
 from google.protobuf.message import Message as Content
 
 from hopline.cluster.announcements import ANY_ACTOR, Announcements, of_any_actor
+from hopline.cluster.declaration import OWN_DECLARATION, declared_formats
 from hopline.cluster.following import Following
 from hopline.cluster.formats import Evidence
 from hopline.cluster.health import Health
@@ -197,7 +198,11 @@ class Membership:
 
     def _publish(self, kind: MessageIdentifier, content: Content, domain: str) -> None:
         self.traffic.published += 1
-        self._network.publish(self._security.protect_in(service_message(kind, content), domain))
+        if isinstance(content, RegisterExternalMessageRoute):
+            message = _announcement(content)
+        else:
+            message = service_message(kind, content)
+        self._network.publish(self._security.protect_in(message, domain))
 
     def heartbeat(self) -> Message:
         """Make this node's sign of life."""
@@ -324,7 +329,7 @@ class Membership:
         if kind == REGISTER_ROUTE:
             content = read(message, RegisterExternalMessageRoute)
             is_newcomer = is_broadcast and content.node_identity not in self.health
-            self._learn(message, content)
+            self._learn(message, content, is_broadcast=is_broadcast)
             self.roll_call.answered(content.node_identity)
             if is_newcomer and content.node_identity in self.health:
                 self._greet(message, content.node_identity, content.uri)
@@ -359,7 +364,7 @@ class Membership:
             log.warning("refused what another node said: %s; from now on this is only counted", reason)
         self.traffic.refused[reason] += 1
 
-    def _learn(self, message: Message, content: RegisterExternalMessageRoute) -> None:
+    def _learn(self, message: Message, content: RegisterExternalMessageRoute, *, is_broadcast: bool) -> None:
         node, uri, domain = content.node_identity, content.uri, message.domain
         if self._is_namesake(node, uri):
             return
@@ -389,12 +394,26 @@ class Membership:
             return
         if node not in self.health:
             log.info("node %s is at %s", printable_name(node), uri)
+        has_moved = location != self._vouching.location_of(node)
         self._vouching.vouch(node, domain, self._vouching.rank(domain), location)
         self._network.speaks(node, message.wire_format)
+        self._learn_formats(node, message, is_its_own=has_moved or not is_broadcast)
         self.health.watch(node, location.health_uri, interval)
         self._hearsay.heard(node, accepted)
         self._routes.learn_all(node, uri, accepted)
         self.refusals.accepted(accepted)
+
+    def _learn_formats(self, node: bytes, announcement: Message, *, is_its_own: bool) -> None:
+        """Note which formats a node declares to read in an announcement that was accepted.
+
+        That there is no declaration means something only if the announcement came straight from the node, or if it is
+        the first from an address: what a server of the reference relays has lost it.
+        """
+        if not self._vouching.may_change(node, self._vouching.rank(announcement.domain)):
+            return
+        formats = declared_formats(announcement.extension)
+        if formats or is_its_own:
+            self._network.reads(node, formats)
 
     def _accepts_location(self, node: bytes, domain: str, location: Location, routes: list[Route]) -> bool:
         """Return whether a domain may announce these routes of a node at that location. See `hopline.cluster.vouching`.
@@ -510,7 +529,7 @@ class Membership:
         hubs = [route for route in self._advertised() if route.identifier is None]
         if not hubs:
             return []
-        message = service_message(REGISTER_ROUTE, self._registration(hubs))
+        message = _announcement(self._registration(hubs))
         vouching = self._vouching
         domains = [domain for domain in vouching.domains if node not in vouching or vouching.vouches(domain, node)]
         self.traffic.told += len(domains)
@@ -537,7 +556,7 @@ class Membership:
         if content.routes:
             self.traffic.told += 1
             self._network.speaks(node, request.wire_format)
-            answer = self._security.protect_in(service_message(REGISTER_ROUTE, content), domain)
+            answer = self._security.protect_in(_announcement(content), domain)
             has_hubs = any(route.identifier is None for route in routes)
             self._network.tell(node, uri, answer, introduces=has_hubs)
 
@@ -598,3 +617,8 @@ class Membership:
         for sought in self._searches.due(now):
             self._ask(*sought)
         self._misdirected.due(now)
+
+
+def _announcement(content: RegisterExternalMessageRoute) -> Message:
+    """Return the message that announces routes of this node, and the formats that it reads."""
+    return service_message(REGISTER_ROUTE, content).clone(extension=OWN_DECLARATION)

@@ -18,7 +18,7 @@ from hopline.capture.records import Event
 from hopline.demo.shop import IDENTITIES, Reserved
 from hopline.message import Message, WireFormat, to_message
 from hopline.security import Domain, DomainSecurity, new_key
-from hopline.transport import DEALER, Frames, Outlet, SocketSettings, connect, open_socket
+from hopline.transport import Frames, SocketSettings, open_transport
 from hopline.wire import encode
 
 NAME = b"mallory"
@@ -53,10 +53,8 @@ def _overheard(captures: Path, node: str) -> list[Frames]:
 
 async def run(address: str, domain: str, captures: Path, node: str) -> None:
     """Send forged, foreign, unsigned, replayed and garbled messages to one node."""
-    settings = SocketSettings()
-    socket = open_socket(DEALER, settings, identity=NAME)
-    connect(socket, address)
-    outlet = Outlet(socket, capacity=1_000)
+    transport = open_transport(SocketSettings(), None)
+    sender = transport.sender(address, capacity=1_000, identity=NAME)
     attacks: dict[str, list[Frames]] = {
         "forged": [encode(message, WireFormat.V5) for message in _signed(domain, FORGED)],
         "of a foreign domain": [encode(message, WireFormat.V5) for message in _signed("treasury", FOREIGN)],
@@ -66,9 +64,9 @@ async def run(address: str, domain: str, captures: Path, node: str) -> None:
     }
     for frames in attacks.values():
         for one in frames:
-            outlet.send(one)
+            sender.send(one)
             await asyncio.sleep(0.01)
-    outlet.close(LINGER)
+    sender.close(LINGER)
     sys.stdout.write(json.dumps({what: len(frames) for what, frames in attacks.items()}) + "\n")
 
 

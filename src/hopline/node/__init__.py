@@ -1,7 +1,6 @@
 """The node: hubs, actors and the router put together, the thing that a user starts. And the rendezvous server."""
 
 from hopline.node.context import Context
-from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.node import Node, StopReport
 from hopline.node.rendezvous import PartnerNetwork, RendezvousServer, RendezvousSettings
@@ -9,6 +8,7 @@ from hopline.node.report import ActorReport, LinkReport, NetworkReport, NodeRepo
 from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
+from hopline.transport import Link
 
 __all__ = [
     "ActorReport",

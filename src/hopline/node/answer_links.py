@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hopline.node.transport import PeerLink
+from hopline.transport import PeerLink
 
 _IDLE_TIME = 5.0  # seconds after the last answer
 

@@ -24,16 +24,14 @@ from hopline.message import (
 )
 from hopline.node.answer_links import AnswerLinks
 from hopline.node.embedded import EmbeddedRendezvous
-from hopline.node.links import Link
 from hopline.node.network import Network
 from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.router import Router
 from hopline.node.tap import OnReceived, Tap
-from hopline.node.transport import PeerLink, ZmqTransport
 from hopline.node.uplink import Uplink
 from hopline.routing import TICKS_PER_SECOND, Outcome
 from hopline.security import DomainSecurity, SecurityError
-from hopline.transport import Frames, advertised, parse
+from hopline.transport import Frames, Link, PeerLink, advertised, open_transport, parse
 from hopline.wire import RemoteError, decode, encode
 
 log = get_logger("hopline.network")
@@ -47,6 +45,7 @@ _ASK_AGAIN = 0.6  # seconds between questions; who was told everything half a se
 _LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
 _NEVER_LEFT = "it never left for its node"
+_LONGEST_PAUSE = 1.0  # seconds without reading
 _ANSWER_LINGER = 1.0  # seconds that answers may still take to leave when their link makes room for another
 _LONGEST_IDENTITY = 256  # libzmq's limit
 
@@ -65,7 +64,8 @@ class Attachment:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._formats = PeerFormats(network.wire_format, network.cluster.known_nodes)
-        self._format_of = self._formats.by_node.get  # asked for every message
+        self._format_of = self._formats.by_node.get  # asked for every message that leaves
+        self._format_by = self._formats.written_by.get  # and for every message that comes
         self._introduced: WeakSet[Link] = WeakSet()  # links that begin with where this node's hubs are
         self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_answer_link, self._is_alive)
         self._resolved: dict[str, str] = {}
@@ -73,6 +73,7 @@ class Attachment:
         self._timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._key_timer: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None
         self._joined = asyncio.Event()
         self.pings = 0
         self._tap: Tap | None = None
@@ -91,7 +92,7 @@ class Attachment:
     def _open(self) -> None:
         network = self._network
         host = parse(network.address).host
-        self._transport = network.transport or ZmqTransport(network.sockets, network.curve)
+        self._transport = network.transport or open_transport(network.sockets, network.curve)
         try:
             self._frontend = self._transport.listener(network.address, "address", identity=self._identity)
             self.uri = advertised(self._frontend.uri, network.advertise)
@@ -143,6 +144,7 @@ class Attachment:
         self.membership.announce(router.directory.advertised())
         router.directory.on_added = self.membership.announce
         router.directory.on_removed = self.membership.withdraw
+        router.on_full = self._hold_up
         self._frontend.read(self._take)
         self._send_heartbeat()
         self._tick()
@@ -263,7 +265,7 @@ class Attachment:
             self._router.refuse(message, str(error), frames)
             return
         routing = message.routing
-        if routing and self._format_of(routing[-1].identity) is not message.wire_format:
+        if routing and self._format_by(routing[-1].identity) is not message.wire_format:
             self.speaks(routing[-1].identity, message.wire_format, Evidence.SENT)
         if routing and not message.receiver_identity and routing[-1].identity not in self._callers:
             self._note_caller(routing[-1].identity)
@@ -271,6 +273,19 @@ class Attachment:
         self._router.receive(message if message.hops > 0 else message.clone(hops=1), now)
         if self._tap is not None:
             self._tap.arrival = None
+
+    def _hold_up(self, is_full: bool) -> None:
+        """Read nothing while no more messages can wait for room here, so that those who send them wait there.
+
+        Among what is not read may be the answers that actors here wait for, and without which no room is ever made.
+        Hence the pause has an end: after it, what finds no room overflows, and answers come in.
+        """
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+        if is_full:
+            self._frontend.pause()
+        # Not at once where there is room: it was made while a message was being routed.
+        self._pause_timer = self._loop.call_later(_LONGEST_PAUSE if is_full else 0.0, self._frontend.resume)
 
     def _note_caller(self, node: bytes) -> None:
         if node in self.membership.health:  # else anybody could fill this
@@ -395,6 +410,10 @@ class Attachment:
         """Note in which format a node writes."""
         self._formats.learn(node, wire_format, evidence)
 
+    def reads(self, node: bytes, formats: frozenset[WireFormat]) -> None:
+        """Note which formats a node has declared to read."""
+        self._formats.declare(node, formats)
+
     def subscribe(self, uri: str) -> None:
         """Listen to a node's signs of life."""
         self._health.connect(uri)
@@ -442,7 +461,7 @@ class Attachment:
         """Say goodbye, and close everything; what left already still gets there, within its time."""
         self._is_closing = True
         self._joined.set()  # who still waits for that is told
-        for timer in (self._timer, self._heartbeat_timer, self._key_timer):
+        for timer in (self._timer, self._heartbeat_timer, self._key_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
         linger = self._network.goodbye_time
@@ -495,6 +514,7 @@ class Attachment:
             heard=traffic.heard,
             refused_routes=dict(traffic.refused),
             refused_messages={str(reason): count for reason, count in self._refused.items()},
+            unacknowledged=self._backend.unacknowledged,
             links=tuple(
                 LinkReport(node=link.node, uri=link.uri, waiting=link.waiting, is_silent=link.is_silent)
                 for link in self._backend.links

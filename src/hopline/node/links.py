@@ -7,21 +7,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hopline.actors import flow_log
-from hopline.message import Message, PeerGoneError
+from hopline.message import PeerGoneError
+from hopline.transport import Link
 
 log = flow_log("hopline.router")
-
-
-class Link(Protocol):
-    """Takes messages for one other node."""
-
-    def offer(self, message: Message) -> bool:
-        """Take a message, or say that there is no room. Raises `PeerGoneError` when the peer is gone."""
-        ...
-
-    async def room(self) -> None:
-        """Wait until there may be room; return at once if there is, for it may have come since `offer` said no."""
-        ...
 
 
 class Connect(Protocol):

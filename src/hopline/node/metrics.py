@@ -84,6 +84,7 @@ def _of_network(network: NetworkReport) -> Iterable[Metric]:
     yield _gauge("hopline_links_waiting", "Messages that wait for their peer.", waiting)
     for name, text, count in (
         ("hopline_rendezvous_changes", "How often another rendezvous server was followed.", network.rendezvous_changes),
+        ("hopline_unacknowledged", "Sent messages that a broken connection lost.", network.unacknowledged),
         ("hopline_routes_published", "Messages on routes to everybody.", network.published),
         ("hopline_routes_told", "Messages on routes to one node.", network.told),
         ("hopline_routes_heard", "Messages on routes that were heard.", network.heard),

@@ -9,9 +9,8 @@ import msgspec
 
 from hopline.cluster import ClusterSettings, RendezvousAddress
 from hopline.message import LocalError, WireFormat
-from hopline.node.transport import Transport
 from hopline.security import DomainSecurity, NoSecurity, Security
-from hopline.transport import Curve, SocketSettings, one_place, parse
+from hopline.transport import Curve, SocketSettings, Transport, one_place, parse
 from hopline.wire import DEFAULT_LIMITS, Limits
 
 UNICAST_STEP = 10  # by convention a rendezvous server takes messages so many ports above where it publishes
@@ -33,7 +32,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
     heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
     advertise: str | None = None  # the host name or address that others know this machine by
-    wire_format: WireFormat = WireFormat.V5  # to begin with; who speaks another one is spoken to in that
+    wire_format: WireFormat | None = None  # pins one; left out: V5 to begin with, and V6 among Hopline nodes
     security: Security = msgspec.field(default_factory=NoSecurity)
     open_without_keys: bool = False  # reachable from other machines without keys: everybody around is trusted
     join_time: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
@@ -42,7 +41,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     limits: Limits = DEFAULT_LIMITS
     curve: Curve | None = None
-    transport: Transport | None = None  # what carries it all; libzmq, unless another is given
+    transport: Transport | None = None  # what carries it all; chosen by itself, unless one is given
 
     def __post_init__(self) -> None:
         if isinstance(self.rendezvous, str):

@@ -108,7 +108,7 @@ class _Running:
             capture,
             node.identity,
             node.uri if attachment is None else attachment.uri,
-            WireFormat.V5 if network is None else network.wire_format,
+            (network and network.wire_format) or WireFormat.V5,
             DEFAULT_LIMITS if network is None else network.limits,
             self.clock,
             sees_wire=attachment is not None,

@@ -36,9 +36,18 @@ from hopline.cluster import (
 )
 from hopline.message import LocalError, PayloadError, get_logger
 from hopline.node.network import DEFAULT_RENDEZVOUS, PARTNER_STEP, UNICAST_STEP, refuse_open_door
-from hopline.node.transport import Sender, Subscriber, Transport, ZmqTransport
 from hopline.security import NoSecurity
-from hopline.transport import Curve, SocketSettings, advertised, one_place, parse
+from hopline.transport import (
+    Curve,
+    Sender,
+    SocketSettings,
+    Subscriber,
+    Transport,
+    advertised,
+    one_place,
+    open_transport,
+    parse,
+)
 from hopline.wire import RemoteError, decode, encode
 
 log = get_logger("hopline.rendezvous")
@@ -75,7 +84,7 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
     partners: Sequence[PartnerNetwork] = ()  # other networks whose routes are let in
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     curve: Curve | None = None
-    transport: Transport | None = None  # what carries it all; libzmq, unless another is given
+    transport: Transport | None = None  # what carries it all; chosen by itself, unless one is given
 
     def __post_init__(self) -> None:
         for field in ("address", "unicast_address", "partner_address", "synod_address"):
@@ -203,7 +212,7 @@ class _Running:
     # -- sockets -------------------------------------------------------------------------------------------------------
 
     def _open(self, settings: RendezvousSettings) -> None:
-        transport = self._transport = settings.transport or ZmqTransport(settings.sockets, settings.curve)
+        transport = self._transport = settings.transport or open_transport(settings.sockets, settings.curve)
         self._closing.append(transport.close)
         self._broadcast, broadcast_uri = self._publisher(settings.address, "address")
         self._partner_broadcast, partner_uri = self._publisher(

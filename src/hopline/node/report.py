@@ -45,6 +45,7 @@ class NetworkReport(msgspec.Struct, frozen=True, kw_only=True):
     refused_routes: dict[str, int]  # of what others said of routes, by reason
     refused_messages: dict[str, int]  # of the messages that came, by reason
     links: tuple[LinkReport, ...]
+    unacknowledged: int = 0  # messages that were sent on connections that broke before the peer's system had them
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ log = flow_log("hopline.router")
 _replace = msgspec.structs.replace  # what `Message.clone` does, for half the price
 _NOBODY: frozenset[bytes] = frozenset()
 _NO_ROOM_FOR_COPY = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
+_ROOM_AGAIN = 0.75  # of the messages that may wait for room: when so few do, others may come again
 _UNREADABLE = Message(b"")  # stands for what could not be read
 _OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
 
@@ -97,6 +98,8 @@ class Router:
         self._queues = self._waiting_room.queues
         self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
         self._is_looking = False
+        self._is_full = False  # so many messages from elsewhere wait for room that no other may
+        self.on_full: Callable[[bool], None] | None = None  # told when that begins, and when there is room again
         self._changed = Condition()  # what waits has become less
 
     def watch(self, tap: Tap | None, *, everything: bool) -> None:
@@ -459,6 +462,8 @@ class Router:
     def _left_the_room(self, place: Place) -> None:
         if place.is_submitted:
             self.ledger.submitted += 1
+        if self._is_full and self._waiting_room.owned <= self._settings.waiting_for_room * _ROOM_AGAIN:
+            self._set_full(False)
         self._changed.notify_all()
 
     def _give_up_room(self, place: Place) -> None:
@@ -493,6 +498,14 @@ class Router:
             return
         until = min(delivery.deadline, now + self._settings.room_time)
         self._waiting_room.add(self._destination(delivery.message), delivery, until, unreachable, submitted=False)
+        if self._waiting_room.owned >= self._settings.waiting_for_room:
+            self._set_full(True)
+
+    def _set_full(self, is_full: bool) -> None:
+        if is_full is not self._is_full:
+            self._is_full = is_full
+            if self.on_full is not None:
+                self.on_full(is_full)
 
     def _submit_own(self, message: Message, about: int | None) -> None:
         """Submit a message of the router's own: a receipt, or a report. It is about a message with this record."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hopline.cluster import RendezvousAddress
-from hopline.node.transport import Sender, Subscriber, Take, Transport
-from hopline.transport import Frames
+from hopline.transport import Frames, Sender, Subscriber, Take, Transport
 
 _CAPACITY = 1_000
 

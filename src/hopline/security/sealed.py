@@ -43,7 +43,7 @@ IN_TRANSIT = {
     "routing": "each router appends itself",
     "ttl_ticks": "the time that the message waited is subtracted, after signing too",
     "socket_identity": "belongs to the socket that sends it next, and is never transmitted as a field",
-    "extension": "says nothing that a node acts on, and a node on the way may add to it or have no format for it",
+    "extension": "is never needed, and a node on the way may add to it or have no format for it",
     "wire_format": "is how the message was read, not what it says",
     "signature": "cannot cover itself",
 }

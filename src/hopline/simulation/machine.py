@@ -41,7 +41,7 @@ class Machine:
         self._transport = SimulatedTransport(network, name)
         self.host = self._transport.host
         self._lives = self._ports = 0
-        self._wire_format = random.choice(FORMATS)
+        self._wire_format = random.choice((None, *FORMATS))
         self._servers = random.sample(servers, len(servers))
         self.settings = NodeSettings(
             mailbox_capacity=random.choice((1, 5, 100)),

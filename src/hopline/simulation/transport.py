@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from hopline.cluster.service import REGISTER_ROUTE, is_service
 from hopline.message import LocalError, Message, PeerGoneError
-from hopline.node.transport import Listener, Peers, Sender, Subscriber, Take, Unsent
 from hopline.simulation.network import Connection, Host, Network
-from hopline.transport import Condition, Frames, OnSent, parse
+from hopline.transport import (
+    Condition,
+    Frames,
+    Listener,
+    OnSent,
+    Peers,
+    Sender,
+    Subscriber,
+    Take,
+    Unsent,
+    parse,
+)
 from hopline.wire import decode
 
 CONNECT_TIMES = (0.5, 2.0)  # seconds after which a peer is gone: one that is refused sooner than a silent one
@@ -64,7 +75,7 @@ class SimulatedTransport:
         self._ends.append(subscriber)
         return subscriber
 
-    def sender(self, uri: str, capacity: int) -> Sender:
+    def sender(self, uri: str, capacity: int, *, identity: bytes = b"") -> Sender:  # noqa: ARG002 - nobody looks
         """Send to a listener."""
         sender = SimulatedSender(self.network, self.host, uri, capacity)
         self._ends.append(sender)
@@ -115,15 +126,24 @@ class SimulatedListener:
         self._network = network
         self._is_open = True
         self._take: Take | None = None
-        self._unread: list[list[bytes]] = []
+        self._is_paused = True  # until it is read
+        self._unread: deque[list[bytes]] = deque()
         network.bind(uri, self)
 
     def read(self, take: Take) -> None:
         """Begin to take."""
         self._take = take
-        unread, self._unread = self._unread, []
-        for frames in unread:
-            take(frames)
+        self.resume()
+
+    def pause(self) -> None:
+        """Take nothing for now."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Take messages again, beginning with those that came meanwhile."""
+        self._is_paused = False
+        while self._unread and self._take is not None and not self._is_paused:
+            self._take(self._unread.popleft())
 
     def arrive(self, frames: list[bytes]) -> None:
         """Take a message, if there is anybody to take it."""
@@ -133,7 +153,7 @@ class SimulatedListener:
         self._network.traffic.arrived += 1
         if any(REGISTER_ROUTE.identity in frame for frame in frames):
             self._network.on_news(self.host, frames)
-        if self._take is None:
+        if self._take is None or self._is_paused or self._unread:
             self._unread.append(frames)
         else:
             self._take(frames)
@@ -487,6 +507,7 @@ class SimulatedPeers:
         self.write = write
         self.clock = clock
         self.on_sent: OnSent | None = None
+        self.unacknowledged = 0  # what the network lost, it counts itself
         self._gave_up = gave_up
         self._links: dict[bytes, SimulatedLink] = {}
         self.is_dead = False

@@ -91,6 +91,23 @@ def resolve(text: str, field: str = "address") -> str:
     return f"tcp://{look_up(own_name() if address.is_everywhere else address.host, field)}:{address.first_port}"
 
 
+def resolved(text: str) -> str:
+    """Return an address with its name looked up, or as it is if nobody knows the name."""
+    try:
+        return resolve(text)
+    except LocalError:
+        return text
+
+
+def can_connect(text: str) -> bool:
+    """Return whether to connect to an address that a stranger announced: one place, and no name to look up."""
+    try:
+        address = parse(text)
+    except LocalError:
+        return False
+    return address.is_one_place and address.is_numeric and str(address) == text
+
+
 def advertised(bound: str, advertise: str | None = None) -> str:
     """Give the address that peers are told of, for the one that a socket is bound to."""
     address = parse(bound)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 
 import msgspec
-import zmq
 
 from hopline.message import LocalError
 
@@ -40,23 +40,19 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
         """The name under which the doorkeeper of this process knows these keys."""
         return b"hopline-" + self.public
 
-    def apply(self, socket: zmq.Socket[bytes], *, is_server: bool) -> None:
-        """Encrypt what a socket that is not connected yet will send and receive."""
-        if is_server:
-            socket.set(zmq.CURVE_SERVER, 1)
-            socket.set(zmq.CURVE_PUBLICKEY, self.network_public)
-            socket.set(zmq.CURVE_SECRETKEY, self.network_secret)
-            socket.set(zmq.ZAP_DOMAIN, self.zap_domain)
-            socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # else libzmq lets everybody in while there is no doorkeeper
-        else:
-            socket.set(zmq.CURVE_SERVERKEY, self.network_public)
-            socket.set(zmq.CURVE_PUBLICKEY, self.public)
-            socket.set(zmq.CURVE_SECRETKEY, self.secret)
-
 
 def new_keys() -> tuple[bytes, bytes]:
     """Make a key pair for a network or for a member: public and secret, as Z85 text."""
+    require_libzmq()
+    import zmq
+
     return zmq.curve_keypair()
+
+
+def require_libzmq() -> None:
+    """Raise `LocalError` unless libzmq is there, which is what encrypts."""
+    if importlib.util.find_spec("zmq") is None:
+        raise LocalError("curve", "libzmq for encryption: pip install 'hopline[curve]'", "no module named zmq")
 
 
 def _require_key(name: str, key: object, *, may_tell: bool) -> None:

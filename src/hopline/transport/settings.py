@@ -12,9 +12,9 @@ _ENDLESS = float("inf")
 class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much sockets hold, and how soon they notice that a peer is silent. Times are in seconds."""
 
-    send_high_water: int = 1_000  # messages on their way to one peer; what lies there is lost with the peer
-    receive_high_water: int = 10_000  # messages from one peer that nobody has read yet
-    link_capacity: int = 1_000  # further messages for one peer that wait for its handshake, or for room
+    link_capacity: int = 1_000  # messages for one peer that have not left: it has not shaken hands, or has no room
+    send_high_water: int = 1_000  # with CURVE: further ones that libzmq holds; what lies there is lost with the peer
+    receive_high_water: int = 10_000  # with CURVE: messages from one peer that nobody has read yet
     refusal_time: float = (
         1.0  # how long a peer may be away, with nobody or another one at its address, before it is gone
     )
@@ -24,7 +24,7 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_interval: float = 0.05  # the first pause before connecting again
     reconnect_interval_max: float = 1.0  # and the longest
     max_frame_size: int = 64 * 1024 * 1024  # bytes; who sends a larger frame is cut off
-    batch: int = 200  # messages that are read before others get their turn
+    batch: int = 200  # with CURVE: messages that are read before others get their turn
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

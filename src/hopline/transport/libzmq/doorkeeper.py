@@ -10,8 +10,8 @@ from zmq.utils import z85
 
 from hopline.message import get_logger
 from hopline.transport.curve import Curve
-from hopline.transport.inlet import Inlet
-from hopline.transport.sockets import shared_context
+from hopline.transport.libzmq.inlet import Inlet
+from hopline.transport.libzmq.sockets import shared_context
 
 log = get_logger("hopline.transport")
 

@@ -12,7 +12,8 @@ from collections import deque
 
 import zmq
 
-from hopline.transport.sockets import Frames, has_more, send
+from hopline.transport.interface import Frames
+from hopline.transport.libzmq.sockets import has_more, send
 
 RETRY = 0.005  # seconds; libzmq tells through the descriptor, which needs a reader, or to who asks again
 

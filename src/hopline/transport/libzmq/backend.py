@@ -19,17 +19,14 @@ import zmq
 from hopline.message import Message, PeerGoneError, get_logger
 from hopline.transport.condition import Condition
 from hopline.transport.curve import Curve
-from hopline.transport.handshakes import Handshakes
+from hopline.transport.interface import Frames, GaveUp, OnSent, Write
+from hopline.transport.libzmq.handshakes import Handshakes
+from hopline.transport.libzmq.sockets import connect, open_socket, send
 from hopline.transport.settings import SocketSettings
-from hopline.transport.sockets import Frames, connect, open_socket, send
 
 log = get_logger("hopline.transport")
 
 RETRY = 0.005  # seconds between looks whether a peer has shaken hands or has room; only while something waits
-
-Write = Callable[[Message, bytes, float], Frames]  # a message for a peer, which waited for so many seconds
-OnSent = Callable[[bytes, Frames, float], None]  # a peer, the frames that left for it, and when they were about to
-GaveUp = Callable[[bytes, list[tuple[Message, float]]], None]  # a peer, and what never left, with its waiting times
 
 
 def _open(backend: Backend) -> zmq.Socket[bytes]:
@@ -222,6 +219,7 @@ class Backend:
         self.clock = clock
         self.curve = curve
         self.on_sent: OnSent | None = None
+        self.unacknowledged = 0  # libzmq does not say
         self._gave_up = gave_up
         self._loop = asyncio.get_running_loop()
         self._links: dict[bytes, PeerLink] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 
 import zmq
@@ -13,9 +12,8 @@ import zmq
 from hopline.message import LocalError
 from hopline.transport.address import Address, look_up
 from hopline.transport.curve import Curve
+from hopline.transport.interface import Frames
 from hopline.transport.settings import SocketSettings
-
-Frames = Sequence[bytes]
 
 _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -74,8 +72,22 @@ def open_socket(
     if identity:
         socket.set(zmq.ROUTING_ID, identity)
     if curve is not None:
-        curve.apply(socket, is_server=is_server)
+        _encrypt(socket, curve, is_server=is_server)
     return socket
+
+
+def _encrypt(socket: zmq.Socket[bytes], curve: Curve, *, is_server: bool) -> None:
+    """Encrypt what a socket that is not connected yet will send and receive."""
+    if is_server:
+        socket.set(zmq.CURVE_SERVER, 1)
+        socket.set(zmq.CURVE_PUBLICKEY, curve.network_public)
+        socket.set(zmq.CURVE_SECRETKEY, curve.network_secret)
+        socket.set(zmq.ZAP_DOMAIN, curve.zap_domain)
+        socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # else libzmq lets everybody in while there is no doorkeeper
+    else:
+        socket.set(zmq.CURVE_SERVERKEY, curve.network_public)
+        socket.set(zmq.CURVE_PUBLICKEY, curve.public)
+        socket.set(zmq.CURVE_SECRETKEY, curve.secret)
 
 
 def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") -> str:

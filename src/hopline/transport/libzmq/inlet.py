@@ -9,7 +9,7 @@ from collections.abc import Callable
 import zmq
 
 from hopline.message import get_logger
-from hopline.transport.sockets import connect, has_more, receive, receive_routed
+from hopline.transport.libzmq.sockets import connect, has_more, receive, receive_routed
 
 log = get_logger("hopline.transport")
 
@@ -29,13 +29,14 @@ class Inlet:
         self._loop = asyncio.get_running_loop()
         self._descriptor = int(socket.get(zmq.FD))
         self._is_open = True
+        self._is_paused = False
         self._loop.add_reader(self._descriptor, self._drain)
         self._loop.call_soon(self._drain)
 
     def _drain(self) -> None:
         socket, receive_next, take = self._socket, self._receive, self._take
         for count in range(self._batch):
-            if not self._is_open:  # by what was taken last
+            if self._is_paused or not self._is_open:  # by what was taken last
                 return
             if count == 1 and not has_more(socket):  # one message is usual, or many
                 return
@@ -61,6 +62,15 @@ class Inlet:
         except zmq.ZMQError as error:
             if error.errno != errno.ENOENT:
                 raise
+        self._loop.call_soon(self._drain)
+
+    def pause(self) -> None:
+        """Read nothing for now."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Read again."""
+        self._is_paused = False
         self._loop.call_soon(self._drain)
 
     def close(self) -> None:

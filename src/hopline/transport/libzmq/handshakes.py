@@ -7,7 +7,7 @@ from typing import Protocol
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from hopline.transport.inlet import Inlet
+from hopline.transport.libzmq.inlet import Inlet
 
 _UP = zmq.EVENT_HANDSHAKE_SUCCEEDED
 _REFUSED = zmq.EVENT_CONNECT_RETRIED
