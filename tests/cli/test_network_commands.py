@@ -134,7 +134,7 @@ def test_stats_show_the_balance_of_every_node(network: Network) -> None:
     assert node["node"] == network.identity
     assert node["is_balanced"]
     assert {actor["name"] for actor in node["actors"]} == {"Greeter"}
-    came_in = sum(node[name] for name in ("submitted", "received", "copied", "returned"))
+    came_in = sum(node[name] for name in ("submitted", "received", "copied"))
     assert came_in == sum(node["outcomes"].values()) + node["waiting"]
     assert document["sum"]["received"] == node["received"]
     shown = run(network.folder, "stats", "--node", network.identity[:4])

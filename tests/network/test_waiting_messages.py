@@ -21,12 +21,13 @@ async def test_what_can_no_longer_be_written_comes_back_and_lets_the_others_pass
         attachment(client)._backend.disconnect(worker.identity)
         two_bodies = Message.flow_start(b"HELLO", b"one").clone(bodies=(b"one", b"two"))
         await client.hub.send_one_way(two_bodies)  # waits for the handshake
-        assert client.stats().outcomes[Outcome.SENT] == 1
+        assert (client.stats().outcomes[Outcome.SENT], client.stats().waiting) == (0, 1)
         attachment(client).reads(worker.identity, frozenset())  # it was a node of ours, and is one of the reference now
         attachment(client).speaks(worker.identity, WireFormat.FIRST, Evidence.SENT)  # whose messages have one body
         assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo, timeout=30.0) == b"abdc"
-        assert client.stats().returned == 1
-        assert client.stats().is_balanced
+        stats = client.stats()
+        assert (stats.returned, stats.outcomes[Outcome.SENT], stats.waiting) == (1, 1, 0)
+        assert stats.is_balanced
 
 
 @on_loop

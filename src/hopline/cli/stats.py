@@ -34,8 +34,8 @@ EPILOG = """
     hopline stats --watch
     hopline stats --node 3c89 --json | jq '.nodes[0].outcomes'
 
-Every message that came in (submitted, received, copied, returned) has one outcome or still waits: `=` says that it is
-so, `!` that it is not. Nodes of the reference do not answer this question; `hopline routes` knows them too.
+Every message that came in (submitted, received, copied) has one outcome or still waits: `=` says that it is so, `!` that
+it is not. Nodes of the reference do not answer this question; `hopline routes` knows them too.
 """
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")]
@@ -85,8 +85,8 @@ async def _ask_all(node: Node, wanted: str | None) -> dict[str, Any]:
     return {"nodes": documents, "sum": _sum([one for one in documents if one["answers"]])}
 
 
-_CAME_IN = ("submitted", "received", "copied", "returned")
-_COUNTS = (*_CAME_IN, "waiting", "handled", "handler_errors", "unexpected", "promised")
+_CAME_IN = ("submitted", "received", "copied")
+_COUNTS = (*_CAME_IN, "returned", "waiting", "handled", "handler_errors", "unexpected", "promised")
 
 
 def _document(known: KnownNode, report: NodeReport | None) -> dict[str, Any]:

@@ -217,7 +217,7 @@ class Attachment:
         if waited and message.ttl_ticks:
             left = message.ttl_ticks - int(waited * TICKS_PER_SECOND)
             if left <= 0:
-                self._router.take_back(message, node, waited)
+                self._take_back(node, [(message, waited)])
                 return ()
             message = message.clone(ttl_ticks=left)
         try:
@@ -225,7 +225,7 @@ class Attachment:
         except LocalError:
             if not waited:  # whoever offers it is told
                 raise
-            self._router.take_back(message, node, waited)  # the peer's format is another since it was offered
+            self._take_back(node, [(message, waited)])  # the peer's format is another since it was offered
             return ()
 
     def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
@@ -497,6 +497,11 @@ class Attachment:
     def refusals(self) -> tuple[Refusal, ...]:
         """What other nodes said and was refused because of keys."""
         return self.membership.refusals.all if self._is_attached else ()
+
+    @property
+    def unsent(self) -> int:
+        """How many messages that the router sent have not left yet."""
+        return sum(message.identity not in _CONTROL for link in self._backend.links for message in link.unsent)
 
     def report(self) -> NetworkReport | None:
         """Tell of this node's part in the network, if it has one already."""

@@ -39,10 +39,10 @@ class Ledger:
         self._full_tap = tap if everything else None
         self.is_watched = self._on_outcome is not None or everything
 
-    @property
-    def outcomes(self) -> dict[Outcome, int]:
-        """How many messages ended in which way."""
-        return self._others | {Outcome.DELIVERED: self.delivered_count, Outcome.SENT: self.sent_count}
+    def outcomes(self, unsent: int) -> dict[Outcome, int]:
+        """Return how many messages ended in which way, when so many of those given to links have not left yet."""
+        sent = self.sent_count - self.returned - unsent
+        return self._others | {Outcome.DELIVERED: self.delivered_count, Outcome.SENT: sent}
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a delivery was put before its receiver."""

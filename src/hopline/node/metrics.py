@@ -66,7 +66,7 @@ def _of_stats(report: NodeReport) -> Iterable[Metric]:
         ("hopline_unexpected", "Replies that nobody waited for.", stats.unexpected),
     ):
         yield CounterMetricFamily(name, text, count)
-    yield _gauge("hopline_waiting", "Messages in mailboxes, parked, or waiting for room.", stats.waiting)
+    yield _gauge("hopline_waiting", "Messages in mailboxes, parked, in links, or waiting for room.", stats.waiting)
     yield _gauge("hopline_promised", "Answers that are waited for.", stats.promised)
     waiting: dict[str, int] = {}
     for actor in report.actors:

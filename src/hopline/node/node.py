@@ -470,13 +470,15 @@ class Node:
 
     def _count(self, running: _Running) -> Stats:
         ledger = running.router.ledger
+        unsent = 0 if running.attachment is None else running.attachment.unsent
+        in_mailboxes = sum(host.waiting for host in running.all_hosts)
         return Stats(
             submitted=ledger.submitted,
             received=ledger.received,
             copied=ledger.copied,
             returned=ledger.returned,
-            outcomes=ledger.outcomes,
-            waiting=running.router.waiting + sum(host.waiting for host in (*running.hosts.values(), *running.built_in)),
+            outcomes=ledger.outcomes(unsent),
+            waiting=running.router.waiting + in_mailboxes + unsent,
             handled=ledger.handled_count,
             handler_errors=ledger.handler_errors,
             unexpected=sum(hub.unexpected for hub in running.hubs),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from hopline.cluster.service import REGISTER_ROUTE, is_service
@@ -378,6 +378,11 @@ class SimulatedLink:
     def waiting(self) -> int:
         """How many messages wait for the peer."""
         return len(self._held)
+
+    @property
+    def unsent(self) -> Iterator[Message]:
+        """The messages that wait for the peer."""
+        return (message for message, _ in self._held)
 
     @property
     def has_room(self) -> bool:

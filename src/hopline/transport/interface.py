@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 from hopline.message import Message
@@ -99,8 +99,13 @@ class PeerLink(Link, Protocol):
         ...
 
     @property
+    def unsent(self) -> Iterable[Message]:
+        """The messages that wait here."""
+        ...
+
+    @property
     def is_silent(self) -> bool:
-        """Tell whether the node has not shaken hands yet, or is away."""
+        """Return whether the node has not shaken hands yet, or is away."""
         ...
 
 

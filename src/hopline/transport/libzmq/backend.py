@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import zmq
 
@@ -177,6 +177,11 @@ class PeerLink:
     def waiting(self) -> int:
         """How many messages wait here."""
         return len(self._waiting)
+
+    @property
+    def unsent(self) -> Iterator[Message]:
+        """The messages that wait here."""
+        return (message for message, _ in self._waiting)
 
     def give_up(self, linger: float = 0.0) -> list[tuple[Message, float]]:
         """Close the connection, and return what never left, with how long it waited.

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hopline.message import LocalError, Message, PeerGoneError, get_logger
 from hopline.transport.condition import Condition
@@ -67,6 +67,14 @@ class TcpPeerLink(Dialer):
     def waiting(self) -> int:
         """How many messages have not left."""
         return len(self._waiting) + len(self._given)
+
+    @property
+    def unsent(self) -> Iterator[Message]:
+        """The messages that have not left."""
+        for message, _, _ in self._given:
+            yield message
+        for message, _ in self._waiting:
+            yield message
 
     @property
     def has_room(self) -> bool:
