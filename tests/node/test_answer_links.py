@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hopline.message import Message
@@ -21,6 +22,10 @@ class FakeLink:
         raise NotImplementedError
 
     async def room(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def unsent(self) -> Iterable[Message]:
         raise NotImplementedError
 
 
@@ -86,6 +91,17 @@ def test_a_link_is_closed_when_it_has_been_idle_for_a_while() -> None:
     askers.answer(b"2", now=4.0)
     askers.links.close_idle(6.0)
     assert askers.closed == [b"1"]
+
+
+def test_a_link_that_is_slow_to_connect_stays_open_until_its_answer_has_left() -> None:
+    askers = Askers()
+    link = FakeLink(b"slow", waiting=1, is_silent=True)
+    askers.links.answered(b"slow", "", link, 0.0)
+    askers.links.close_idle(6.0)
+    assert askers.closed == []
+    link.waiting = 0
+    askers.links.close_idle(7.0)
+    assert askers.closed == [b"slow"]
 
 
 def test_a_link_to_a_node_that_is_alive_stays_open_and_is_closed_after_the_others() -> None:

@@ -51,9 +51,13 @@ class AnswerLinks:
         self._carrying.discard(node)
 
     def close_idle(self, now: float) -> None:
-        """Close the links whose last answer was a while ago, but for those to nodes that are alive."""
+        """Close the links whose last answer left a while ago, but for those to nodes that are alive.
+
+        Where many nodes start at once it may take longer than that to connect. A link to nobody is given up by the
+        transport.
+        """
         for links in self._answering.values():
-            idle = [node for node, (_, since) in links.items() if now - since > _IDLE_TIME]
+            idle = [node for node, (link, since) in links.items() if now - since > _IDLE_TIME and not link.waiting]
             for node in idle:
                 if not self._is_alive(node):
                     del links[node]
