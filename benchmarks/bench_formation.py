@@ -63,7 +63,7 @@ class Answerer(Actor):
 
 async def hold(address: RendezvousAddress, count: int, heartbeat: float) -> None:
     """Run so many nodes, and tell how they are for every line that comes in."""
-    network = Network(rendezvous=[address], cluster=ClusterSettings(heartbeat_interval=heartbeat), join_time=LONGEST)
+    network = Network(rendezvous=[address], cluster=ClusterSettings(heartbeat_interval=heartbeat), join_timeout=LONGEST)
     nodes = [Node(Answerer(), network=network) for _ in range(count)]
     await asyncio.gather(*(node.start() for node in nodes))
     loop = asyncio.get_running_loop()

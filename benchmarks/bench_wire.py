@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks.peers import MsgspecArrayCodec, ProtobufCodec
 from hopline import Message, MessageIdentifier, RoutingEntry, WireFormat, decode, encode, peek
-from hopline.wire.unusual import REMEMBERED_LISTS
+from hopline.wire.fast_path import REMEMBERED_LISTS
 
 MESSAGES = 1_000
 STRANGERS = 3 * REMEMBERED_LISTS  # more different lists than are remembered

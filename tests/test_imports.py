@@ -42,7 +42,8 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing", "hopline.security", "hopline.wire"},
     "hopline.config": PURE
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
-    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
+    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.rendezvous", "hopline.security"}
+    | {"hopline.transport", "hopline.wire"},
     "hopline.datasource": PURE | {"glob", "pathlib", "pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
     "hopline.decoding": PURE
     | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
@@ -62,6 +63,13 @@ ALLOWED = {
     | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
+    "hopline.metrics": PURE
+    | {"asyncio", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
+    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.observers", "hopline.rendezvous"},
+    "hopline.observers": PURE
+    | {"asyncio", "contextvars", "logging", "msgspec", "opentelemetry", "pyarrow"}
+    | {"hopline.actors", "hopline.capture", "hopline.message", "hopline.routing", "hopline.transport"}
+    | {"hopline.wire"},
     "hopline.pipeline": PURE
     | {"atexit", "contextlib", "importlib", "inspect", "json"}
     | {"numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
@@ -71,6 +79,9 @@ ALLOWED = {
     "hopline.query": PURE
     | {"concurrent", "contextlib", "duckdb", "fsspec", "json", "os", "pathlib", "threading", "types", "urllib"}
     | {"hopline.message", "hopline.pipeline.days", "hopline.pipeline.failures", "hopline.pipeline.tables"},
+    "hopline.rendezvous": PURE
+    | {"asyncio", "msgspec", "random", "time", "types", "uuid"}
+    | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

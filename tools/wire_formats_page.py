@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hopline import Message
-from hopline.cluster.declaration import MOST_FORMATS, READS
+from hopline.cluster.messages.format_declaration import MOST_FORMATS, READS
 from hopline.message import LARGEST_EXTENSION
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 

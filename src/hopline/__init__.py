@@ -5,7 +5,7 @@ from hopline.actors import Actor, CorrelationFilter, HandlerDefinition, handler
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub, Promise, Stream
-from hopline.cluster import ClusterSettings, LeaseSettings, RelaySettings, RendezvousAddress, SynodSettings
+from hopline.cluster import ClusterSettings, LeaseSettings, RendezvousAddress, SynodSettings
 from hopline.message import (
     JSON,
     MSGPACK,
@@ -38,13 +38,11 @@ from hopline.node import (
     Node,
     NodeReport,
     NodeSettings,
-    PartnerNetwork,
-    RendezvousServer,
-    RendezvousSettings,
     Stats,
     StopReport,
 )
-from hopline.routing import KnownNode, Outcome, Settled
+from hopline.rendezvous import PartnerNetwork, RelaySettings, RendezvousServer, RendezvousSettings
+from hopline.routing import KnownNode, MessageOutcome, Outcome
 from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity, Profile, SecurityError, load_keys, new_key
 from hopline.transport import Curve, SocketSettings
 from hopline.wire import Limits, Reason, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
@@ -80,6 +78,7 @@ __all__ = [
     "Message",
     "MessageHub",
     "MessageIdentifier",
+    "MessageOutcome",
     "Network",
     "NoRoomError",
     "NoSecurity",
@@ -104,7 +103,6 @@ __all__ = [
     "RoutingView",
     "SecurityError",
     "Serializer",
-    "Settled",
     "SocketSettings",
     "Stats",
     "StopReport",

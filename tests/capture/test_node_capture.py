@@ -293,7 +293,7 @@ async def test_a_receipt_is_caused_by_what_it_confirms_and_a_report_by_the_endin
 
 @on_loop
 async def test_messages_that_wait_for_room_or_find_none_are_in_the_books(tmp_path: Path) -> None:
-    settings = NodeSettings(room_time=0.05)
+    settings = NodeSettings(backpressure_timeout=0.05)
     actor = Slow()
     async with started(actor, settings=settings, capture=full(tmp_path)) as node:
         asked = [asyncio.create_task(node.hub.send(Ask(number), callback=Told)) for number in range(4)]
@@ -344,11 +344,11 @@ async def test_levels_can_be_changed_while_messages_flow_and_fast_lanes_come_bac
     async with Node(First(), Second(), identity=b"node", capture=full(tmp_path)) as node:
         router = node.router
         await node.hub.send(Ask(1), callback=Told)
-        assert router.is_watched
+        assert router.is_observed
         for level in (CaptureLevel.WIRE, CaptureLevel.OFF):
             node.set_capture_level(level)
             assert node.capture_level is level
-            assert not router.is_watched
+            assert not router.is_observed
             await node.hub.send(Ask(2), callback=Told)
             with pytest.raises(ActorError):
                 await node.hub.send(Ask(-1), callback=Told)

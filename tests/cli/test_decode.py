@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 import hopline
 from hopline import Message, WireFormat, encode
 from hopline.cli import app
-from hopline.cli.sources import SourceError, find_messages
+from hopline.cli.inputs import SourceError, find_messages
 from hopline.wire import DEFAULT_LIMITS, layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
@@ -294,7 +294,7 @@ def test_a_capture_is_unpacked_a_little_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_says_that_it_is_huge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopline.cli.sources._LARGEST_GROUP", 1_000)
+    monkeypatch.setattr("hopline.cli.inputs._LARGEST_GROUP", 1_000)
     pq.write_table(pa.table({"frames": [[bytes(2_000)]]}), tmp_path / "huge.parquet")
     result = run(str(tmp_path / "huge.parquet"))
     assert result.exit_code == 2

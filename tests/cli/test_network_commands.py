@@ -198,7 +198,7 @@ def test_a_server_of_a_synod_that_names_no_members_is_refused(tmp_path: Path) ->
 def test_without_a_rendezvous_server_it_is_said_what_to_do(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     address = f"tcp://127.0.0.1:{port}"
-    done = run(tmp_path, "send", "Greet", "--rendezvous", address, env={"HOPLINE_NODE__JOIN_TIME": "0.2"})
+    done = run(tmp_path, "send", "Greet", "--rendezvous", address, env={"HOPLINE_NODE__JOIN_TIMEOUT": "0.2"})
     assert done.returncode == 1
     assert done.stderr.startswith(f"hopline send: no rendezvous server answers at {address}; start one with")
 
@@ -232,7 +232,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 
 def test_a_thread_that_does_not_end_keeps_no_node_that_has_stopped(tmp_path: Path) -> None:
     prepare(tmp_path)
-    slow = {"HOPLINE_NODE__SETTINGS__DRAIN_TIME": "0.1"}
+    slow = {"HOPLINE_NODE__SETTINGS__DRAIN_TIMEOUT": "0.1"}
     with Command(tmp_path, "node", "--app", "greeter:Waiter", "--embedded", env=slow) as node:
         node.line("is ready")
         assert run(tmp_path, "send", "Wait", '{"seconds": 100}').returncode == 0
@@ -292,7 +292,7 @@ def test_an_encrypted_network_lets_its_members_in_and_nobody_else(tmp_path: Path
         )
         sent = ("send", "Greet", '{"name": "a"}', "--callback", "Greeting")
         assert run(tmp_path, *sent).returncode == 0
-        refused = run(tmp_path, *sent, "--config", "plain.toml", env={"HOPLINE_NODE__JOIN_TIME": "0.5"})
+        refused = run(tmp_path, *sent, "--config", "plain.toml", env={"HOPLINE_NODE__JOIN_TIMEOUT": "0.5"})
         assert refused.returncode == 1
         assert "no rendezvous server answers" in refused.stderr
         assert node.stop() == 0

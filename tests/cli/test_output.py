@@ -87,7 +87,7 @@ sys.meta_path.insert(0, Interrupt())
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONGEST, env=environment)
 
 
-@pytest.mark.parametrize("module", ["hopline.actors", "msgspec", "typer", "hopline.cli.trace"])
+@pytest.mark.parametrize("module", ["hopline.actors", "msgspec", "typer", "hopline.cli.commands.trace"])
 @pytest.mark.parametrize("command", [[HOPLINE], [sys.executable, "-m", "hopline"]])
 def test_an_interrupt_while_everything_is_imported_leaves_no_stack(
     tmp_path: Path, command: list[str], module: str

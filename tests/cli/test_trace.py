@@ -7,7 +7,7 @@ import pytest
 from hopline import Actor, HandlerDefinition, MessageIdentifier, Network, Node, Payload, handler
 from hopline.actors.handler import definitions_of
 from hopline.cli import client
-from hopline.cli.trace import _draw_dry, _stop
+from hopline.cli.commands.trace import _draw_dry, _stop
 from hopline.node.introspection import Introspection
 from tests.network.processes import free_ports
 from tests.node.running import on_loop, until

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from hopline.cluster.announcements import Announcements, of_any_actor
-from hopline.cluster.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_ROUTE, read
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.membership.announcements import Announcements, of_any_actor
+from hopline.cluster.messages.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_ROUTE, read
+from hopline.cluster.messages.service_pb2 import (
     RegisterExternalMessageRoute,
     RequestClusterMessageRoutes,
     UnregisterMessageRoute,

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline.cluster.declaration import MOST_FORMATS, OWN_DECLARATION, READS, declare_formats, declared_formats
-from hopline.cluster.formats import SERVICE_FORMATS
-from hopline.cluster.service import REGISTER_ROUTE, registration, service_message
+from hopline.cluster.messages.format_declaration import (
+    MOST_FORMATS,
+    OWN_DECLARATION,
+    READS,
+    declare_formats,
+    declared_formats,
+)
+from hopline.cluster.messages.formats import SERVICE_FORMATS
+from hopline.cluster.messages.service import REGISTER_ROUTE, registration, service_message
 from hopline.message import Message, WireFormat, new_hub_identity, read_extension, write_extension
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key

@@ -9,8 +9,8 @@ import pytest
 
 from hopline import LocalError
 from hopline.cluster import ClusterSettings
-from hopline.cluster.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
-from hopline.cluster.service_pb2 import HeartBeat
+from hopline.cluster.messages.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
+from hopline.cluster.messages.service_pb2 import HeartBeat
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key

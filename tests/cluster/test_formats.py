@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hopline.cluster.formats import COPY, Evidence, PeerFormats, is_copy
-from hopline.cluster.service import HEARTBEAT, service_message
-from hopline.cluster.service_pb2 import HeartBeat
+from hopline.cluster.messages.formats import COPY, Evidence, PeerFormats, is_copy
+from hopline.cluster.messages.service import HEARTBEAT, service_message
+from hopline.cluster.messages.service_pb2 import HeartBeat
 from hopline.message import Message, RoutingEntry, WireFormat
 from hopline.wire import decode
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import LocalError
-from hopline.cluster.acceptor import Acceptor
-from hopline.cluster.ballot import MAX_NUMBER, MAX_TICKS, NO_BALLOT, Ballot, Ballots
-from hopline.cluster.lease import (
+from hopline.cluster.election.acceptor import Acceptor
+from hopline.cluster.election.ballot import MAX_NUMBER, MAX_TICKS, NO_BALLOT, Ballot, Ballots
+from hopline.cluster.election.lease import (
     AckRead,
     AckWrite,
     Answer,
@@ -25,8 +25,8 @@ from hopline.cluster.lease import (
     WriteLease,
     in_ticks,
 )
-from hopline.cluster.lease_keeper import LeaseKeeper
-from hopline.cluster.poll import Members, Poll, Verdict, Witness
+from hopline.cluster.election.lease_keeper import LeaseKeeper
+from hopline.cluster.election.votes import LeaseObserver, Members, Poll, Verdict
 
 A, B, C = URIS = tuple(f"tcp://10.0.0.{n}:7001" for n in (1, 2, 3))
 NOW = 638_000_000_000_000_000
@@ -163,17 +163,17 @@ def test_a_mute_acceptor_answers_and_promises_nothing() -> None:
 def test_a_witness_knows_a_lease_once_a_quorum_accepted_it_in_any_order() -> None:
     for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
         said: list[WriteLease | AckWrite] = [WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, B)]
-        witness = Witness(quorum=2)
+        witness = LeaseObserver(quorum=2)
         assert [witness.hear(said[at]) for at in order] == [None, None, SOME_LEASE]
-    witness = Witness(quorum=2)
+    witness = LeaseObserver(quorum=2)
     heard = [witness.hear(message) for message in (WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, A))]
     assert heard == [None] * 3
 
 
 def test_a_witness_remembers_so_much_and_no_more() -> None:
-    witness = Witness(quorum=1)
+    witness = LeaseObserver(quorum=1)
     witness.hear(WriteLease(K, SOME_LEASE))
-    for number in range(Witness.REMEMBERED):
+    for number in range(LeaseObserver.REMEMBERED):
         witness.hear(AckWrite(Ballot(number), A))
     assert witness.hear(AckWrite(K, A)) is None
 

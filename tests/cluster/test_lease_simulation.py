@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hopline.cluster.acceptor import Acceptor
-from hopline.cluster.lease import AckWrite, LeaseSettings, WriteLease
-from hopline.cluster.lease_keeper import LeaseKeeper
-from hopline.cluster.poll import Members, Poll, Verdict
+from hopline.cluster.election.acceptor import Acceptor
+from hopline.cluster.election.lease import AckWrite, LeaseSettings, WriteLease
+from hopline.cluster.election.lease_keeper import LeaseKeeper
+from hopline.cluster.election.votes import Members, Poll, Verdict
 from tests.cluster.synod_world import SETTINGS, TwoLeadersError, World, live_through
 
 SEEDS = 120

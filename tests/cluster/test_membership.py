@@ -8,15 +8,15 @@ from random import Random
 from google.protobuf.message import Message as Content
 
 from hopline.cluster import ClusterSettings, Member, Membership, RendezvousAddress
-from hopline.cluster.formats import Evidence
-from hopline.cluster.service import (
+from hopline.cluster.messages.formats import Evidence
+from hopline.cluster.messages.service import (
     HEARTBEAT,
     REGISTER_ROUTE,
     REQUEST_CLUSTER_ROUTES,
     registration,
     service_message,
 )
-from hopline.cluster.service_pb2 import HeartBeat, RequestClusterMessageRoutes
+from hopline.cluster.messages.service_pb2 import HeartBeat, RequestClusterMessageRoutes
 from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
 from hopline.routing import NodeRemoval, Route
 from hopline.security import NoSecurity, Security

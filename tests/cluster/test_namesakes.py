@@ -8,8 +8,8 @@ import pytest
 from google.protobuf.message import Message as Content
 
 from hopline import Network, Node
-from hopline.cluster.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_NODE, registration
-from hopline.cluster.service_pb2 import RequestClusterMessageRoutes, UnregisterNode
+from hopline.cluster.messages.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_NODE, registration
+from hopline.cluster.messages.service_pb2 import RequestClusterMessageRoutes, UnregisterNode
 from hopline.message import MessageIdentifier, new_hub_identity
 from hopline.routing import Route
 from tests.cluster.test_membership import ME, World, joined_world

@@ -7,10 +7,10 @@ import logging
 import msgspec
 import pytest
 
-from hopline.cluster import refusals
-from hopline.cluster.refusals import Refusals
-from hopline.cluster.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, registration, service_message
-from hopline.cluster.service_pb2 import RequestClusterMessageRoutes
+from hopline.cluster.membership import refusals
+from hopline.cluster.membership.refusals import Refusals
+from hopline.cluster.messages.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, registration, service_message
+from hopline.cluster.messages.service_pb2 import RequestClusterMessageRoutes
 from hopline.message import Message, MessageIdentifier, new_actor_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, NoSecurity, Security, SecurityReason, new_key

@@ -11,15 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import LocalError, Message
-from hopline.cluster import service
-from hopline.cluster.declaration import OWN_DECLARATION
-from hopline.cluster.formats import COPY, SERVICE_FORMATS, is_copy
-from hopline.cluster.lease import Lease, LeaseSettings, in_ticks
-from hopline.cluster.lease_keeper import LeaseKeeper
-from hopline.cluster.partner import Listen, Partner
-from hopline.cluster.relay import ROUTE_KINDS, Publication, Refusal, Relay, RelaySettings, RelayStep
-from hopline.cluster.rendezvous import LEADING, NOBODY, RendezvousAddress, Standing, standing
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.election.leadership import LEADING, NOBODY, Leadership, leadership
+from hopline.cluster.election.lease import Lease, LeaseSettings, in_ticks
+from hopline.cluster.election.lease_keeper import LeaseKeeper
+from hopline.cluster.messages import service
+from hopline.cluster.messages.format_declaration import OWN_DECLARATION
+from hopline.cluster.messages.formats import COPY, SERVICE_FORMATS, is_copy
+from hopline.cluster.messages.service_pb2 import (
     DiscoverMessageRoute,
     RendezvousConfigurationChanged,
     RendezvousNode,
@@ -27,13 +25,16 @@ from hopline.cluster.service_pb2 import (
     UnregisterNode,
     UnregisterUnreachableNode,
 )
+from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.message import MessageIdentifier, PayloadError, WireFormat
+from hopline.rendezvous.partner import Listen, Partner
+from hopline.rendezvous.relay import ROUTE_KINDS, Publication, Refusal, Relay, RelaySettings, RelayStep
 from hopline.wire import decode, encode, layouts
 from tests.wire.vectors import frames_of, load
 
 SECOND = in_ticks(1)
 LEADER = RendezvousAddress("tcp://10.0.0.9:8001", "tcp://10.0.0.9:8011", "tcp://10.0.0.9:8111")
-FOLLOWING = Standing(leader=LEADER)
+FOLLOWING = Leadership(leader=LEADER)
 ROUTER_ID = b"\x00\x01\x02\x03\x04"
 FORMATS = [WireFormat.V4, WireFormat.V5, WireFormat.V6]
 LEAVING = service.service_message(
@@ -53,7 +54,7 @@ def any_of(kind: MessageIdentifier, body: bytes = b"") -> Message:
 class Server:
     """A relay that has said its first word already."""
 
-    def __init__(self, standing: Standing, **settings: Any) -> None:
+    def __init__(self, standing: Leadership, **settings: Any) -> None:
         self.relay = Relay(RelaySettings(**settings), now=0)
         self.standing = standing
         self.now = SECOND
@@ -276,7 +277,7 @@ def test_a_leader_beats_at_once_and_then_every_interval() -> None:
     ],
 )
 def test_nobody_takes_a_network_over_through_the_unicast_port(
-    message: Message, why: Refusal, standing: Standing
+    message: Message, why: Refusal, standing: Leadership
 ) -> None:
     server = Server(standing)
     for wire_format in FORMATS:
@@ -350,7 +351,7 @@ def test_a_follower_says_who_leads_every_interval_and_when_it_changes() -> None:
     assert kinds(relay.tick(FOLLOWING, 0)) == [service.NOT_LEADER]
     assert relay.tick(FOLLOWING, 4 * SECOND) == []
     assert kinds(relay.tick(FOLLOWING, 5 * SECOND)) == [service.NOT_LEADER]
-    other = Standing(leader=RendezvousAddress("tcp://10.0.0.8:8001", "tcp://10.0.0.8:8011"))
+    other = Leadership(leader=RendezvousAddress("tcp://10.0.0.8:8001", "tcp://10.0.0.8:8011"))
     assert kinds(relay.tick(other, 6 * SECOND)) == [service.NOT_LEADER]
     assert kinds(relay.tick(LEADING, 7 * SECOND)) == [service.HEARTBEAT]
 
@@ -566,7 +567,7 @@ class Believer(LeaseKeeper):
 
 def test_a_server_stands_where_its_lease_says() -> None:
     keeper = Believer(b"me", HERE, [HERE], LEADER.payload(), LeaseSettings(), Random(1), 0)
-    assert standing(keeper, 0) == NOBODY
+    assert leadership(keeper, 0) == NOBODY
     for lease, expected in (
         (Lease(b"me", 10, LEADER.payload()), LEADING),
         (Lease(b"other", 10, LEADER.payload()), FOLLOWING),
@@ -574,8 +575,8 @@ def test_a_server_stands_where_its_lease_says() -> None:
         (Lease(b"other", 10, b""), NOBODY),
     ):
         keeper.believe(lease)
-        assert standing(keeper, 9) == expected
-        assert standing(keeper, 10) == NOBODY
+        assert leadership(keeper, 9) == expected
+        assert leadership(keeper, 10) == NOBODY
 
 
 def test_an_address_has_what_nodes_need() -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tools import service_messages
 
 from hopline import LocalError, Message, MessageIdentifier, PayloadError, WireFormat, decode, encode
-from hopline.cluster import service, service_pb2
-from hopline.cluster.service import (
+from hopline.cluster.messages import service, service_pb2
+from hopline.cluster.messages.service import (
     CATALOGUE,
     contract_of,
     identifier_of,
@@ -28,7 +28,7 @@ from hopline.cluster.service import (
     service_message,
     unregistration,
 )
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.messages.service_pb2 import (
     Ballot,
     DiscoverMessageRoute,
     HeartBeat,
@@ -42,7 +42,7 @@ from hopline.cluster.service_pb2 import (
     RouteRegistration,
     UnregisterNode,
 )
-from hopline.cluster.timespan import from_timespan, to_timespan
+from hopline.cluster.messages.timespan import from_timespan, to_timespan
 from hopline.message import EXCEPTION, MAX_VERSION, RECEIPT
 from hopline.routing import Route
 from tests.wire.vectors import frames_of, load

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hopline import LocalError
-from hopline.cluster.lease import in_ticks
-from hopline.cluster.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
+from hopline.cluster.election.lease import in_ticks
+from hopline.cluster.election.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
 
 A, B, C = URIS = tuple(f"tcp://10.0.0.{n}:7001" for n in (1, 2, 3))
 SECOND = in_ticks(1)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import LocalError, PayloadError
-from hopline.cluster.service_pb2 import Health, TimeSpan
-from hopline.cluster.timespan import LONGEST, from_timespan, to_timespan
+from hopline.cluster.messages.service_pb2 import Health, TimeSpan
+from hopline.cluster.messages.timespan import LONGEST, from_timespan, to_timespan
 
 UNITS = [timedelta(**{unit: 1}) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
 WHOLE = st.builds(lambda unit, count: count * unit, st.sampled_from(UNITS), st.integers(-10_000, 10_000))

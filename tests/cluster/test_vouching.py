@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from hopline.cluster.service import (
+from hopline.cluster.messages.service import (
     DISCOVER_ROUTE,
     REGISTER_ROUTE,
     UNREGISTER_NODE,
@@ -16,7 +16,7 @@ from hopline.cluster.service import (
     routes_of,
     unregistration,
 )
-from hopline.cluster.service_pb2 import RegisterExternalMessageRoute, UnregisterNode
+from hopline.cluster.messages.service_pb2 import RegisterExternalMessageRoute, UnregisterNode
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key

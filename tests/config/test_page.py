@@ -10,7 +10,7 @@ import pytest
 from tools import configuration_page
 
 from hopline.config.schema import SECTIONS
-from hopline.node import metrics as metrics_module
+from hopline.metrics import collectors
 
 PAGE = configuration_page.TARGET.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -43,8 +43,8 @@ def test_the_toml_blocks_have_only_keys_that_there_are() -> None:
 
 
 def test_the_page_names_every_metric() -> None:
-    assert metrics_module.__file__ is not None
-    with open(metrics_module.__file__, encoding="utf-8") as file:  # noqa: PTH123
+    assert collectors.__file__ is not None
+    with open(collectors.__file__, encoding="utf-8") as file:  # noqa: PTH123
         named = set(re.findall(r'"(hopline_\w+)"', file.read()))
     assert len(named) > 20
     for name in named:

@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from hopline.demo.stage import DemoError
-from hopline.demo.story import Evening, _Story, prepare
+from hopline.demo.story import DemoOptions, _Story, prepare
 from tests.network.processes import until
 
 DEMO = [sys.executable, "-m", "hopline", "demo"]
@@ -93,7 +93,7 @@ def test_ctrl_c_right_after_the_incidents_began_ends_them(tmp_path: Path, monkey
         submit(pool, *arguments)
         raise KeyboardInterrupt
 
-    story = _Story(Evening(tmp_path), Console(file=io.StringIO()))
+    story = _Story(DemoOptions(tmp_path), Console(file=io.StringIO()))
     on_stage: Any = SimpleNamespace(python=lambda *_, **__: None)
     ended: list[type[BaseException]] = []
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from hopline.cli.commands.export import HEADERS_VARIABLE, headers_of
 from hopline.cli.console import UsageError
-from hopline.cli.export import HEADERS_VARIABLE, headers_of
 from hopline.export.selection import select
 from hopline.message.printable import printable_name
 from hopline.pipeline.days import Days

@@ -26,7 +26,7 @@ from hopline import (
     payload,
 )
 from hopline.cluster import Membership
-from hopline.node.attachment import Attachment
+from hopline.node.network.connection import NetworkConnection
 from hopline.routing import Tables
 from tests.node.running import started
 
@@ -100,7 +100,7 @@ async def our_node(
         yield node
 
 
-def attachment(node: Node) -> Attachment:
+def attachment(node: Node) -> NetworkConnection:
     assert node._running is not None
     assert node._running.attachment is not None
     return node._running.attachment

@@ -130,7 +130,7 @@ async def run_node(options: Answer) -> None:
         open_without_keys=True,
         cluster=ClusterSettings(**options.get("cluster", {})),
         sockets=SocketSettings(**options.get("sockets", {})),
-        join_time=options.get("join_time", 10.0),
+        join_timeout=options.get("join_timeout", 10.0),
     )
     settings = NodeSettings(**options.get("settings", {}))
     actors = [*([worker] if options.get("works", True) else []), *([Delegate()] if options.get("delegates") else [])]

@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from hopline import Node, WireFormat
-from hopline.cluster.formats import is_copy
+from hopline.cluster.messages.formats import is_copy
 from hopline.message import MessageIdentifier
 from tests.node.running import on_loop, until
 

@@ -26,7 +26,7 @@ from hopline import (
     RendezvousServer,
     SocketSettings,
 )
-from hopline.cluster.relay import Refusal
+from hopline.rendezvous.relay import Refusal
 from tests.node.running import on_loop, until
 
 from .frames import BOTH, V5, V6, address_of, discovery, heartbeat, live, live_frames, read, registration, text, write
@@ -429,7 +429,7 @@ async def test_routes_to_what_is_no_address_are_refused_and_counted(wire: str) -
 @in_both
 @on_loop
 async def test_routes_to_where_nobody_is_do_no_harm(wire: str) -> None:
-    sockets, settings = SocketSettings(refusal_time=0.2, handshake_time=0.5), NodeSettings(parking_time=0.5)
+    sockets, settings = SocketSettings(refusal_timeout=0.2, handshake_timeout=0.5), NodeSettings(discovery_timeout=0.5)
     async with network(wire, sockets=sockets, settings=settings) as (node, _, kino, _):
         nowhere = free_addresses(3)
         ghosts = [guid() for _ in nowhere]

@@ -29,7 +29,7 @@ from .ours import Ehhlo, Hello, Reversing, knows, membership, our_node, rendezvo
 
 MINE, OTHER = new_key(), new_key()
 IDENTITIES = ["HELLO", "EHHLO"]
-SOON = NodeSettings(parking_time=0.5)
+SOON = NodeSettings(discovery_timeout=0.5)
 
 
 def secured(keys: Key = MINE, name: str = "orders", **domain: str) -> DomainSecurity:

@@ -11,8 +11,8 @@ import pytest
 import zmq
 
 from hopline import LeaseSettings, PartnerNetwork, RendezvousServer, SynodSettings
-from hopline.cluster.relay import Refusal
-from hopline.node.rendezvous import _above
+from hopline.rendezvous.relay import Refusal
+from hopline.rendezvous.server import _above
 from tests.network.processes import free_addresses
 from tests.node.running import on_loop, until
 

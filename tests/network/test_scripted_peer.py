@@ -332,7 +332,7 @@ async def test_the_peer_is_told_what_our_actor_raised(wire: str) -> None:
 @on_loop
 async def test_a_broadcast_of_the_peer_is_heard_once_and_never_sent_on(wire: str) -> None:
     actors = Listening(), Listening(), Reversing()
-    async with together(wire, actors=actors, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+    async with together(wire, actors=actors, settings=NodeSettings(discovery_timeout=0.1)) as (node, kino, _):
         broadcast = kino.request(callbacks=()).but(distribution=1, callback_node=b"", callback_receiver=b"", key=0)
         await kino.tell(node.identity, node.uri, broadcast)
         await kino.tell(
@@ -347,7 +347,7 @@ async def test_a_broadcast_of_the_peer_is_heard_once_and_never_sent_on(wire: str
 @in_both
 @on_loop
 async def test_a_message_that_nobody_here_handles_is_disowned_and_looked_for(wire: str) -> None:
-    async with together(wire, joined=False, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+    async with together(wire, joined=False, settings=NodeSettings(discovery_timeout=0.1)) as (node, kino, _):
         await kino.join(routes=[(kino.hub, [])])
         await until(lambda: knows(node, kino.identity))
         await kino.tell(node.identity, node.uri, kino.request())
@@ -363,7 +363,7 @@ async def test_a_message_that_nobody_here_handles_is_disowned_and_looked_for(wir
 @in_both
 @on_loop
 async def test_a_message_for_a_hub_that_is_not_here_is_disowned_with_a_contract_that_means_nothing(wire: str) -> None:
-    async with together(wire, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+    async with together(wire, settings=NodeSettings(discovery_timeout=0.1)) as (node, kino, _):
         hub = b"\x00" + guid()
         await kino.tell(
             node.identity, node.uri, kino.request(callbacks=()).but(receiver_node=node.identity, receiver=hub)

@@ -35,7 +35,7 @@ IMPATIENT = ClusterSettings(
     probe_interval=0.02,
     announce_period=0.2,
     rendezvous_silence=0.6,
-    probe_time=0.6,
+    probe_timeout=0.6,
     rendezvous_reconnect=0.3,
 )
 
@@ -264,7 +264,7 @@ async def test_a_server_that_is_gone_is_left_at_once(wire: str) -> None:
 async def test_a_server_that_never_answers_does_not_keep_a_node_from_starting(wire: str) -> None:
     async with (
         KinoRendezvous(wire, part=KinoRendezvous.SILENT) as server,
-        our_node(wire, address(server), actors=(Reversing(),), join_time=0.2) as node,
+        our_node(wire, address(server), actors=(Reversing(),), join_timeout=0.2) as node,
     ):
         assert await node.hub.send(Hello(b"\n\x02hi"), callback=Ehhlo) == b"\n\x02ih"
         server.part = KinoRendezvous.LEADS

@@ -20,10 +20,10 @@ from hopline import (
     LocalError,
     Message,
     MessageIdentifier,
+    MessageOutcome,
     Node,
     NodeSettings,
     Outcome,
-    Settled,
     TraceOptions,
     WireFormat,
     handler,
@@ -383,7 +383,7 @@ async def test_3_3_a_handler_that_is_cancelled_is_reported_as_such() -> None:
 @on_loop
 async def test_3_3_a_handler_that_fails_is_reported_once_and_the_next_message_is_taken() -> None:
     failing = Failing()
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(failing, on_outcome=outcomes.append) as node:
         for sku in range(3):
             with pytest.raises(ActorError, match=f"LookupError: .*no article {sku}"):
@@ -435,7 +435,7 @@ async def test_3_3_a_blocking_handler_that_raises_what_no_future_can_hold_is_rep
         def bill(self, price: Price) -> Invoice:
             return next(iter([]))
 
-    async with started(Exhausted(), settings=NodeSettings(drain_time=0.1)) as node:
+    async with started(Exhausted(), settings=NodeSettings(drain_timeout=0.1)) as node:
         with pytest.raises(ActorError):
             await soon(node.hub.send(Price(), callback=Invoice, timeout=0.3))
         with pytest.raises(ActorError):
@@ -476,7 +476,7 @@ async def test_3_3_actors_that_handle_the_same_take_turns() -> None:
 
 @on_loop
 async def test_3_4_an_exception_message_tells_text_and_full_type_and_belongs_to_the_flow() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Failing(), on_outcome=outcomes.append) as node:
         promise = node.hub.try_send(Order(7), callback=Price)
         with pytest.raises(ActorError) as error:
@@ -523,7 +523,7 @@ async def test_3_4_an_exception_that_somebody_waits_for_does_not_go_to_the_actor
 
 @on_loop
 async def test_3_4_an_exception_that_nobody_handles_at_all_is_counted() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Failing(), on_outcome=outcomes.append) as node:
         await node.hub.send_one_way(Order())
         await until(lambda: len(outcomes) == 2)
@@ -544,7 +544,7 @@ async def test_3_4_an_actor_that_fails_over_an_exception_is_not_given_its_own_fa
             raise LookupError("again")
 
     hopeless = Hopeless()
-    async with started(Failing(), hopeless, settings=NodeSettings(drain_time=0.0)) as node:
+    async with started(Failing(), hopeless, settings=NodeSettings(drain_timeout=0.0)) as node:
         await node.hub.send_one_way(Order())
         await until(lambda: hopeless.calls)
         await turns(50)

@@ -20,13 +20,13 @@ from hopline import (
     LocalError,
     Message,
     MessageIdentifier,
+    MessageOutcome,
     Node,
     NodeSettings,
     NoRoomError,
     NotRunningError,
     Outcome,
     Promise,
-    Settled,
     WireFormat,
     from_message,
     handler,
@@ -42,7 +42,7 @@ from .running import on_loop, soon, started, turns, until
 PRICE, INVOICE = MessageIdentifier(b"Price"), MessageIdentifier(b"Invoice")
 
 
-def replies(outcomes: list[Settled]) -> list[Message]:
+def replies(outcomes: list[MessageOutcome]) -> list[Message]:
     return [settled.message for settled in outcomes if settled.receiver[:1] == b"\x00"]
 
 
@@ -386,7 +386,7 @@ async def test_4_4_a_promise_gives_up_after_its_timeout() -> None:
 @on_loop
 async def test_4_4_without_a_timeout_a_promise_lives_as_long_as_its_message_or_as_the_node_says() -> None:
     gated = Gated()
-    async with started(gated, settings=NodeSettings(answer_time=0.03)) as node:
+    async with started(gated, settings=NodeSettings(request_timeout=0.03)) as node:
         message = to_message(Order(), ttl=timedelta(seconds=0.02))
         with pytest.raises(AnswerTimeoutError, match=r"within 0.02 s"):
             await soon(node.hub.send(message, callback=Price))
@@ -409,7 +409,7 @@ async def test_4_4_a_payload_lives_as_long_as_its_sender_waits() -> None:
 
 @on_loop
 async def test_4_5_a_reply_finds_the_hub_on_the_node_that_it_names() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Pricer(), on_outcome=outcomes.append) as node:
         hub = node.new_hub()
         await hub.send(Order(), callback=Price)
@@ -520,7 +520,7 @@ async def test_4_7_a_later_request_of_one_flow_is_answered_first_in_the_first_fo
 @on_loop
 async def test_4_8_a_local_delivery_is_confirmed_too() -> None:
     # The reference confirms only what came from another node.
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     listener = Listener()
     async with started(listener, on_outcome=outcomes.append) as node:
         promise: Promise[Any] = node.hub.try_send(News())
@@ -613,7 +613,7 @@ async def test_4_8_results_of_a_confirmed_message_still_belong_to_the_flow() -> 
 
 @on_loop
 async def test_4_8_every_sending_has_one_outcome() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Pricer(), Listener(), Failing(), on_outcome=outcomes.append) as node:
         await node.hub.send(News())
         await node.hub.broadcast(News())

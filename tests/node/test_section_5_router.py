@@ -15,10 +15,10 @@ from hopline import (
     LocalError,
     Message,
     MessageIdentifier,
+    MessageOutcome,
     NodeSettings,
     Outcome,
     RoutingEntry,
-    Settled,
     WireFormat,
     handler,
     to_message,
@@ -179,7 +179,7 @@ async def test_5_2_the_time_that_a_message_stayed_is_taken_from_its_lifetime_bef
 @on_loop
 async def test_5_2_a_message_whose_time_is_over_is_not_handled_and_its_caller_is_told() -> None:
     clock, gated = Clock(), OneByOne()
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(gated, clock=clock, on_outcome=outcomes.append) as node:
         first = node.hub.try_send(Order(), callback=Price, timeout=3600)
         await until(lambda: gated.started)
@@ -248,7 +248,7 @@ async def test_5_2_a_broadcast_without_a_route_is_parked_too() -> None:
 
 @on_loop
 async def test_5_2_what_is_parked_in_vain_is_failed_to_its_caller() -> None:
-    settings = NodeSettings(parking_time=0.02)
+    settings = NodeSettings(discovery_timeout=0.02)
     async with started(discover=in_vain, settings=settings) as node:
         with pytest.raises(DeliveryError, match="unroutable: Order/1: nobody handles it"):
             await soon(node.hub.send(Order(), callback=Price))
@@ -263,7 +263,7 @@ async def test_5_2_what_expires_while_it_is_parked_is_told_so() -> None:
 
 @on_loop
 async def test_5_2_only_so_many_messages_are_parked() -> None:
-    settings = NodeSettings(parked_messages=2, drain_time=0.0)
+    settings = NodeSettings(unrouted_capacity=2, drain_timeout=0.0)
     async with started(discover=in_vain, settings=settings) as node:
         parked = [node.hub.try_send(Order(), callback=Price) for _ in range(2)]
         with pytest.raises(DeliveryError, match="unroutable"):
@@ -275,7 +275,7 @@ async def test_5_2_only_so_many_messages_are_parked() -> None:
 
 @on_loop
 async def test_5_2_what_waits_for_this_node_is_released_by_a_new_actor_of_it() -> None:
-    async with started(discover=in_vain, settings=NodeSettings(parking_time=0.3)) as node:
+    async with started(discover=in_vain, settings=NodeSettings(discovery_timeout=0.3)) as node:
         promise = node.hub.try_send(to_message(Order()).with_receiver_node(node.identity), callback=Price)
         node.add(Pricer(5))
         assert await soon(promise) == Price(5)
@@ -312,16 +312,16 @@ async def test_5_2_a_route_that_is_found_at_once_is_taken_at_once() -> None:
 async def test_5_2_a_route_may_be_learned_while_others_give_up_waiting() -> None:
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))  # noqa: ARG005
-    listener, failed = Listener(), list[Settled]()
+    listener, failed = Listener(), list[MessageOutcome]()
 
-    def add_when_one_failed(settled: Settled) -> None:
+    def add_when_one_failed(settled: MessageOutcome) -> None:
         if settled.outcome is Outcome.UNROUTABLE:
             failed.append(settled)
             if len(failed) == 1:
                 node.add(listener)
 
     hooks: Any = {"discover": in_vain, "on_outcome": add_when_one_failed, "clock": Clock()}  # all give up at once
-    async with started(settings=NodeSettings(parking_time=0.02), **hooks) as node:
+    async with started(settings=NodeSettings(discovery_timeout=0.02), **hooks) as node:
         for number in range(3):
             await node.hub.send_one_way(News(str(number)))
         await until(lambda: node.stats().waiting == 0)
@@ -335,7 +335,7 @@ async def test_5_2_a_search_that_fails_leaves_every_message_with_one_outcome() -
     def fail(message: Message) -> None:
         raise LookupError("no network")
 
-    async with started(discover=fail, settings=NodeSettings(parking_time=0.02)) as node:
+    async with started(discover=fail, settings=NodeSettings(discovery_timeout=0.02)) as node:
         try:
             await node.hub.send_one_way(Order())
         except LookupError:
@@ -441,7 +441,10 @@ async def test_5_2_a_message_that_the_format_of_its_peer_cannot_carry_fails_and_
 @on_loop
 async def test_5_2_there_is_never_room_and_the_caller_is_told() -> None:
     network = Network()
-    async with network.node("a", settings=NodeSettings(room_time=0.02)) as a, network.node("b", Pricer()) as b:
+    async with (
+        network.node("a", settings=NodeSettings(backpressure_timeout=0.02)) as a,
+        network.node("b", Pricer()) as b,
+    ):
         introduce(b, to=a)
         network.full.add(b"b")
         with pytest.raises(DeliveryError, match=r"overflow: Order/1: no room for it within 0.02 s"):
@@ -511,7 +514,7 @@ async def test_5_4_a_broadcast_waits_for_nobody_and_who_misses_it_is_counted() -
         @handler
         def hear(self, news: News) -> None: ...
 
-    busy, listener, outcomes = Busy(), Listener(), list[Settled]()
+    busy, listener, outcomes = Busy(), Listener(), list[MessageOutcome]()
     async with started(busy, listener, on_outcome=outcomes.append) as node:
         node.hub.try_send_one_way(Order())
         await until(lambda: busy.started)
@@ -540,7 +543,7 @@ async def test_5_4_a_broadcast_reaches_the_others_when_one_node_is_gone() -> Non
 
 @on_loop
 async def test_5_5_a_hub_gets_whatever_is_addressed_to_it_and_an_actor_only_what_it_handles() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     pricer = Pricer()
     async with started(pricer, on_outcome=outcomes.append) as node:
         to_hub = Message.create(b"Anything").with_receiver_actor(node.identity, node.hub.identity)
@@ -591,7 +594,7 @@ async def test_5_5_what_waited_for_a_removed_actor_fails_when_there_is_no_siblin
         first = node.hub.try_send(Order(1), callback=Price)
         await until(lambda: slow.started)
         second = node.hub.try_send(Order(2), callback=Price)
-        await soon(node.remove(slow, drain_time=0.0))
+        await soon(node.remove(slow, drain_timeout=0.0))
         with pytest.raises(DeliveryError):
             await soon(second)
         with pytest.raises(Exception, match="was stopped before it ended"):
@@ -729,7 +732,7 @@ async def test_5_8_what_arrives_too_late_is_expired_and_its_caller_is_told() -> 
 @on_loop
 async def test_5_8_what_arrives_for_a_full_actor_waits_for_room_and_only_so_much_of_it() -> None:
     actor = OneByOne()
-    async with started(actor, settings=NodeSettings(waiting_for_room=2)) as node:
+    async with started(actor, settings=NodeSettings(backpressure_capacity=2)) as node:
         for sku in range(6):
             node.router.receive(to_message(Order(sku)).add_hop())
             await turns(3)
@@ -759,7 +762,7 @@ async def test_5_8_what_arrives_keeps_its_order_while_its_actor_is_full() -> Non
 
 @on_loop
 async def test_5_11_a_node_that_stands_alone_has_no_identity_and_answers_find_the_hub_all_the_same() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Pricer(4), identity=b"", on_outcome=outcomes.append) as node:
         assert await soon(node.hub.send(Order(), callback=Price)) == Price(4)
         assert await soon(node.new_hub().send(Order(), callback=Price)) == Price(4)
@@ -773,7 +776,7 @@ async def test_5_11_a_node_that_stands_alone_has_no_identity_and_answers_find_th
 
 @on_loop
 async def test_5_12_hub_on_one_node_and_actor_on_another() -> None:
-    network, pricer, outcomes = Network(), Pricer(9), list[Settled]()
+    network, pricer, outcomes = Network(), Pricer(9), list[MessageOutcome]()
     async with network.node("a", on_outcome=outcomes.append) as a, network.node("b", pricer):
         network.introduce()
         promise = a.hub.try_send(Order(), callback=Price)

@@ -14,9 +14,9 @@ from hopline import (
     Distribution,
     Message,
     MessageIdentifier,
+    MessageOutcome,
     Outcome,
     RoutingEntry,
-    Settled,
     TraceOptions,
     WireFormat,
     decode,
@@ -405,7 +405,7 @@ async def test_8_24_every_message_without_a_route_asks_for_one_and_a_route_relea
 @on_loop
 async def test_8_24_reports_that_nobody_handles_are_not_looked_for_but_those_on_their_way_home_are() -> None:
     sought: list[Message] = []
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Failing(), Listener(), discover=sought.append, on_outcome=outcomes.append) as node:
         await node.hub.send_one_way(Order())
         await until(lambda: len(outcomes) == 2)
@@ -417,7 +417,7 @@ async def test_8_24_reports_that_nobody_handles_are_not_looked_for_but_those_on_
         await until(lambda: len(sought) == 2)
         assert {message.identifier for message in sought} == {EXCEPTION, RECEIPT}
         assert {message.receiver_node_identity for message in sought} == {b"far"}
-        await soon(node.stop(drain_time=0.0))
+        await soon(node.stop(drain_timeout=0.0))
 
 
 def test_all_24_are_here() -> None:

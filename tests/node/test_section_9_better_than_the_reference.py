@@ -19,11 +19,11 @@ from hopline import (
     LocalError,
     Message,
     MessageIdentifier,
+    MessageOutcome,
     Node,
     NodeSettings,
     NotRunningError,
     Outcome,
-    Settled,
     handler,
     to_message,
 )
@@ -43,7 +43,7 @@ NODE, OTHER, ACTOR, SIBLING = b"node", b"other", b"\x01actor", b"\x01sibling"
 
 @on_loop
 async def test_9_01_an_expired_message_is_dropped_counted_and_reported() -> None:
-    clock, listener, outcomes = Clock(), Listener(), list[Settled]()
+    clock, listener, outcomes = Clock(), Listener(), list[MessageOutcome]()
     async with started(listener, clock=clock, on_outcome=outcomes.append) as node:
         node.hub.try_send_one_way(to_message(News("late"), ttl=timedelta(seconds=1)))
         node.hub.try_send_one_way(to_message(News("in time"), ttl=timedelta(seconds=3)))
@@ -127,7 +127,7 @@ async def test_9_03_hubs_of_one_node_do_not_share_keys() -> None:
         for promise in (promises[0], promises[2]):
             with pytest.raises(AnswerTimeoutError):
                 await promise
-        await node.stop(drain_time=0.0)
+        await node.stop(drain_timeout=0.0)
 
 
 @on_loop
@@ -427,7 +427,7 @@ async def test_9_24_a_caller_may_ask_again_from_within_its_answer() -> None:
 @on_loop
 async def test_9_25_promises_end_by_themselves_and_leave_nothing() -> None:
     gated = Gated()
-    async with started(gated, settings=NodeSettings(answer_time=0.02)) as node:
+    async with started(gated, settings=NodeSettings(request_timeout=0.02)) as node:
         forgotten = [node.hub.try_send(Order(), callback=Price) for _ in range(5)]
         assert node.hub.waiting == 5
         await until(lambda: node.hub.waiting == 0)
@@ -442,7 +442,7 @@ async def test_9_25_stopping_the_node_fails_what_is_still_promised() -> None:
     await node.start()
     asking = asyncio.create_task(node.hub.send(Order(), callback=Price))
     await until(lambda: gated.started)
-    report = await soon(node.stop(drain_time=0.0))
+    report = await soon(node.stop(drain_timeout=0.0))
     with pytest.raises((NotRunningError, ActorError)):
         await soon(asking)
     assert report.cancelled_handlers == 1
@@ -453,11 +453,11 @@ async def test_9_25_a_request_to_another_node_is_failed_when_this_one_stops() ->
     network = Network()
     async with network.of(a=[], b=[Gated()]) as (a, b):
         promise = a.hub.try_send(Order(), callback=Price)
-        report = await soon(a.stop(drain_time=0.0))
+        report = await soon(a.stop(drain_timeout=0.0))
         assert report.failed_promises == 1
         with pytest.raises(NotRunningError, match="stopped before the answer came"):
             await soon(promise)
-        await b.stop(drain_time=0.0)
+        await b.stop(drain_timeout=0.0)
 
 
 @on_loop
@@ -569,7 +569,7 @@ async def test_9_29_what_is_not_done_in_time_is_failed_and_counted() -> None:
     first = node.hub.try_send(Order(), callback=Price)
     await until(lambda: slow.started)
     second = node.hub.try_send(Order(), callback=Price)
-    report = await soon(node.stop(drain_time=0.01))
+    report = await soon(node.stop(drain_timeout=0.01))
     assert (report.failed_messages, report.cancelled_handlers, report.is_clean) == (1, 1, False)
     with pytest.raises(ActorError, match="was stopped before it ended"):
         await soon(first)
@@ -589,7 +589,7 @@ async def test_9_29_a_message_that_failed_at_the_stop_is_counted_once_however_ma
     for _ in range(2 + 10):
         node.hub.try_send_one_way(Order())
     await until(lambda: all(actor.started for actor in actors))
-    report = await soon(node.stop(drain_time=0.0))
+    report = await soon(node.stop(drain_timeout=0.0))
     assert node.stats().is_balanced
     assert (report.failed_messages, report.cancelled_handlers) == (10, 2)
 
@@ -613,7 +613,7 @@ async def test_9_29_a_handler_that_is_stopped_before_its_first_step_is_reported_
 
     sending = asyncio.create_task(keep_sending())
     await turns(3)
-    await soon(node.stop(drain_time=0.01))
+    await soon(node.stop(drain_timeout=0.01))
     sending.cancel()
     stats = node.stats()
     assert stats.is_balanced
@@ -634,7 +634,7 @@ async def test_9_29_stopping_does_not_spin_while_it_waits(monkeypatch: pytest.Mo
         run_once()
 
     monkeypatch.setattr(loop, "_run_once", counted)
-    await soon(node.stop(drain_time=0.1))
+    await soon(node.stop(drain_timeout=0.1))
     assert turned < 100
 
 
@@ -699,14 +699,14 @@ async def test_9_30_a_node_may_be_started_again_with_the_same_actors() -> None:
 
 @on_loop
 async def test_9_38_stacks_are_told_only_when_the_node_is_set_to() -> None:
-    outcomes: list[Settled] = []
-    for tell_stacks in (False, True):
-        settings = NodeSettings(tell_stacks=tell_stacks)
+    outcomes: list[MessageOutcome] = []
+    for include_tracebacks in (False, True):
+        settings = NodeSettings(include_tracebacks=include_tracebacks)
         async with started(Failing(), settings=settings, on_outcome=outcomes.append) as node:
             with pytest.raises(ActorError) as error:
                 await soon(node.hub.send(Order(), callback=Price))
-            assert ("Traceback" in error.value.stack) is tell_stacks
-            assert bool(error.value.stack) is tell_stacks
+            assert ("Traceback" in error.value.stack) is include_tracebacks
+            assert bool(error.value.stack) is include_tracebacks
     quiet, loud = [settled.message.body for settled in outcomes if settled.message.identifier == EXCEPTION]
     assert b"orders.py" not in quiet
     assert b"orders.py" in loud
@@ -714,7 +714,7 @@ async def test_9_38_stacks_are_told_only_when_the_node_is_set_to() -> None:
 
 @on_loop
 async def test_9_38_a_message_that_reached_nobody_is_reported_without_a_stack() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[MessageOutcome] = []
     async with started(Saying(News()), on_outcome=outcomes.append) as node:
         with pytest.raises(DeliveryError):
             await soon(node.hub.send(Order(), callback=Price))

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from hopline import Actor, ActorError, Node, NoRoomError, Payload, handler
 from hopline.message import LARGEST_EXTENSION, Message, read_extension, write_extension
-from hopline.node.telemetry import telemetry_for, with_trace_context
+from hopline.observers.telemetry import telemetry_for, with_trace_context
 from hopline.routing import Delivery
 
 

@@ -15,9 +15,9 @@ from hopline import (
     LocalError,
     Message,
     MessageIdentifier,
+    MessageOutcome,
     Outcome,
     Payload,
-    Settled,
     handler,
     payload,
     to_message,
@@ -181,7 +181,7 @@ async def test_who_asks_for_the_message_gets_the_message() -> None:
 
 @on_loop
 async def test_the_books_are_the_same_whether_somebody_looks_or_not() -> None:
-    seen: list[Settled] = []
+    seen: list[MessageOutcome] = []
     books = []
     for hook in (None, seen.append):
         async with started(Keeper(), on_outcome=hook) as node:

@@ -6,7 +6,7 @@ import asyncio
 
 from hopline import Message
 from hopline.client import Deadlines
-from hopline.node.waiting import Place, WaitingRoom
+from hopline.node.routing.backpressure import BackpressureQueue, Place
 from hopline.routing import delivery_of
 
 from .running import on_loop
@@ -28,7 +28,7 @@ async def test_room_that_comes_while_the_only_one_is_handed_over_is_not_missed()
 
     loop = asyncio.get_running_loop()
     deadlines = Deadlines(loop, loop.time)
-    room = WaitingRoom(deadlines, hand_over, lambda _: None, lambda _: None)
+    room = BackpressureQueue(deadlines, hand_over, lambda _: None, lambda _: None)
     delivery = delivery_of(Message(b"HELLO"), loop.time())
     place = room.add(delivery.identifier, delivery, loop.time() + 60, NOBODY, submitted=False)
     room.serve_all()

@@ -9,8 +9,8 @@ import itertools
 import pytest
 
 from hopline.cluster import Membership
-from hopline.cluster.announcements import Announcements
-from hopline.cluster.service import REGISTER_ROUTE
+from hopline.cluster.membership.announcements import Announcements
+from hopline.cluster.messages.service import REGISTER_ROUTE
 from hopline.message import Message, NotRunningError
 from hopline.routing import Route
 from hopline.simulation.actors import Listener

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from hopline.actors import ActorHost
 from hopline.client import MessageHub, Promise
-from hopline.cluster.acceptor import Acceptor
-from hopline.cluster.health import Health
-from hopline.cluster.hearsay import Hearsay
+from hopline.cluster.election.acceptor import Acceptor
+from hopline.cluster.membership.health import Health
+from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.message import Message
 from hopline.node import Router
 from hopline.routing import InternalTable, Outcome
@@ -140,7 +140,7 @@ def test_it_finds_dead_nodes_that_stay_in_the_tables(monkeypatch: pytest.MonkeyP
 
 @broken
 def test_it_finds_routes_that_nobody_says_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hearsay, "next_turn", lambda _: [])
+    monkeypatch.setattr(RouteFreshness, "next_turn", lambda _: [])
     assert finds("routes that are not there")
 
 

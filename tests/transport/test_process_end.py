@@ -29,7 +29,7 @@ import asyncio, logging
 from hopline import Network, Node
 
 async def main():
-    async with Node(network=Network(join_time=0.0)):
+    async with Node(network=Network(join_timeout=0.0)):
         pass
 
 logging.disable()
@@ -50,7 +50,7 @@ socket.close(30_000)
 
 SECOND_SIGNAL = """
 import asyncio, atexit, os, signal
-from hopline.cli.stopping import Signals
+from hopline.cli.signals import Signals
 
 async def main():
     Signals()

@@ -12,9 +12,9 @@ from tools.compiler.emit import VIEW_ORDER
 from hopline import Limits, LocalError, Message, MessageIdentifier, RemoteError, RoutingEntry, decode, encode, peek
 from hopline.wire import DEFAULT_LIMITS, Layout, layouts
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v4, v6
+from hopline.wire.fast_path import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
 from hopline.wire.reader import Reader
 from hopline.wire.shapes import LARGEST_STENCIL, LARGEST_USUAL_SIZE, Heads, Stencils, cutter, head_reader
-from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
 from hopline.wire.writer import Writer
 
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hopline import LocalError, Message, WireFormat, annotate, decode, encode, peek
 from hopline.wire import Layout, detect, layouts
 from hopline.wire.compiled import ENCODERS
+from hopline.wire.fast_path import STUMBLES
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.reader import is_meta_frame
-from hopline.wire.unusual import STUMBLES
 from hopline.wire.writer import Writer
 from tests.wire.strategies import disguises
 

@@ -64,7 +64,7 @@ def write_checks(*odd: str) -> Iterator[str]:
     yield "if ("
     yield from indented([odd[0], *(f"or {condition}" for condition in odd[1:])])
     yield "):"
-    yield "    raise Unusual"
+    yield "    raise FastPathMiss"
 
 
 def message_arguments(present: set[str]) -> Iterator[str]:

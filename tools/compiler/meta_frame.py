@@ -110,7 +110,7 @@ def decode_meta(layout: Layout) -> Iterator[str]:
         "    or size > limits.usual_size",
         *(f"    or len({entries.name}) > limits.entries" for entries in entry_groups(layout)),
         "):",
-        "    raise Unusual",
+        "    raise FastPathMiss",
         "return Message(",
         *indented(
             line.replace("socket_identity", 'frames[0] if total > body_offset else b""')
@@ -136,7 +136,7 @@ def learn_to_read(layout: Layout) -> Iterator[str]:
         [
             f"({', '.join(targets)}) = _cut(meta)",
             f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
-            "    raise Unusual",
+            "    raise FastPathMiss",
             f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
             f"stencil = _stencils[{sizes_of(layout, 'section')}]",
             "cut = stencil.unpack_from",
@@ -240,7 +240,7 @@ def learn_to_write(layout: Layout) -> Iterator[str]:
     counts = [f"{name}_count" for name in groups]
     body = [f"{name} = message.{name}" for name in groups]
     body += [f"{name}_count = len({name})" for name in groups]
-    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
+    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise FastPathMiss"]
     for row in (*parts.head, *parts.tail):
         if not row.type.width:
             body.append(f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}")

@@ -58,12 +58,12 @@ from hopline.wire.shapes import (
     keep,
     sections,
 )
-from hopline.wire.unusual import (
+from hopline.wire.fast_path import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    Unusual,
+    FastPathMiss,
     Uris,
 )
 from hopline.wire.view import RoutingView

@@ -7,7 +7,7 @@ from hopline.actors.handler import HandlerDefinition, handler
 from hopline.actors.host import ActorHost, HandlerCancelledError
 from hopline.actors.log import CorrelationFilter, flow_log
 from hopline.actors.results import exception_result, receipt, result
-from hopline.actors.services import HandlerSpan, Services, Telemetry
+from hopline.actors.runtime import HandlerSpan, Services, Telemetry
 
 __all__ = [
     "Actor",

@@ -11,7 +11,7 @@ from hopline.message import LocalError, Message, NoRoomError
 from hopline.routing import NO_DEADLINE, delivery_of
 
 if TYPE_CHECKING:
-    from hopline.actors.services import Services
+    from hopline.actors.runtime import Services
 
 Answer = TypeVar("Answer")
 

@@ -22,7 +22,7 @@ from hopline.actors.flow import current_message
 from hopline.actors.handler import HandlerDefinition
 from hopline.actors.log import flow_log
 from hopline.actors.results import exception_result, plain_result, result
-from hopline.actors.services import HandlerSpan, Services, Telemetry
+from hopline.actors.runtime import HandlerSpan, Services, Telemetry
 from hopline.message import (
     EXCEPTION,
     PAYLOAD_MARK,
@@ -197,7 +197,7 @@ class ActorHost:
                     if not (
                         is_value is not None
                         and is_value(returned)
-                        and exchange.bring_home(message, kind.identifier, returned)
+                        and exchange.deliver_in_process(message, kind.identifier, returned)
                     ):
                         answer = Delivery(plain_result(message, kind.identifier, body), kind.identifier, now)
                         if not exchange.submit(answer):
@@ -349,7 +349,7 @@ class ActorHost:
         if isinstance(error, asyncio.CancelledError):
             error = HandlerCancelledError(f"the handler of {message.identifier} was stopped before it ended")
             log.warning("%s: %s", self.name, error)
-        stack = "".join(traceback.format_exception(error)) if self._services.tell_stacks else ""
+        stack = "".join(traceback.format_exception(error)) if self._services.include_tracebacks else ""
         told = ExceptionReport.of(error, stack)
         if not isinstance(error, HandlerCancelledError):
             what = f"{told.type_name}: {told.text}"

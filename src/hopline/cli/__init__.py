@@ -8,25 +8,25 @@ from typing import Annotated
 import typer
 
 import hopline
-from hopline.cli.capture import capture_app
+from hopline.cli.commands.capture import capture_app
+from hopline.cli.commands.decode import decode_command
+from hopline.cli.commands.demo import demo_command
+from hopline.cli.commands.explore import explore_command
+from hopline.cli.commands.export import export_command
+from hopline.cli.commands.generate import generate_command
+from hopline.cli.commands.keys import keys_app
+from hopline.cli.commands.node import node_command
+from hopline.cli.commands.pipeline import pipeline_app
+from hopline.cli.commands.rendezvous import rendezvous_command
+from hopline.cli.commands.replay import replay_command
+from hopline.cli.commands.report import report_command
+from hopline.cli.commands.routes import routes_command
+from hopline.cli.commands.send import send_command
+from hopline.cli.commands.stats import stats_command
+from hopline.cli.commands.tables import tables_command
+from hopline.cli.commands.trace import trace_command
 from hopline.cli.console import FAILED
-from hopline.cli.decode import decode_command
-from hopline.cli.demo import demo_command
-from hopline.cli.explore import explore_command
-from hopline.cli.export import export_command
-from hopline.cli.generate import generate_command
-from hopline.cli.keys import keys_app
-from hopline.cli.node import node_command
 from hopline.cli.output import give_up_output, prepare_output
-from hopline.cli.pipeline import pipeline_app
-from hopline.cli.rendezvous import rendezvous_command
-from hopline.cli.replay import replay_command
-from hopline.cli.report import report_command
-from hopline.cli.routes import routes_command
-from hopline.cli.send import send_command
-from hopline.cli.stats import stats_command
-from hopline.cli.tables import tables_command
-from hopline.cli.trace import trace_command
 
 app = typer.Typer(
     name="hopline",

@@ -15,7 +15,7 @@ from hopline.cli.console import FAILED, UsageError, folding, make_console, one_l
 from hopline.cli.names import kind_text, shortened
 from hopline.cli.options import DebugOption, JsonOption
 from hopline.message import printable
-from hopline.node.tap import require_pyarrow
+from hopline.observers.recorder import require_pyarrow
 from hopline.wire import RemoteError, decode
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageId
 from hopline.node import Node
 from hopline.node.introspection import NodeCapture, NodeStats, Probe, Probed, RequestCapture, RequestStats
 from hopline.node.report import NodeReport
-from hopline.routing import KnownNode, Settled
+from hopline.routing import KnownNode, MessageOutcome
 
 QUIET = 0.3  # seconds without news of other nodes, after which everybody is taken to have answered
 ALONE = 1.5  # the same, as long as there seems to be no other node at all
@@ -36,12 +36,12 @@ class RefusedError(HoplineError):
 @asynccontextmanager
 async def joined_node(
     configuration: Configuration,
-    on_outcome: Callable[[Settled], None] | None = None,
+    on_outcome: Callable[[MessageOutcome], None] | None = None,
     timeout: float = float("inf"),
 ) -> AsyncIterator[Node]:
     """Join the network for a moment. Whoever waits for so long is to hear before that nobody handles a message."""
     network, settings = configuration.client_network(), configuration.settings
-    settings = msgspec.structs.replace(settings, parking_time=min(settings.parking_time, _SOONER * timeout))
+    settings = msgspec.structs.replace(settings, discovery_timeout=min(settings.discovery_timeout, _SOONER * timeout))
     logging.getLogger("hopline").setLevel(logging.ERROR)  # what matters is said in one line
     async with Node(network=network, settings=settings, on_outcome=on_outcome) as node:
         if not node.is_joined:

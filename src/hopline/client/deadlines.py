@@ -46,7 +46,7 @@ class Line(Generic[Member]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self.members: dict[int, Member] = {}
-        self.is_watched = False
+        self.is_observed = False
         self._loop = loop
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
@@ -54,8 +54,8 @@ class Line(Generic[Member]):
     def watch(self) -> None:
         """Set the timer for the first in line."""
         first = next(iter(self.members.values()), None)
-        self.is_watched = first is not None and first.deadline < math.inf
-        if first is not None and self.is_watched:
+        self.is_observed = first is not None and first.deadline < math.inf
+        if first is not None and self.is_observed:
             tick = math.ceil(first.deadline / TICK)
             self._timer = self._loop.call_later(max(0.0, tick * TICK - self._clock()), self._expire)
 
@@ -70,7 +70,7 @@ class Line(Generic[Member]):
     def close(self) -> None:
         """Drop every deadline."""
         self.members.clear()
-        self.is_watched = False
+        self.is_observed = False
         if self._timer is not None:
             self._timer.cancel()
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopline.client.expectation import Callback
 from hopline.client.hub import MessageHub, Timeout, ticks_of
 from hopline.client.promise import Promise
+from hopline.client.reply_spec import Callback
 from hopline.client.stream import Stream
 from hopline.message import AnswerTimeoutError, Message, payload_type
 from hopline.routing import NO_DEADLINE

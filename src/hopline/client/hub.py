@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeVar, overload
 import msgspec
 
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.expectation import FAILURE, Callback, Expectation, as_it_is, error_of, expectation_of
 from hopline.client.promise import Promise
+from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, error_of, expectation_of
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
     PAYLOAD_MARK,
@@ -49,8 +49,8 @@ _EARLY = 0.005
 class MessageHub:
     """Sends payloads and messages, and brings home what answers them.
 
-    `timeout` is how long to wait, in seconds: by default the message's own lifetime, or the node's `answer_time`. What
-    is sent as a payload lives as long as its sender waits for it.
+    `timeout` is how long to wait, in seconds: by default the message's own lifetime, or the node's `request_timeout`.
+    What is sent as a payload lives as long as its sender waits for it.
     """
 
     confirms_receipts = False
@@ -62,7 +62,7 @@ class MessageHub:
         loop: asyncio.AbstractEventLoop,
         *,
         node_identity: bytes,
-        answer_time: float = 30.0,
+        request_timeout: float = 30.0,
         identity: bytes | None = None,
     ) -> None:
         self.identity = new_hub_identity() if identity is None else identity
@@ -74,8 +74,8 @@ class MessageHub:
         self._deadlines = deadlines
         self._loop = loop
         self._thread = get_ident()
-        self._answer_time = answer_time
-        self._answer_ticks = ticks_of(answer_time)
+        self._answer_time = request_timeout
+        self._answer_ticks = ticks_of(request_timeout)
         self._keys = itertools.count(1)
         self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
         self._in_line = self._patient.members
@@ -278,14 +278,14 @@ class MessageHub:
         promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, forget)
         if timeout is None:
             self._in_line[key] = promise
-            if not self._patient.is_watched:
+            if not self._patient.is_observed:
                 self._patient.watch()
         else:
             self._expect(promise, deadline)
         return promise
 
     def _promise_of_message(
-        self, content: Message, callback: Callback | None, expectation: Expectation, timeout: Timeout
+        self, content: Message, callback: Callback | None, expectation: ReplySpec, timeout: Timeout
     ) -> Promise[Any]:
         if callback is None and content.distribution == Distribution.BROADCAST:
             raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
@@ -300,7 +300,7 @@ class MessageHub:
     def _delivery(self, message: Message, content: object) -> Delivery:
         return msgspec.structs.replace(delivery_of(message, self._clock()), content=as_value(content))
 
-    def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
+    def _addressed(self, message: Message, expectation: ReplySpec, key: int) -> Message:
         return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
 
     def _seconds(self, timeout: Timeout, ttl_ticks: int) -> float:
@@ -339,7 +339,7 @@ class MessageHub:
             return True
         delivered = self._delivered
         delivered(delivery, self.identity)
-        if reader is not None and self._exchange.is_watched:
+        if reader is not None and self._exchange.is_observed:
             self._exchange.resolved(delivery, self.identity)
         return True
 

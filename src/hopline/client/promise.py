@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hopline.client.expectation import Expectation, Read, as_it_is
+from hopline.client.reply_spec import Read, ReplySpec, as_it_is
 from hopline.message import AnswerTimeoutError, HoplineError, Message
 from hopline.routing import Delivery
 
@@ -23,7 +23,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
     """Await it to get the answer; the first to come wins. One that is no longer of interest is to be cancelled."""
 
     key: int
-    expectation: Expectation
+    expectation: ReplySpec
     delivery: Delivery  # of what was asked
     seconds: float
     deadline: float

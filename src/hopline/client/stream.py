@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from hopline.client.expectation import Expectation, Read
+from hopline.client.reply_spec import Read, ReplySpec
 from hopline.message import ActorError, HoplineError, Message, PayloadError
 from hopline.routing import NO_DEADLINE
 
@@ -24,7 +24,7 @@ class Gathering:
     __slots__ = ("_forget", "_wake", "arrived", "deadline", "expectation", "is_over", "key", "message", "tick")
 
     def __init__(
-        self, key: int, expectation: Expectation, message: Message, forget: Callable[[int, None], object]
+        self, key: int, expectation: ReplySpec, message: Message, forget: Callable[[int, None], object]
     ) -> None:
         self._forget = forget
         self.key = key

@@ -18,9 +18,9 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     rendezvous_silence: float = 15.0  # without a sign of life of the leader, before another server is tried
     rendezvous_reconnect: float = 1.0  # how long a broken connection to a server may take to come back
     probe_interval: float = 0.1  # between the first questions to a server whether it leads; later they get rarer
-    probe_time: float = 2.0  # how long a server may take to answer them
+    probe_timeout: float = 2.0  # how long a server may take to answer them
     announce_period: float = 1.0  # between announcements of a route, until it was heard coming back
-    announce_patience: float = 10.0  # how long nothing may come back before that is logged as an error
+    announce_timeout: float = 10.0  # how long nothing may come back before that is logged as an error
     routes_period: float = 120.0  # between requests for everything that others advertise
     routes_start_delay: float = 2.0  # before such a request after the rendezvous changed, times
     routes_start_multiplier: int = 5  # a random number up to this

@@ -25,7 +25,8 @@ from hopline.config.origins import (
 )
 from hopline.config.schema import DomainSection
 from hopline.message import LocalError
-from hopline.node import Network, NodeSettings, RendezvousSettings
+from hopline.node import Network, NodeSettings
+from hopline.rendezvous import RendezvousSettings
 from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity
 from hopline.transport import Curve, parse
 

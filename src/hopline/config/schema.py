@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from hopline.capture.settings import CaptureSettings
-from hopline.node import Network, NodeSettings, RendezvousSettings
+from hopline.node import Network, NodeSettings
+from hopline.rendezvous import RendezvousSettings
 from hopline.security import DEFAULT_CLOCK_SKEW, DEFAULT_REPLAY_CAPACITY, DEFAULT_WINDOW, Profile
 from hopline.wire import MacAlgorithm
 

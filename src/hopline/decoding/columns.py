@@ -15,7 +15,7 @@ from hopline.decoding.header import Headers, Listed, Slices
 from hopline.decoding.schemas import BODY_LIMIT, MESSAGES
 from hopline.decoding.shapes import WITH_URIS, Shape, is_one_of
 from hopline.message import TICKS_PER_MICROSECOND
-from hopline.wire.unusual import USUAL_SCHEMES
+from hopline.wire.fast_path import USUAL_SCHEMES
 
 NAMES = {
     "identity": "identity",

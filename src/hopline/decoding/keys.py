@@ -9,8 +9,8 @@ from pathlib import Path
 from hopline.message import LocalError, Message
 from hopline.security import Domain, DomainSecurity, SecurityError
 from hopline.security.replay import ReplayCache
-from hopline.security.scope import Scope
 from hopline.security.services import is_service
+from hopline.security.signer import Scope
 
 
 class Keyring:

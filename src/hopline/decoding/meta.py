@@ -12,9 +12,9 @@ import numpy as np
 from hopline.decoding.frames import Flags, Frames, Longs
 from hopline.decoding.header import LISTS, NUMBERS, Headers, Listed
 from hopline.decoding.multipart import find_bodies, words_of
+from hopline.wire.fast_path import MOST_USUAL_ENTRIES
 from hopline.wire.layout import Entries
 from hopline.wire.layouts import V6
-from hopline.wire.unusual import MOST_USUAL_ENTRIES
 
 _SIZE = 4  # bytes of the integer in front of whatever varies
 

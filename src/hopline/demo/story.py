@@ -29,7 +29,7 @@ _MARK = "hopline-demo"  # the file that tells a directory of ours from somebody 
 
 
 @dataclass(frozen=True, slots=True)
-class Evening:
+class DemoOptions:
     """What the demonstration is to be like."""
 
     directory: Path
@@ -52,7 +52,7 @@ def prepare(directory: Path) -> None:
     (directory / _MARK).write_text("Made by `hopline demo`, which replaces this directory when it runs again.\n")
 
 
-def tell(evening: Evening, console: Console) -> None:
+def tell(evening: DemoOptions, console: Console) -> None:
     """Tell the whole story. Interrupted, it leaves nothing behind."""
     prepare(evening.directory)
     try:
@@ -81,7 +81,7 @@ def explore(home: Path, console: Console) -> None:
 
 
 class _Story:
-    def __init__(self, evening: Evening, console: Console) -> None:
+    def __init__(self, evening: DemoOptions, console: Console) -> None:
         self._evening = evening
         self._console = console
         self._home = evening.directory

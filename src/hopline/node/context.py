@@ -16,7 +16,7 @@ Second = TypeVar("Second")
 
 
 @dataclass(slots=True, kw_only=True)
-class NodeServices(Services):
+class NodeRuntime(Services):
     """What the actor hosts of a node share, with the node's hub."""
 
     hub: MessageHub
@@ -33,7 +33,7 @@ class Context(HandlerContext):
 
         A request without a `timeout` waits as long as the message that is handled lives; see `HandlerHub`.
         """
-        return HandlerHub(cast(NodeServices, self._services).hub, self._deadline)
+        return HandlerHub(cast(NodeRuntime, self._services).hub, self._deadline)
 
     @overload
     async def ask(self, content: object, callback: type[Answer], *, timeout: Timeout = None) -> Answer: ...
@@ -54,7 +54,7 @@ class Context(HandlerContext):
             content: A payload or a message.
             callback: The kind of the answer; of several, the first to come wins.
             timeout: Seconds to wait. Default: what is left of the lifetime of the message that is handled, or, where
-                that has no limit, the node's `answer_time`.
+                that has no limit, the node's `request_timeout`.
 
         Raises:
             AnswerTimeoutError: No answer came in time, or none was left; then nothing is sent.

@@ -13,7 +13,7 @@ import msgspec
 
 from hopline.actors import Actor, handler
 from hopline.capture.events import Level
-from hopline.cluster.service import (
+from hopline.cluster.messages.service import (
     EXTERNAL_ROUTES,
     INTERNAL_ROUTES,
     MESSAGE_ROUTES,
@@ -25,7 +25,7 @@ from hopline.cluster.service import (
     read,
     service_message,
 )
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.messages.service_pb2 import (
     ExternalRoutes,
     InternalRoutes,
     MessageReceivingRoute,
@@ -37,7 +37,7 @@ from hopline.cluster.service_pb2 import (
 )
 from hopline.message import MAX_VERSION, Message, MessageIdentifier, get_logger, payload
 from hopline.node.report import ActorReport, NodeReport
-from hopline.node.tap import CaptureReport
+from hopline.observers.recorder import CaptureReport
 from hopline.routing import KnownNode, Tables
 
 log = get_logger("hopline.node")

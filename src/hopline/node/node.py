@@ -17,21 +17,21 @@ from hopline.capture.events import Level
 from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.cluster import Membership
-from hopline.cluster.refusals import Refusal
+from hopline.cluster.membership.refusals import Refusal
 from hopline.message import LocalError, Message, NotRunningError, WireFormat, new_node_identity
-from hopline.node.attachment import Attachment
-from hopline.node.context import Context, NodeServices
+from hopline.node.context import Context, NodeRuntime
 from hopline.node.introspection import Introspection
-from hopline.node.ledger import Ledger
-from hopline.node.links import Connect
-from hopline.node.network import Network
+from hopline.node.network.connection import NetworkConnection
+from hopline.node.network.settings import Network
 from hopline.node.report import ActorReport, NodeReport, software
-from hopline.node.router import Router
+from hopline.node.routing.links import Connect
+from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
-from hopline.node.tap import Tap
-from hopline.node.telemetry import telemetry_for
-from hopline.routing import KnownNode, Settled, Tables
+from hopline.observers.counters import MessageCounters
+from hopline.observers.recorder import TrafficRecorder
+from hopline.observers.telemetry import telemetry_for
+from hopline.routing import KnownNode, MessageOutcome, Tables
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -62,13 +62,14 @@ class _Running:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
         telemetry = telemetry_for(node.identity, node.tracer_provider)  # it may fail, and binds nothing
-        network = self.attachment = None if node.network is None else Attachment(node.identity, node.network, clock)
+        network = None if node.network is None else NetworkConnection(node.identity, node.network, clock)
+        self.attachment = network
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
         self.router = Router(
             self.tables,
             settings,
-            Ledger(clock, node.on_outcome),
+            MessageCounters(clock, node.on_outcome),
             self.deadlines,
             clock,
             uri=node.uri if network is None else network.uri,
@@ -80,7 +81,7 @@ class _Running:
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
         self.hubs: list[MessageHub] = []
         self.hub = self.new_hub(node)
-        self.services = NodeServices(
+        self.services = NodeRuntime(
             exchange=self.router,
             loop=self.loop,
             threads=self.threads,
@@ -88,7 +89,7 @@ class _Running:
             context_type=Context,
             concurrency=settings.concurrency,
             mailbox_capacity=settings.mailbox_capacity,
-            tell_stacks=settings.tell_stacks,
+            include_tracebacks=settings.include_tracebacks,
             slow_handler=settings.slow_handler,
             telemetry=telemetry,
             hub=self.hub,
@@ -102,9 +103,9 @@ class _Running:
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
 
-    def _new_tap(self, node: Node, capture: CaptureSettings) -> Tap:
+    def _new_tap(self, node: Node, capture: CaptureSettings) -> TrafficRecorder:
         network, attachment = node.network, self.attachment
-        tap = Tap(
+        tap = TrafficRecorder(
             capture,
             node.identity,
             node.uri if attachment is None else attachment.uri,
@@ -123,7 +124,7 @@ class _Running:
             self.deadlines,
             self.loop,
             node_identity=node.identity,
-            answer_time=node.settings.answer_time,
+            request_timeout=node.settings.request_timeout,
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)
@@ -158,7 +159,7 @@ class Node:
         identity: bytes | None = None,
         uri: str = STANDALONE_URI,
         settings: NodeSettings | None = None,
-        on_outcome: Callable[[Settled], None] | None = None,
+        on_outcome: Callable[[MessageOutcome], None] | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], float] | None = None,
         network: Network | None = None,
@@ -210,7 +211,7 @@ class Node:
                         await self.stop(0.0)
                     raise
 
-    async def stop(self, drain_time: float | None = None) -> StopReport:
+    async def stop(self, drain_timeout: float | None = None) -> StopReport:
         """Stop the node: finish what is under way, for so many seconds; then fail the rest, and say what that was.
 
         Handlers may still send and ask meanwhile. Whoever waits for an answer that can no longer come is told.
@@ -224,7 +225,7 @@ class Node:
         if running.stopping is None:
             running.stopping = asyncio.get_running_loop().create_future()
             try:
-                await self._drain(running, self.settings.drain_time if drain_time is None else drain_time)
+                await self._drain(running, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
             finally:
                 # Whoever waits for this may give up, but a node does not stop half-way.
                 running.ending = asyncio.ensure_future(self._end(running, running.stopping))
@@ -283,14 +284,14 @@ class Node:
         return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
-        failed = running.router.fail_what_waits()
+        failed = running.router.fail_pending()
         hosts = running.all_hosts
         for host in hosts:
             left = host.close()
             failed += len(left)
             running.router.close(host.identity, left)
-        cancelled = sum(await asyncio.gather(*(host.stop(self.settings.stop_grace) for host in hosts)))
-        while left_over := running.router.fail_what_waits():  # what the last handlers sent, and what was told of it
+        cancelled = sum(await asyncio.gather(*(host.stop(self.settings.cancel_timeout) for host in hosts)))
+        while left_over := running.router.fail_pending():  # what the last handlers sent, and what was told of it
             failed += left_over
         error = NotRunningError("the node stopped before the answer came")
         return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
@@ -381,7 +382,7 @@ class Node:
         running.built_in.append(host)
         running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
 
-    async def remove(self, actor: Actor, drain_time: float | None = None) -> None:
+    async def remove(self, actor: Actor, drain_timeout: float | None = None) -> None:
         """Take an actor away. No message is put before it any more; what waited goes to others who handle it, or fails.
 
         Handlers that are under way may end, for so many seconds.
@@ -400,10 +401,10 @@ class Node:
         running.router.remove(host.identity, host.close())
         running.leaving.append(host)
         try:
-            async with asyncio.timeout(self.settings.drain_time if drain_time is None else drain_time):
+            async with asyncio.timeout(self.settings.drain_timeout if drain_timeout is None else drain_timeout):
                 await host.idle()
         except TimeoutError:
-            await host.stop(self.settings.stop_grace)
+            await host.stop(self.settings.cancel_timeout)
         running.leaving.remove(host)  # who gives up waiting leaves it there, for the node to stop
 
     # -- looking -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import msgspec
 
 from hopline.message import MessageIdentifier
 from hopline.node.stats import Stats
-from hopline.node.tap import CaptureReport
+from hopline.observers.recorder import CaptureReport
 
 
 class ActorReport(msgspec.Struct, frozen=True, kw_only=True):

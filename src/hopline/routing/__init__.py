@@ -16,7 +16,7 @@ from hopline.routing.exchange import (
 )
 from hopline.routing.external import ExternalTable, KnownNode, NodeRemoval
 from hopline.routing.internal import InternalTable, Route
-from hopline.routing.outcome import Outcome, Settled
+from hopline.routing.outcome import MessageOutcome, Outcome
 from hopline.routing.ring import Ring
 
 __all__ = [
@@ -32,13 +32,13 @@ __all__ = [
     "InternalTable",
     "KnownNode",
     "Label",
+    "MessageOutcome",
     "NodeRemoval",
     "Outcome",
     "Place",
     "Port",
     "Ring",
     "Route",
-    "Settled",
     "Tables",
     "decide",
     "delivery_of",

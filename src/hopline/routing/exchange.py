@@ -90,7 +90,7 @@ class Exchange(Protocol):
     """What hubs and actor hosts need of their node."""
 
     @property
-    def is_watched(self) -> bool:
+    def is_observed(self) -> bool:
         """Tell whether somebody wants to see every message."""
         ...
 
@@ -106,7 +106,7 @@ class Exchange(Protocol):
         """Give a delivery that was not taken a place to wait at, for so many seconds."""
         ...
 
-    def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
+    def deliver_in_process(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
         """Give the answer to a request to whoever waits for it here, or say that it has to be sent as a message."""
         ...
 

@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     FAILED = "failed"  # its receiver or its peer went away with it
 
 
-class Settled(msgspec.Struct, frozen=True):
+class MessageOutcome(msgspec.Struct, frozen=True):
     """One message and what became of it, as the `on_outcome` hook sees it."""
 
     outcome: Outcome

@@ -14,8 +14,8 @@ from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
 from hopline.security.key_file import KeyRing
 from hopline.security.replay import ReplayCache
-from hopline.security.scope import Scope
 from hopline.security.services import LOCAL_ONLY, QUESTIONS, SERVICES, is_for_any_domain, is_service
+from hopline.security.signer import Scope
 
 _log = get_logger("hopline.security")
 

@@ -91,7 +91,7 @@ class Callers:
     async def expect_to_be_found(self) -> None:
         """Let each machine forget all others and call at once: it asks around, and whoever handles it is found."""
         for machine in self._machines:
-            if machine.settings.parked_messages and self._is_handled(Ask):
+            if machine.settings.unrouted_capacity and self._is_handled(Ask):
                 for other in self._machines:
                     machine.membership.lost(other.identity)
                 try:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from hopline.cluster.service import REGISTER_ROUTE, registration, service_message
+from hopline.cluster.messages.service import REGISTER_ROUTE, registration, service_message
 from hopline.message import MessageIdentifier, payload_type
 from hopline.routing import Route
 from hopline.simulation.actors import Ask, Middle, News, Note, Poke, Start

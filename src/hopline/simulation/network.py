@@ -114,12 +114,12 @@ class Network:
         self.bound.pop(uri, None)
         if is_noticed:
             for one in self._waiting.get(uri, ()):
-                self.loop.call_later(self.handshake_time(), one.notice)
+                self.loop.call_later(self.handshake_timeout(), one.notice)
 
     def wait_at(self, uri: str, waiting: Waiting) -> None:
         """Connect to an address, as soon as that is possible."""
         self._waiting.setdefault(uri, {})[waiting] = None
-        self.loop.call_later(self.handshake_time(), waiting.try_again)
+        self.loop.call_later(self.handshake_timeout(), waiting.try_again)
 
     def leave(self, uri: str, waiting: Waiting) -> None:
         """Want to be connected to an address no longer."""
@@ -127,9 +127,9 @@ class Network:
 
     def _stir(self, uri: str) -> None:
         for one in self._waiting.get(uri, ()):
-            self.loop.call_later(self.handshake_time(), one.try_again)
+            self.loop.call_later(self.handshake_timeout(), one.try_again)
 
-    def handshake_time(self) -> float:
+    def handshake_timeout(self) -> float:
         """Tell how long it takes to connect."""
         return 2 * self.weather.latency + self.random.random() * 0.05
 

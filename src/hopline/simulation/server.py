@@ -6,9 +6,9 @@ from random import Random
 
 import msgspec
 
-from hopline.cluster import LeaseSettings, RelaySettings, RendezvousAddress, SynodSettings
-from hopline.node import RendezvousServer, RendezvousSettings
-from hopline.node.rendezvous import Clocks
+from hopline.cluster import LeaseSettings, RendezvousAddress, SynodSettings
+from hopline.rendezvous import RelaySettings, RendezvousServer, RendezvousSettings
+from hopline.rendezvous.server import Clocks
 from hopline.simulation.network import FORMATS, Network
 from hopline.simulation.transport import SimulatedTransport
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from hopline.cluster.service import REGISTER_ROUTE, is_service
+from hopline.cluster.messages.service import REGISTER_ROUTE, is_service
 from hopline.message import LocalError, Message, PeerGoneError
 from hopline.simulation.network import Connection, Host, Network
 from hopline.transport import (

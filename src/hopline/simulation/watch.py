@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from hopline.client import TICK, MessageHub
 from hopline.message import Message, MessageIdentifier
 from hopline.node import Node
-from hopline.routing import TICKS_PER_SECOND, Delivery, Label, Outcome, Settled
+from hopline.routing import TICKS_PER_SECOND, Delivery, Label, MessageOutcome, Outcome
 
 
 class Violation(AssertionError):  # noqa: N818 - it is what the simulation looks for, not an error of its own
@@ -124,7 +124,7 @@ class Watch:
             if charged < stayed - TICK:
                 self.note(f"{message.identifier} stayed {stayed} s and was charged {charged} s")
 
-    def settled(self, settled: Settled) -> None:
+    def settled(self, settled: MessageOutcome) -> None:
         """Look at a message and its outcome, as the node's hook tells it."""
         self.endings[settled.outcome] += 1
         message, outcome = settled.message, settled.outcome

@@ -15,10 +15,10 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     link_capacity: int = 1_000  # messages for one peer that have not left: it has not shaken hands, or has no room
     send_high_water: int = 1_000  # with CURVE: further ones that libzmq holds; what lies there is lost with the peer
     receive_high_water: int = 10_000  # with CURVE: messages from one peer that nobody has read yet
-    refusal_time: float = (
+    refusal_timeout: float = (
         1.0  # how long a peer may be away, with nobody or another one at its address, before it is gone
     )
-    handshake_time: float = 15.0  # how long it may take to shake hands; who is slow is not gone
+    handshake_timeout: float = 15.0  # how long it may take to shake hands; who is slow is not gone
     heartbeat_interval: float = 10.0  # between signs of life on a connection that sends nothing else; zero is none
     heartbeat_timeout: float = 30.0  # silence after which a connection is closed
     reconnect_interval: float = 0.05  # the first pause before connecting again

@@ -17,8 +17,8 @@ from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
 from hopline.message import MessageIdentifier
+from hopline.wire.fast_path import FastPathMiss
 from hopline.wire.layout import Entries, Field, Layout, Type
-from hopline.wire.unusual import Unusual
 
 MOST_SHAPES = 1_024  # at so many, all are forgotten
 MOST_STENCILS = 4_096  # so are these
@@ -218,7 +218,7 @@ def head_reader(layout: Layout, wanted: Sequence[str], heads: Heads) -> Cut:
 
     def read(meta: bytes) -> Values:
         if meta[:2] != layout.number:
-            raise Unusual
+            raise FastPathMiss
         values = cut(meta)
         if meta[: least + meta[2] + meta[8 + meta[2]]] not in heads:
             remember(meta, values)

@@ -95,7 +95,7 @@ def _places(names: Sequence[str], edges: Sequence[Row]) -> dict[str, tuple[float
 
 def _fitted(layout: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
     """Return places within the margins, half by coordinate and half by rank: so one far off leaves the others room."""
-    across, down = (_spread({name: place[axis] for name, place in layout.items()}) for axis in (0, 1))
+    across, down = (_broadcast({name: place[axis] for name, place in layout.items()}) for axis in (0, 1))
     return {
         name: (
             round(MARGIN_X + across[name] * (WIDTH - 2 * MARGIN_X), 1),
@@ -105,7 +105,7 @@ def _fitted(layout: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float,
     }
 
 
-def _spread(values: Mapping[str, float]) -> dict[str, float]:
+def _broadcast(values: Mapping[str, float]) -> dict[str, float]:
     """Return values between 0 and 1 in the same order."""
     low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
     length, last = high - low, max(len(values) - 1, 1)

@@ -17,6 +17,12 @@ from hopline.message import (
     usable_extension,
 )
 from hopline.wire.extension import written_extension
+from hopline.wire.fast_path import (
+    LARGEST_USUAL_LIST,
+    MOST_USUAL_ENTRIES,
+    REMEMBERED_LISTS,
+    FastPathMiss,
+)
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
 from hopline.wire.shapes import (
@@ -33,12 +39,6 @@ from hopline.wire.shapes import (
     head_reader,
     keep,
     sections,
-)
-from hopline.wire.unusual import (
-    LARGEST_USUAL_LIST,
-    MOST_USUAL_ENTRIES,
-    REMEMBERED_LISTS,
-    Unusual,
 )
 from hopline.wire.view import RoutingView
 
@@ -85,7 +85,7 @@ def _routing_bytes(routing: tuple[RoutingEntry, ...]) -> bytes:
         parts += (_pack_u32(len(content)), content)
     written = b"".join(parts)
     if len(written) > LARGEST_USUAL_LIST:
-        raise Unusual
+        raise FastPathMiss
     return written
 
 
@@ -107,7 +107,7 @@ def _callback_point_bytes(callback_point: tuple[MessageIdentifier, ...]) -> byte
         parts += (_pack_u32(len(content)), content)
     written = b"".join(parts)
     if len(written) > LARGEST_USUAL_LIST:
-        raise Unusual
+        raise FastPathMiss
     return written
 
 
@@ -115,10 +115,10 @@ def _callback_point_bytes(callback_point: tuple[MessageIdentifier, ...]) -> byte
 def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ...], tuple[MessageIdentifier, ...]]:
     """Read the entries, whatever newer writers put behind their fields."""
     if len(section) > LARGEST_USUAL_LIST:
-        raise Unusual
+        raise FastPathMiss
     at = 0
     if routing_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     routing = []
     for _ in range(routing_count):
         (size,) = _unpack_u32(section, at)
@@ -131,13 +131,13 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
         at += 4
         entry_identity = section[at : (at := at + entry_identity_size)]
         if at > end:
-            raise Unusual
+            raise FastPathMiss
         at = end
         routing.append(RoutingEntry(entry_uri, entry_identity))
     (callback_point_count,) = _unpack_u16(section, at)
     at += 2
     if callback_point_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     callback_point = []
     for _ in range(callback_point_count):
         (size,) = _unpack_u32(section, at)
@@ -150,11 +150,11 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
         at += 6
         entry_identity = section[at : (at := at + entry_identity_size)]
         if at > end:
-            raise Unusual
+            raise FastPathMiss
         at = end
         callback_point.append(MessageIdentifier(entry_identity, entry_version, entry_partition))
     if at != len(section):
-        raise Unusual
+        raise FastPathMiss
     return tuple(routing), tuple(callback_point)
 
 
@@ -165,7 +165,7 @@ def _learn_to_write(message: Message, same: Values) -> Values:
     routing_count = len(routing)
     callback_point_count = len(callback_point)
     if routing_count > MOST_USUAL_ENTRIES or callback_point_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     partition = message.partition
     partition_size = len(partition)
     identity = message.identity
@@ -282,7 +282,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
     ):
-        raise Unusual
+        raise FastPathMiss
     return [socket_identity, b"", body, meta]
 
 
@@ -326,7 +326,7 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         _,
     ) = _cut(meta)
     if version_wire_format != 6 or body_count != 1 or not body_offset:
-        raise Unusual
+        raise FastPathMiss
     routing, callback_point = _entries(section, routing_count)
     stencil = _stencils[
         partition_size,
@@ -404,7 +404,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         or len(routing) > limits.entries
         or len(callback_point) > limits.entries
     ):
-        raise Unusual
+        raise FastPathMiss
     return Message(
         identity,
         version,

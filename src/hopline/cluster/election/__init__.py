@@ -1,0 +1,1 @@
+"""How rendezvous servers elect their leader: a lease, by ballots of a quorum."""

@@ -1,0 +1,70 @@
+"""How a node takes part in a network: where it listens, whom it follows, whom it trusts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from hopline.cluster import ClusterSettings, RendezvousAddress
+from hopline.message import LocalError, WireFormat
+from hopline.rendezvous.address import DEFAULT_RENDEZVOUS, rendezvous_address
+from hopline.security import DomainSecurity, NoSecurity, Security
+from hopline.transport import Curve, SocketSettings, Transport, require_secure_bind
+from hopline.wire import DEFAULT_LIMITS, Limits
+
+ANYWHERE_HERE = "tcp://127.0.0.1:0"
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a node needs to find others and be found.
+
+    A rendezvous server is named by the address at which it publishes, and takes messages ten ports above, or by a
+    `RendezvousAddress`. Without keys a node is reached from its own machine only, unless `open_without_keys` says that
+    the network around is trusted.
+    """
+
+    rendezvous: Sequence[str | RendezvousAddress] = (DEFAULT_RENDEZVOUS,)  # the servers, by where they publish
+    embedded: bool = False  # for development: serve as the rendezvous, as long as nobody else does
+    address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
+    heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
+    advertise: str | None = None  # the host name or address that others know this machine by
+    wire_format: WireFormat | None = None  # pins one; left out: V5 to begin with, and V6 among Hopline nodes
+    security: Security = msgspec.field(default_factory=NoSecurity)
+    open_without_keys: bool = False  # reachable from other machines without keys: everybody around is trusted
+    join_timeout: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
+    linger_timeout: float = 1.0  # how long stopping lets the last messages leave
+    cluster: ClusterSettings = msgspec.field(default_factory=ClusterSettings)
+    sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
+    limits: Limits = DEFAULT_LIMITS
+    curve: Curve | None = None
+    transport: Transport | None = None  # what carries it all; chosen by itself, unless one is given
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rendezvous, str):
+            raise LocalError("rendezvous", "a list of servers", self.rendezvous)
+        if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
+            expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
+            raise LocalError("rendezvous", expected, list(self.rendezvous))
+        self.servers  # noqa: B018 - names what nobody can connect to
+        for field in ("join_timeout", "linger_timeout"):
+            if not 0 <= getattr(self, field) < math.inf:
+                raise LocalError(field, "seconds, not below zero", getattr(self, field))
+        is_protected = self.open_without_keys or self.curve is not None or _has_keys(self.security)
+        for field in ("address", "heartbeat_address"):
+            address = getattr(self, field)
+            if address is not None:
+                require_secure_bind(address, field, is_protected=is_protected)
+
+    @property
+    def servers(self) -> list[RendezvousAddress]:
+        """The rendezvous servers with both their addresses."""
+        return [rendezvous_address(one) for one in self.rendezvous]
+
+
+def _has_keys(security: Security) -> bool:
+    """Tell whether anything is signed: domains that are all unsigned keep nobody out."""
+    if isinstance(security, DomainSecurity):
+        return any(domain.unsigned is not True for domain in security.definitions)
+    return not isinstance(security, NoSecurity)

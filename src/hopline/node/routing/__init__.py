@@ -1,0 +1,1 @@
+"""The router of a node: who gets a message, and where messages wait."""
