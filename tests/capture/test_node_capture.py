@@ -16,11 +16,11 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
     CaptureLevel,
     CaptureSettings,
     Context,
     DeliveryError,
-    LocalError,
     Node,
     NodeSettings,
     NoRoomError,
@@ -397,7 +397,7 @@ async def test_a_node_without_a_capture_says_so() -> None:
     async with Node() as node:
         assert node.capture_level is CaptureLevel.OFF
         assert node.report().capture is None
-        with pytest.raises(LocalError, match="capture"):
+        with pytest.raises(ArgumentError, match="capture"):
             node.set_capture_level(CaptureLevel.WIRE)
 
 
@@ -420,7 +420,7 @@ import sys
 sys.modules["pyarrow"] = None
 import asyncio
 import hopline.cli
-from hopline import CaptureSettings, LocalError, Node
+from hopline import CaptureSettings, ArgumentError, Node
 
 async def main():
     async with Node():
@@ -428,7 +428,7 @@ async def main():
     try:
         async with Node(capture=CaptureSettings(directory="captures")):
             pass
-    except LocalError as error:
+    except ArgumentError as error:
         print(error)
 
 asyncio.run(main())

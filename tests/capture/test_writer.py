@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, WireFormat
+from hopline import ArgumentError, WireFormat
 from hopline.capture import open_segment, segments
 from hopline.capture.blocks import Opening
 from hopline.capture.journal import Journal, blocks_of
@@ -513,5 +513,5 @@ def test_what_is_kept_is_the_newest_and_within_the_limits(
     ],
 )
 def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(LocalError, match=name):
+    with pytest.raises(ArgumentError, match=name):
         CaptureSettings(**{"directory": "captures", name: value})

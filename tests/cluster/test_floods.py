@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from hopline import LocalError
+from hopline import ArgumentError
 from hopline.cluster import ClusterSettings
 from hopline.cluster.messages.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
 from hopline.cluster.messages.service_pb2 import HeartBeat
@@ -92,7 +92,7 @@ def test_a_node_that_could_not_be_missed_is_refused() -> None:
 
 
 def test_a_node_is_not_set_up_so_that_others_refuse_it() -> None:
-    with pytest.raises(LocalError, match="heartbeat_interval"):
+    with pytest.raises(ArgumentError, match="heartbeat_interval"):
         ClusterSettings(heartbeat_interval=301.0)
     assert ClusterSettings(heartbeat_interval=301.0, longest_heartbeat_interval=600.0).heartbeat_interval == 301.0
 

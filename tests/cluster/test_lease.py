@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError
+from hopline import ArgumentError
 from hopline.cluster.election.acceptor import Acceptor
 from hopline.cluster.election.ballot import MAX_NUMBER, MAX_TICKS, NO_BALLOT, Ballot, Ballots
 from hopline.cluster.election.lease import (
@@ -195,7 +195,7 @@ def test_a_witness_remembers_so_much_and_no_more() -> None:
     ],
 )
 def test_times_that_cannot_work_are_refused_by_name(wrong: dict[str, float], field: str) -> None:
-    with pytest.raises(LocalError) as error:
+    with pytest.raises(ArgumentError) as error:
         LeaseSettings(**wrong)
     assert error.value.field == field
 
@@ -208,7 +208,7 @@ def test_the_times_follow_from_the_settings() -> None:
 
 def test_members_are_different_and_include_this_one() -> None:
     for uri, uris in ((A, []), (A, [A, A]), (A, [A, A.upper() + "/"]), (A, [B, C])):
-        with pytest.raises(LocalError):
+        with pytest.raises(ArgumentError):
             Members(uri, uris)
     assert [Members(A, URIS[:size]).quorum for size in (1, 2, 3)] == [1, 2, 2]
     members = Members(A, URIS)
@@ -216,7 +216,7 @@ def test_members_are_different_and_include_this_one() -> None:
     assert C not in members
     assert "TCP://10.0.0.9:7001/" in members
     for old, new in ((C, "tcp://10.0.0.8:7001"), (B, A)):
-        with pytest.raises(LocalError):
+        with pytest.raises(ArgumentError):
             members.move(old, new)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, Message
+from hopline import ArgumentError, Message
 from hopline.cluster.election.leadership import LEADING, NOBODY, Leadership, leadership
 from hopline.cluster.election.lease import Lease, LeaseSettings, in_ticks
 from hopline.cluster.election.lease_keeper import LeaseKeeper
@@ -506,7 +506,7 @@ def test_w5_a_partners_new_leader_is_known_by_its_partner_broadcast() -> None:
 
 def test_a_partner_is_configured_well_or_not_at_all() -> None:
     for cluster, silence in (([], 15.0), ([HERE, HERE], 15.0), ([HERE], 0.0)):
-        with pytest.raises(LocalError, match=r"partners\[next door\]"):
+        with pytest.raises(ArgumentError, match=r"partners\[next door\]"):
             Partner("next door", cluster, ["*"], silence, now=0)
 
 
@@ -551,7 +551,7 @@ def test_nothing_vanishes(random: Random) -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(LocalError, match=rf"rendezvous\.{name}"):
+    with pytest.raises(ArgumentError, match=rf"rendezvous\.{name}"):
         RelaySettings(**{name: value})
 
 
@@ -581,7 +581,7 @@ def test_a_server_stands_where_its_lease_says() -> None:
 
 def test_an_address_has_what_nodes_need() -> None:
     assert RendezvousAddress.of(LEADER.content()) == LEADER
-    with pytest.raises(LocalError):
+    with pytest.raises(ArgumentError):
         RendezvousAddress("tcp://10.0.0.9:8001", "")
     with pytest.raises(PayloadError):
         RendezvousAddress.of(RendezvousNode(unicast_uri="tcp://10.0.0.9:8011"))

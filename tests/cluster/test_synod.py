@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import LocalError
+from hopline import ArgumentError
 from hopline.cluster.election.lease import in_ticks
 from hopline.cluster.election.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
 
@@ -74,11 +74,11 @@ def test_a_member_that_moved_is_heard_at_its_new_address() -> None:
     steps = health.tick(40 * SECOND)
     assert Reconnect(moved) in steps
     for old, new in ((A, "tcp://10.0.0.8:7001"), (B, moved), (C, "tcp://10.0.0.8:7001")):
-        with pytest.raises(LocalError):
+        with pytest.raises(ArgumentError):
             health.move(old, new)
 
 
 @pytest.mark.parametrize(("name", "value"), [("heartbeat_interval", 0), ("missing_heartbeats", -1)])
 def test_settings_that_cannot_work_are_refused_by_name(name: str, value: int) -> None:
-    with pytest.raises(LocalError, match=rf"synod\.{name}"):
+    with pytest.raises(ArgumentError, match=rf"synod\.{name}"):
         SynodSettings(**{name: value})

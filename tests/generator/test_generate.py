@@ -15,7 +15,7 @@ import pytest
 
 from hopline.capture.records import SCHEMA, Level
 from hopline.generator import Options, generate
-from hopline.message import LocalError, WireFormat
+from hopline.message import ArgumentError, WireFormat
 from hopline.wire import RemoteError, decode
 from tests.generator.reading import truth
 
@@ -124,7 +124,7 @@ def test_four_nodes_are_enough(tmp_path: Path) -> None:
 
 def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("keep me")
-    with pytest.raises(LocalError, match="force"):
+    with pytest.raises(ArgumentError, match="force"):
         generate(tmp_path, Options(messages=FEW))
     generate(tmp_path, Options(messages=FEW), force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["captures", "keys", "mine", "truth"]
@@ -173,6 +173,6 @@ def test_the_summary_says_what_was_asked_for_and_what_came_of_it(tmp_path: Path)
     ],
 )
 def test_options_that_make_no_sense_are_refused(wrong: dict[str, object], field: str) -> None:
-    with pytest.raises(LocalError) as caught:
+    with pytest.raises(ArgumentError) as caught:
         Options(**wrong)  # type: ignore[arg-type]
     assert caught.value.field == field

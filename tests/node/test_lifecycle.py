@@ -12,8 +12,8 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
     DeliveryError,
-    LocalError,
     MessageOutcome,
     Node,
     NodeSettings,
@@ -227,11 +227,11 @@ def test_wrong_actors_are_refused() -> None:
     async def run() -> None:
         actor = Good()
         node = Node(actor)
-        with pytest.raises(LocalError, match="not on this node already"):
+        with pytest.raises(ArgumentError, match="not on this node already"):
             node.add(actor)
-        with pytest.raises(LocalError, match="derived from Actor"):
+        with pytest.raises(ArgumentError, match="derived from Actor"):
             node.add("actor")  # type: ignore[arg-type]
-        with pytest.raises(LocalError, match="an actor of this node"):
+        with pytest.raises(ArgumentError, match="an actor of this node"):
             await node.remove(Good())
         await node.remove(actor)
 
@@ -319,7 +319,7 @@ def test_the_lifetime_is_the_default_timeout() -> None:
             message = to_message(Ask(1)).clone(ttl_ticks=300_000)
             with pytest.raises(AnswerTimeoutError, match=r"within 0\.03 s"):
                 await node.hub.send(message, callback=Told)
-            with pytest.raises(LocalError, match="not below zero"):
+            with pytest.raises(ArgumentError, match="not below zero"):
                 await node.hub.send(Ask(1), callback=Told, timeout=-1)
 
     asyncio.run(run())
@@ -330,7 +330,7 @@ def test_the_lifetime_is_the_default_timeout() -> None:
 )
 def test_a_setting_that_makes_no_sense_is_named(name: str) -> None:
     wrong: dict[str, Any] = {name: -1}
-    with pytest.raises(LocalError, match=name):
+    with pytest.raises(ArgumentError, match=name):
         NodeSettings(**wrong)
 
 
@@ -398,13 +398,13 @@ async def test_what_has_its_receipt_is_handled_however_late() -> None:
 @on_loop
 async def test_a_request_that_would_answer_itself_is_refused() -> None:
     async with started(Good()) as node:
-        with pytest.raises(LocalError, match="another kind of message than the one that is sent"):
+        with pytest.raises(ArgumentError, match="another kind of message than the one that is sent"):
             await node.hub.send(Ask(1), callback=Ask)
-        with pytest.raises(LocalError, match="an instance of a payload class"):
+        with pytest.raises(ArgumentError, match="an instance of a payload class"):
             await node.hub.send(Ask, callback=Told)
-        with pytest.raises(LocalError, match="a payload class, a message identifier, or several"):
+        with pytest.raises(ArgumentError, match="a payload class, a message identifier, or several"):
             await node.hub.send(Ask(1), callback=Told(1))  # type: ignore[call-overload]
-        with pytest.raises(LocalError, match="at least 1"):
+        with pytest.raises(ArgumentError, match="at least 1"):
             node.hub.stream(Ask(1), callback=Told, limit=0)
         assert node.stats().promised == 0
 
@@ -413,9 +413,9 @@ async def test_a_request_that_would_answer_itself_is_refused() -> None:
 async def test_a_hub_used_from_a_thread_or_another_loop_says_so() -> None:
     async with started(Good()) as node:
         hub = node.hub
-        with pytest.raises(LocalError, match="the node's own event loop"):
+        with pytest.raises(ArgumentError, match="the node's own event loop"):
             await asyncio.to_thread(hub.try_send_one_way, Ask(1))
-        with pytest.raises(LocalError, match="the node's own event loop"):
+        with pytest.raises(ArgumentError, match="the node's own event loop"):
             await asyncio.to_thread(asyncio.run, hub.send(Ask(1), callback=Told))
 
 

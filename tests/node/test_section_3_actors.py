@@ -13,11 +13,11 @@ import pytest
 from hopline import (
     Actor,
     ActorError,
+    ArgumentError,
     Context,
     DeliveryError,
     Distribution,
     HandlerDefinition,
-    LocalError,
     Message,
     MessageIdentifier,
     MessageOutcome,
@@ -163,10 +163,10 @@ async def test_3_2_an_actor_with_two_handlers_for_one_message_is_refused_as_a_wh
         @handler
         def other(self, order: Order) -> None: ...
 
-    with pytest.raises(LocalError, match="one handler for Order/1"):
+    with pytest.raises(ArgumentError, match="one handler for Order/1"):
         Node(Torn())
     async with started() as node:
-        with pytest.raises(LocalError, match=r"Torn: expected one handler for Order/1"):
+        with pytest.raises(ArgumentError, match=r"Torn: expected one handler for Order/1"):
             node.add(Torn())
         with pytest.raises(DeliveryError, match="unroutable"):
             await node.hub.send(Price(), callback=Invoice)
@@ -182,7 +182,7 @@ async def test_3_2_an_actor_without_handlers_is_legal() -> None:
 async def test_3_2_an_actor_that_is_on_the_node_already_is_refused() -> None:
     pricer = Pricer()
     async with started(pricer) as node:
-        with pytest.raises(LocalError, match="not on this node already"):
+        with pytest.raises(ArgumentError, match="not on this node already"):
             node.add(pricer)
 
 

@@ -14,10 +14,10 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
     Context,
     DeliveryError,
     Distribution,
-    LocalError,
     Message,
     MessageIdentifier,
     MessageOutcome,
@@ -95,7 +95,7 @@ async def test_4_2_a_request_with_a_callback_may_have_any_distribution() -> None
 @on_loop
 async def test_4_2_a_broadcast_has_no_receipt() -> None:
     async with started(Listener()) as node:
-        with pytest.raises(LocalError, match="a broadcast has no receipt"):
+        with pytest.raises(ArgumentError, match="a broadcast has no receipt"):
             await node.hub.send(to_message(News(), distribution=Distribution.BROADCAST))
         assert node.hub.waiting == 0
 
@@ -126,7 +126,7 @@ async def test_4_2_a_broadcast_reaches_every_actor_once() -> None:
 @on_loop
 async def test_4_2_a_message_with_a_receiver_cannot_be_broadcast() -> None:
     async with started(Listener()) as node:
-        with pytest.raises(LocalError, match="no receiver on a broadcast"):
+        with pytest.raises(ArgumentError, match="no receiver on a broadcast"):
             await node.hub.broadcast(to_message(News()).with_receiver_node(node.identity))
 
 
@@ -279,7 +279,7 @@ async def test_4_3_an_identifier_as_callback_gives_the_message_itself() -> None:
 async def test_4_3_callbacks_that_make_no_sense_are_refused() -> None:
     async with started(Pricer()) as node:
         for callback in ([], [b"Price"], b"Price", [int]):
-            with pytest.raises(LocalError):
+            with pytest.raises(ArgumentError):
                 await node.hub.send(Order(), callback=callback)  # type: ignore[arg-type]
         assert (node.hub.waiting, node.stats().submitted) == (0, 0)
 
@@ -400,7 +400,7 @@ async def test_4_4_a_payload_lives_as_long_as_its_sender_waits() -> None:
     async with started(Pricer()) as node:
         assert node.hub.try_send(Order(), callback=Price, timeout=1.5).message.ttl_ticks == 15_000_000
         assert node.hub.try_send(Order(), callback=Price, timeout=float("inf")).message.ttl_ticks == 0
-        with pytest.raises(LocalError, match="timeout"):
+        with pytest.raises(ArgumentError, match="timeout"):
             node.hub.try_send(Order(), callback=Price, timeout=-1)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from hopline import (
     Actor,
+    ArgumentError,
     DeliveryError,
     Distribution,
-    LocalError,
     Message,
     MessageIdentifier,
     MessageOutcome,
@@ -568,7 +568,7 @@ async def test_5_5_an_actor_gets_messages_from_the_moment_it_is_added_until_it_i
             assert ORDER in {route.identifier for route in advertised(node)}
             await node.remove(pricer)
             assert ORDER not in {route.identifier for route in advertised(node)}
-        with pytest.raises(LocalError, match="an actor of this node"):
+        with pytest.raises(ArgumentError, match="an actor of this node"):
             await node.remove(pricer)
 
 

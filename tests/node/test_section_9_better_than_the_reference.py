@@ -13,10 +13,10 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
     Context,
     DeliveryError,
     Distribution,
-    LocalError,
     Message,
     MessageIdentifier,
     MessageOutcome,
@@ -469,7 +469,7 @@ async def test_9_26_a_blocking_handler_reaches_the_node_through_its_loop_only() 
         @handler(blocking=True)
         def bill(self, price: Price, context: Context) -> Invoice:
             self.threads.append(threading.current_thread())
-            with pytest.raises(LocalError, match="in a blocking handler"):
+            with pytest.raises(ArgumentError, match="in a blocking handler"):
                 context.try_send(News())
             asked = context.wait(context.hub.send(Order(), callback=Price))
             return Invoice(price.cents + asked.cents)

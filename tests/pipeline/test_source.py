@@ -28,7 +28,7 @@ from hopline.capture.room import Room
 from hopline.datasource.records import RECORDS
 from hopline.datasource.segments import find_segments
 from hopline.datasource.source import HoplineSource, RecordReader, RecordStreamReader, RowGroup
-from hopline.message import LocalError, WireFormat
+from hopline.message import ArgumentError, WireFormat
 from tests.pipeline.capture_files import NOON, record, write_capture, write_segment
 
 ONLY_THE_WIRE = pa.schema([SCHEMA.field("ts"), SCHEMA.field("frames")])
@@ -233,7 +233,7 @@ def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_source_without_a_path_says_how_to_give_one() -> None:
-    with pytest.raises(LocalError, match="load"):
+    with pytest.raises(ArgumentError, match="load"):
         HoplineSource({}).reader(RECORDS)
 
 
@@ -279,7 +279,7 @@ def test_a_segment_that_is_damaged_inside_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", [StructField("body", StringType()), StructField("seq", StringType())])
 def test_columns_that_no_capture_has_are_refused(captures: Path, column: StructField) -> None:
-    with pytest.raises(LocalError, match="schema: expected columns among ts timestamp"):
+    with pytest.raises(ArgumentError, match="schema: expected columns among ts timestamp"):
         reader(captures, schema=StructType([column]))
 
 
@@ -311,5 +311,5 @@ def test_a_stream_takes_as_many_segments_at_a_time_as_it_is_told(tmp_path: Path)
         offset = after
     assert taken == [2, 2, 1]
     for text in ("0", "many", "-1"):
-        with pytest.raises(LocalError, match="maxFilesPerTrigger"):
+        with pytest.raises(ArgumentError, match="maxFilesPerTrigger"):
             HoplineSource({"path": str(tmp_path), "maxfilespertrigger": text}).streamReader(RECORDS)

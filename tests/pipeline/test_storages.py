@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from hopline.capture.records import SCHEMA
 from hopline.cli import app
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.failures import PipelineError
 from hopline.pipeline.spark_work import exactly, with_settings
@@ -81,7 +81,7 @@ def test_orc_files_are_written_read_and_replaced(spark: SparkSession, lake: Path
         rows = spark.read.orc(exactly(str(out / name))).toArrow().to_pylist()
         assert in_order(rows) == expected[name], name
     before = set(out.rglob("*"))
-    with pytest.raises(LocalError, match=r"format.*expected orc, as the tables that .* has.*parquet"):
+    with pytest.raises(ArgumentError, match=r"format.*expected orc, as the tables that .* has.*parquet"):
         run(replace(options, format="parquet"), spark)
     assert set(out.rglob("*")) == before
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hopline import HoplineError, LocalError, Message
+from hopline import ArgumentError, HoplineError, Message
 from hopline.security import (
     LOCAL_ONLY,
     SERVICES,
@@ -281,7 +281,7 @@ def test_a_node_knows_its_domains() -> None:
     ],
 )
 def test_domains_that_contradict_each_other_are_named(domains: list[Domain], field: str) -> None:
-    with pytest.raises(LocalError) as wrong:
+    with pytest.raises(ArgumentError) as wrong:
         DomainSecurity(domains, clock=Clock())
     assert wrong.value.field == field
 
@@ -318,7 +318,7 @@ def test_domains_that_contradict_each_other_are_named(domains: list[Domain], fie
     ],
 )
 def test_a_definition_that_makes_no_sense_is_named(settings: dict[str, Any], field: str) -> None:
-    with pytest.raises(LocalError) as wrong:
+    with pytest.raises(ArgumentError) as wrong:
         Domain(**{"name": "orders", "keys": KEY, "identities": ["ORDER"], **settings})
     assert wrong.value.field == field
 
@@ -382,13 +382,13 @@ def test_signatures_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
 def test_a_rotation_that_fails_changes_nothing() -> None:
     security = secure(orders(), PAYMENTS)
     before = security.definitions
-    with pytest.raises(LocalError):
+    with pytest.raises(ArgumentError):
         security.rotate("elsewhere", new_key())
-    with pytest.raises(LocalError):
+    with pytest.raises(ArgumentError):
         security.rotate_all({"orders": [new_key()], "payments": []})
-    with pytest.raises(LocalError):
+    with pytest.raises(ArgumentError):
         security.rotate("orders", b"")
-    with pytest.raises(LocalError):
+    with pytest.raises(ArgumentError):
         security.replace([orders(), orders()])
     assert security.definitions == before
     secure().check(security.protect(order()))

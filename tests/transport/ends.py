@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hopline import LocalError, Message, SocketSettings, WireFormat, decode, encode
+from hopline import ArgumentError, Message, SocketSettings, WireFormat, decode, encode
 from hopline.simulation import VirtualLoop
 from hopline.simulation.network import Network
 from hopline.simulation.transport import SimulatedTransport
@@ -114,7 +114,7 @@ class World:
         opened: list[Inbox] = []
 
         def is_open() -> bool:
-            with suppress(LocalError):
+            with suppress(ArgumentError):
                 opened.append(self.inbox(identity, address))
             return bool(opened)
 
@@ -143,7 +143,7 @@ class World:
         opened: list[Sender] = []
 
         def is_open() -> bool:
-            with suppress(LocalError):
+            with suppress(ArgumentError):
                 opened.append(self.publisher(address=address)[0])
             return bool(opened)
 

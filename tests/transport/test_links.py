@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 import zmq
 
-from hopline import Curve, LocalError, Message, SocketSettings, WireFormat, decode, encode
+from hopline import ArgumentError, Curve, Message, SocketSettings, WireFormat, decode, encode
 from hopline.node.routing.links import Links
 from hopline.transport import Frames, new_keys, parse
 from hopline.transport.libzmq import peers
@@ -36,7 +36,7 @@ class Peer:
         self._socket = opened
         try:
             self.uri = bind(opened, parse(address))
-        except LocalError:
+        except ArgumentError:
             opened.close(0)
             raise
         self._inlet: SocketReader | None = None
@@ -269,6 +269,6 @@ def test_keys_are_never_shown() -> None:
     for shown in (repr(member), str(member)):
         assert member.secret.decode() not in shown
         assert network[1].decode() not in shown
-    with pytest.raises(LocalError) as refused:
+    with pytest.raises(ArgumentError) as refused:
         Curve(network_public=network[0], network_secret=b"too short", public=member.public, secret=member.secret)
     assert "too short" not in str(refused.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, cast
 
 from hopline.actors.handler import HandlerDefinition, definitions_of
-from hopline.message import LocalError, MessageIdentifier, new_actor_identity
+from hopline.message import ArgumentError, MessageIdentifier, new_actor_identity
 
 
 class Actor:
@@ -40,7 +40,7 @@ def handler_map(actor: Actor) -> dict[MessageIdentifier, HandlerDefinition]:
     for name in ("concurrency", "mailbox_capacity"):
         value = getattr(actor, name)
         if not (value is None or (isinstance(value, int) and value >= 1)):
-            raise LocalError(f"{cls.__qualname__}.{name}", "at least 1, or None", value)
+            raise ArgumentError(f"{cls.__qualname__}.{name}", "at least 1, or None", value)
     is_common = definitions is definitions_of(cls)
     if is_common and (known := cls.__dict__.get("__hopline_handler_map__")) is not None:
         return cast("dict[MessageIdentifier, HandlerDefinition]", known)
@@ -49,7 +49,7 @@ def handler_map(actor: Actor) -> dict[MessageIdentifier, HandlerDefinition]:
         first = handlers.setdefault(definition.identifier, definition)
         if first is not definition:
             both = f"{first.name} and {definition.name}"
-            raise LocalError(cls.__qualname__, f"one handler for {definition.identifier}", both)
+            raise ArgumentError(cls.__qualname__, f"one handler for {definition.identifier}", both)
     if is_common:
         cls.__hopline_handler_map__ = handlers  # type: ignore[attr-defined]
     return handlers

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hopline.actors.results import result
-from hopline.message import LocalError, Message, NoRoomError
+from hopline.message import ArgumentError, Message, NoRoomError
 from hopline.routing import NO_DEADLINE, delivery_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class HandlerContext:
     def try_send(self, content: object) -> None:
         """Send as `send` does, but raise `NoRoomError` instead of waiting; for plain functions."""
         if self._blocking:
-            raise LocalError("try_send", "context.wait(context.send(...)) in a blocking handler", content)
+            raise ArgumentError("try_send", "context.wait(context.send(...)) in a blocking handler", content)
         exchange = self._services.exchange
         delivery = delivery_of(result(self.message, content), exchange.clock())
         if not exchange.submit(delivery):
@@ -54,5 +54,5 @@ class HandlerContext:
         """Run a coroutine on the node's loop from a blocking handler, and give what it returns."""
         if not self._blocking:
             coroutine.close()
-            raise LocalError("wait", "await in a handler that is not blocking", coroutine)
+            raise ArgumentError("wait", "await in a handler that is not blocking", coroutine)
         return asyncio.run_coroutine_threadsafe(coroutine, self._services.loop).result()

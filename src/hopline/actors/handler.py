@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from hopline.actors.context import HandlerContext
-from hopline.message import LocalError, Message, MessageIdentifier, PayloadType, Serializer, payload_type, reader_of
+from hopline.message import ArgumentError, Message, MessageIdentifier, PayloadType, Serializer, payload_type, reader_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Handled = type | MessageIdentifier
@@ -82,14 +82,14 @@ def handler(
     """
     is_bare = inspect.isfunction(handled)
     if not (is_bare or handled is None or isinstance(handled, (type, MessageIdentifier))):
-        raise LocalError("handler", "a method, a payload class or a MessageIdentifier", handled)
+        raise ArgumentError("handler", "a method, a payload class or a MessageIdentifier", handled)
     if not (partition is None or isinstance(partition, bytes)):
-        raise LocalError("handler partition", "bytes", partition)
+        raise ArgumentError("handler partition", "bytes", partition)
     mark = _Mark(None if is_bare else handled, partition, keep_local, blocking)
 
     def decorate(method: Method) -> Method:
         if not inspect.isfunction(method):
-            raise LocalError("handler", "a method of an actor", method)
+            raise ArgumentError("handler", "a method of an actor", method)
         setattr(method, _MARKS, (mark, *getattr(method, _MARKS, ())))
         return method
 
@@ -126,9 +126,11 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
         kind = _payload_type(function, annotation)
         content, serializer = kind.of, kind.serializer
     elif annotation not in (None, Any, content):
-        raise LocalError(function.__qualname__, f"a parameter annotated with {content.__name__} or Message", annotation)
+        raise ArgumentError(
+            function.__qualname__, f"a parameter annotated with {content.__name__} or Message", annotation
+        )
     if mark.blocking and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
-        raise LocalError(function.__qualname__, "a plain function for blocking=True", "async def")
+        raise ArgumentError(function.__qualname__, "a plain function for blocking=True", "async def")
     definition = HandlerDefinition(
         identifier=identifier,
         function=function,
@@ -144,9 +146,9 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
 def _payload_type(function: Callable[..., Any], cls: Any) -> PayloadType:
     try:
         return payload_type(cls)
-    except (LocalError, TypeError):
+    except (ArgumentError, TypeError):
         expected = "a parameter annotated with one payload class, or @handler(Kind) for each kind"
-        raise LocalError(function.__qualname__, expected, cls) from None
+        raise ArgumentError(function.__qualname__, expected, cls) from None
 
 
 def _parameters(function: Callable[..., Any]) -> list[Any]:
@@ -154,7 +156,7 @@ def _parameters(function: Callable[..., Any]) -> list[Any]:
     parameters = list(inspect.signature(function).parameters.values())[1:]
     names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if not 1 <= len(names) <= 2 or len(names) < len(parameters):
-        raise LocalError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
+        raise ArgumentError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
     try:
         hints = typing.get_type_hints(function)
     except NameError as error:
@@ -162,8 +164,8 @@ def _parameters(function: Callable[..., Any]) -> list[Any]:
             hints = {}  # the decorator knows
         else:
             advice = "annotations that can be read from the module; else name the payload: @handler(Kind)"
-            raise LocalError(function.__qualname__, advice, str(error)) from None
+            raise ArgumentError(function.__qualname__, advice, str(error)) from None
     context = hints.get(names[1], HandlerContext) if len(names) > 1 else HandlerContext
     if not (isinstance(context, type) and issubclass(context, HandlerContext)):
-        raise LocalError(function.__qualname__, "a second parameter annotated with Context", context)
+        raise ArgumentError(function.__qualname__, "a second parameter annotated with Context", context)
     return [hints.get(name) for name in names]

@@ -26,9 +26,9 @@ from hopline.actors.runtime import HandlerSpan, Services, Telemetry
 from hopline.message import (
     EXCEPTION,
     PAYLOAD_MARK,
+    ArgumentError,
     ExceptionReport,
     HoplineError,
-    LocalError,
     Message,
     MessageIdentifier,
 )
@@ -172,7 +172,7 @@ class ActorHost:
         span = None if services.telemetry is None else self._begin_span(services.telemetry, delivery, definition)
         try:
             if definition is None:
-                raise LocalError(self.name, "a message that it handles", str(delivery.identifier))
+                raise ArgumentError(self.name, "a message that it handles", str(delivery.identifier))
             read, function = definition.read, definition.function
             if read is not None:
                 content: Any = delivery.content

@@ -9,9 +9,9 @@ from __future__ import annotations
 from hopline.message import (
     EXCEPTION,
     RECEIPT,
+    ArgumentError,
     Distribution,
     ExceptionReport,
-    LocalError,
     Message,
     MessageIdentifier,
     payload_type,
@@ -24,8 +24,8 @@ def result(incoming: Message, content: object) -> Message:
         return _result_message(incoming, content)
     try:
         kind = payload_type(content.__class__)
-    except LocalError:
-        raise LocalError("result", "payloads, messages or nothing", content) from None
+    except ArgumentError:
+        raise ArgumentError("result", "payloads, messages or nothing", content) from None
     return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
 
 

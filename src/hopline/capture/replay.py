@@ -25,6 +25,7 @@ from hopline.capture.records import shown
 from hopline.message import (
     EXCEPTION,
     RECEIPT,
+    ArgumentError,
     Distribution,
     LocalError,
     Message,
@@ -190,10 +191,10 @@ def _records(segments: Sequence[Path], looked_at: Callable[[int], None]) -> Iter
             names = dataset.schema.names
             missing = [name for name in _COLUMNS if name not in names]
             if missing:
-                raise LocalError(str(segment), "a capture with its events", f"no column {', '.join(missing)}")
+                raise ArgumentError(str(segment), "a capture with its events", f"no column {', '.join(missing)}")
             for batch in dataset.to_batches(columns=[*_COLUMNS], filter=event.isin(_TELLING)):
                 looked_at(batch.num_rows)
                 times = batch["ts"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
                 yield from batch.set_column(0, "ts", times).to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise LocalError(str(segment), "a segment that can be read", str(error).partition("\n")[0]) from None
+            raise ArgumentError(str(segment), "a segment that can be read", str(error).partition("\n")[0]) from None

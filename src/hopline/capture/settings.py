@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hopline.capture.events import Level
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 MEBIBYTE = 1 << 20
 LARGEST_BUFFER = 1 << 30  # all that waits may come in one batch, whose offsets are 32 bits
@@ -26,10 +26,10 @@ class CaptureSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.directory:
-            raise LocalError("directory", "the path of a directory", self.directory)
+            raise ArgumentError("directory", "the path of a directory", self.directory)
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not (value > 0 or (value == 0 and name.startswith("keep_"))):
-                raise LocalError(name, "a number above zero", value)
+                raise ArgumentError(name, "a number above zero", value)
         if self.buffer_bytes > LARGEST_BUFFER:
-            raise LocalError("buffer_bytes", f"at most {LARGEST_BUFFER}", self.buffer_bytes)
+            raise ArgumentError("buffer_bytes", f"at most {LARGEST_BUFFER}", self.buffer_bytes)

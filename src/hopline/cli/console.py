@@ -23,8 +23,9 @@ from hopline.cli.output import flush_output, give_up_output
 from hopline.config import ConfigurationError
 from hopline.message import (
     AnswerTimeoutError,
+    ArgumentError,
+    BindError,
     HoplineError,
-    LocalError,
     printable,
     printable_json,
     printable_lines,
@@ -123,7 +124,7 @@ def exit_code(error: Exception) -> int:
     """Tell the exit code of an error."""
     if isinstance(error, AnswerTimeoutError):
         return TIMED_OUT
-    return BAD_USAGE if isinstance(error, UsageError | ConfigurationError | LocalError) else FAILED
+    return BAD_USAGE if isinstance(error, UsageError | ConfigurationError | ArgumentError | BindError) else FAILED
 
 
 class _PrintableFormatter(logging.Formatter):

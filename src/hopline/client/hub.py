@@ -17,10 +17,10 @@ from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, er
 from hopline.client.stream import Gathering, Stream
 from hopline.message import (
     PAYLOAD_MARK,
+    ArgumentError,
     DeliveryError,
     Distribution,
     HoplineError,
-    LocalError,
     Message,
     MessageIdentifier,
     NoRoomError,
@@ -198,7 +198,7 @@ class MessageHub:
         """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
         expectation = expectation_of(callback)
         if not (limit is None or limit >= 1):
-            raise LocalError("limit", "at least 1", limit)
+            raise ArgumentError("limit", "at least 1", limit)
         message = self._message(content, Distribution.BROADCAST)
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
@@ -223,7 +223,7 @@ class MessageHub:
         if distribution is None or content.distribution == distribution:
             return content
         if content.receiver_node_identity or content.receiver_identity:
-            raise LocalError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
+            raise ArgumentError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
         return content.clone(distribution=distribution)
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
@@ -238,7 +238,7 @@ class MessageHub:
             kind = payload_type(content.__class__)
         identifier = kind.identifier
         if identifier in expectation.readers:  # by the protocol's rule it would come straight back, unseen by any actor
-            raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
+            raise ArgumentError("callback", "another kind of message than the one that is sent", str(identifier))
         seconds, ttl_ticks = self._answer_time, self._answer_ticks
         if timeout is not None:
             seconds = self._seconds(timeout, 0)
@@ -288,7 +288,7 @@ class MessageHub:
         self, content: Message, callback: Callback | None, expectation: ReplySpec, timeout: Timeout
     ) -> Promise[Any]:
         if callback is None and content.distribution == Distribution.BROADCAST:
-            raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
+            raise ArgumentError("callback", "a callback, for a broadcast has no receipt", callback)
         seconds = self._seconds(timeout, content.ttl_ticks)
         key = next(self._keys)
         delivery = delivery_of(self._addressed(content, expectation, key), self._clock())
@@ -309,7 +309,7 @@ class MessageHub:
             return ttl_ticks / TICKS_PER_SECOND if ttl_ticks else self._answer_time
         seconds: Any = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not (isinstance(seconds, (int, float)) and seconds >= 0):
-            raise LocalError("timeout", "seconds, not below zero", timeout)
+            raise ArgumentError("timeout", "seconds, not below zero", timeout)
         return float(seconds) if seconds <= _LONGEST_WAIT else NO_DEADLINE
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ class MessageHub:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
         advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
-        raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
+        raise ArgumentError("hub", f"a call on {advice}", "a call from elsewhere")
 
     def close(self, error: HoplineError) -> int:
         """Fail whatever is still waited for, and tell how much that was."""

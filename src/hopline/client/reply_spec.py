@@ -11,10 +11,10 @@ from hopline.message import (
     EXCEPTION,
     RECEIPT,
     ActorError,
+    ArgumentError,
     DeliveryError,
     ExceptionReport,
     HoplineError,
-    LocalError,
     Message,
     MessageIdentifier,
     payload_type,
@@ -50,7 +50,7 @@ class ReplySpec(msgspec.Struct, frozen=True):
             return _RECEIPT
         wanted: object = [callback] if isinstance(callback, (type, MessageIdentifier)) else callback
         if not (isinstance(wanted, Sequence) and wanted):
-            raise LocalError("callback", "a payload class, a message identifier, or several of these", callback)
+            raise ArgumentError("callback", "a payload class, a message identifier, or several of these", callback)
         return _expectation(wanted)
 
 
@@ -58,7 +58,7 @@ def _reader(wanted: type | MessageIdentifier) -> tuple[MessageIdentifier, Reader
     if isinstance(wanted, MessageIdentifier):
         return wanted, _READERS.get(wanted, Reader(as_it_is))
     if not isinstance(wanted, type):
-        raise LocalError("callback", "payload classes or message identifiers", wanted)
+        raise ArgumentError("callback", "payload classes or message identifiers", wanted)
     kind = payload_type(wanted)
     read = kind.read
 

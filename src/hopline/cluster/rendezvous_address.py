@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hopline.cluster.messages import service_pb2
-from hopline.message import LocalError, PayloadError
+from hopline.message import ArgumentError, PayloadError
 
 _URIS = ("broadcast_uri", "unicast_uri", "partner_broadcast_uri")
 
@@ -19,7 +19,7 @@ class RendezvousAddress(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not (self.broadcast_uri and self.unicast_uri):  # nodes of the reference fail on a leader without
-            raise LocalError("rendezvous", "a broadcast and a unicast URI", self)
+            raise ArgumentError("rendezvous", "a broadcast and a unicast URI", self)
 
     def __str__(self) -> str:
         return self.broadcast_uri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 _ENDLESS = float("inf")
 
@@ -37,9 +37,9 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             at_least = 1 if name in _COUNTS else 0.001
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
-                raise LocalError(name, f"a number, at least {at_least}", value)
+                raise ArgumentError(name, f"a number, at least {at_least}", value)
         if self.heartbeat_interval > self.longest_heartbeat_interval:
-            raise LocalError(
+            raise ArgumentError(
                 "heartbeat_interval",
                 f"at most longest_heartbeat_interval ({self.longest_heartbeat_interval} s)",
                 self.heartbeat_interval,

@@ -14,7 +14,7 @@ import msgspec
 from hopline.config.errors import ConfigurationError, shown
 from hopline.config.origins import Given, Tree, did_you_mean, first_origin
 from hopline.config.schema import SECTIONS, Keys, keys_of
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 Values = dict[str, Any]
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
@@ -53,11 +53,11 @@ def _check(kind: Any, node: Given | Tree, path: str) -> Any:
         return [_check_entry(kind, section, one, node, f"{path}[{index}]") for index, one in enumerate(node.value)]
     try:
         return msgspec.convert(node.value, kind)
-    except (msgspec.ValidationError, LocalError) as error:
+    except (msgspec.ValidationError, ArgumentError) as error:
         if node.text is not None and not isinstance(node.value, str):
             try:  # 10 may be meant as a name
                 return msgspec.convert(node.text, kind)
-            except (msgspec.ValidationError, LocalError):
+            except (msgspec.ValidationError, ArgumentError):
                 pass
         raise _error(node, path, _problem(kind, node.value, error)) from None
 
@@ -84,11 +84,11 @@ def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
         required = [name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT]
         missing = next(name for name in required if name not in values)
         raise ConfigurationError(first_origin(node).origin, f"{path}.{missing}", "this key is missing") from None
-    except LocalError as error:
+    except ArgumentError as error:
         raise from_local(error, kind, path, node) from None
 
 
-def from_local(error: LocalError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
+def from_local(error: ArgumentError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
     """Say what settings found wrong with the key that it is about, as far as they name one."""
     # Some name their field with a prefix of their own, such as lease.max_lease; the last word is the key.
     field = re.split(r"[.\s]", error.field)[-1]
@@ -105,7 +105,7 @@ def _error(said: Given, path: str, problem: str) -> ConfigurationError:
 
 
 def _problem(kind: Any, value: Any, error: Exception) -> str:
-    if isinstance(error, LocalError):
+    if isinstance(error, ArgumentError):
         return f"expected {error.expected}, found {shown(error.found)}"
     return f"expected {in_words(kind)}, found {shown(value)}"
 

@@ -24,7 +24,7 @@ from hopline.config.origins import (
     put,
 )
 from hopline.config.schema import DomainSection
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.node import Network, NodeSettings
 from hopline.rendezvous import RendezvousSettings
 from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity
@@ -71,7 +71,7 @@ class Configuration:
         for name in ("heartbeat_address", "embedded"):
             values.pop(name, None)
         if "address" in values:
-            with suppress(LocalError):  # whoever makes the network says what is wrong
+            with suppress(ArgumentError):  # whoever makes the network says what is wrong
                 values["address"] = f"tcp://{parse(values['address']).host}:0"
         return self._network(values)
 
@@ -89,7 +89,7 @@ class Configuration:
             try:
                 if address is not None:
                     parse(address)
-            except LocalError as error:
+            except ArgumentError as error:
                 raise self._error(section, name, f"expected {error.expected}, found {shown(error.found)}") from None
 
     # -- the rendezvous server -----------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Configuration:
         domains = [self._domain(index, one) for index, one in enumerate(sections)]
         try:
             return DomainSecurity(domains, clock=time.time, key_ring=self.key_ring)
-        except LocalError as error:
+        except ArgumentError as error:
             problem = f"expected {error.expected}, found {shown(error.found)}"
             raise self._error("security", "domains", problem) from None
 
@@ -139,7 +139,7 @@ class Configuration:
                 clock_skew=section.clock_skew,
                 replay_capacity=section.replay_capacity,
             )
-        except LocalError as error:
+        except ArgumentError as error:
             said = first_origin(self._tree["security"]["domains"])
             key = f"security.domains[{index}].{error.field}"
             problem = f"expected {error.expected}, found {shown(error.found)}"

@@ -21,7 +21,7 @@ from hopline.capture.reading import CaptureError
 from hopline.datasource.pushdown import condition_of
 from hopline.datasource.records import RECORDS
 from hopline.datasource.segments import find_segments, open_segment, read_rows
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 MAX_FILES = "maxfilespertrigger"
 
@@ -82,14 +82,14 @@ class HoplineSource(DataSource):
     def _path(self) -> str:
         if path := self.options.get("path"):
             return path
-        raise LocalError("path", 'the captures, as in spark.read.format("hopline").load("captures")', None)
+        raise ArgumentError("path", 'the captures, as in spark.read.format("hopline").load("captures")', None)
 
     def _max_files(self) -> int | None:
         text = self.options.get(MAX_FILES)
         if text is None:
             return None
         if not (text.isdecimal() and int(text) > 0):
-            raise LocalError("maxFilesPerTrigger", "a whole number above 0", text)
+            raise ArgumentError("maxFilesPerTrigger", "a whole number above 0", text)
         return int(text)
 
 
@@ -184,12 +184,12 @@ class RecordStreamReader(DataSourceStreamReader):
 
 
 def _checked(schema: StructType) -> StructType:
-    """Return a schema. Raise `LocalError` if it has columns that no capture has."""
+    """Return a schema. Raise `ArgumentError` if it has columns that no capture has."""
     known = {field.name: field.dataType for field in RECORDS}
     for field in schema:
         if known.get(field.name) != field.dataType:
             columns = ", ".join(_column_text(column) for column in RECORDS)
-            raise LocalError("schema", f"columns among {columns}", _column_text(field))
+            raise ArgumentError("schema", f"columns among {columns}", _column_text(field))
     return schema
 
 

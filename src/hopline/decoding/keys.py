@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from hopline.message import LocalError, Message
+from hopline.message import ArgumentError, Message
 from hopline.security import Domain, DomainSecurity, SecurityError
 from hopline.security.replay import ReplayCache
 from hopline.security.services import is_service
@@ -32,7 +32,7 @@ class Keyring:
 
         security = read_configuration(path, {}).security()
         if not isinstance(security, DomainSecurity):
-            raise LocalError("keys", "a configuration with domains and keys in [security]", str(path))
+            raise ArgumentError("keys", "a configuration with domains and keys in [security]", str(path))
         return cls(security.definitions)
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from hopline.generator.stage import Stage
 from hopline.generator.tape import Tapes, Written
 from hopline.generator.topology import make_topology
 from hopline.generator.truth import Truth
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 BATCH_RECORDS = 400_000
 """Records that are made at once: what is in memory is some multiple of it."""
@@ -43,9 +43,9 @@ def generate(
     is told how many records there are so far. Another number of records in a batch makes other records.
     """
     if out.exists() and not out.is_dir():
-        raise LocalError("out", "a directory", str(out))
+        raise ArgumentError("out", "a directory", str(out))
     if out.exists() and any(out.iterdir()) and not force:
-        raise LocalError("out", "an empty directory, or one to be made (--force replaces)", str(out))
+        raise ArgumentError("out", "an empty directory, or one to be made (--force replaces)", str(out))
     is_new = not out.exists()
     unfinished = out / _UNFINISHED
     try:

@@ -15,7 +15,7 @@ from hopline.generator.scenarios import ping
 from hopline.generator.script import ANYONE, EACH, ZERO_IDS, Lifetime
 from hopline.generator.stage import Cell, Stage
 from hopline.generator.topology import MAX_NODES, MIN_NODES
-from hopline.message import LocalError, WireFormat
+from hopline.message import ArgumentError, WireFormat
 
 MIN_MESSAGES, MAX_MESSAGES = 1_000, 100_000_000
 SURE_FROM = 20_000
@@ -68,24 +68,24 @@ class Options:
             ("huge_messages", 501, 1_000_000),
         ):
             if not low <= getattr(self, name) <= high:
-                raise LocalError(name, f"{low:,} to {high:,}", getattr(self, name))
+                raise ArgumentError(name, f"{low:,} to {high:,}", getattr(self, name))
         if self.level is Level.OFF:
-            raise LocalError("level", "full or wire", str(self.level))
+            raise ArgumentError("level", "full or wire", str(self.level))
         if not self.formats:
-            raise LocalError("formats", f"some of {', '.join(ALL_FORMATS)}", "none")
+            raise ArgumentError("formats", f"some of {', '.join(ALL_FORMATS)}", "none")
         if self.hours is not None and not 0.01 <= self.hours <= 24 * 366:
-            raise LocalError("hours", "0.01 to 8784", self.hours)
+            raise ArgumentError("hours", "0.01 to 8784", self.hours)
         if self.start.tzinfo is None or self.start.minute or self.start.second or self.start.microsecond:
-            raise LocalError("start", "a whole hour with a time zone", self.start.isoformat())
+            raise ArgumentError("start", "a whole hour with a time zone", self.start.isoformat())
         for fault, rate in self.rates.items():
             if fault not in DEFAULT_RATES:
-                raise LocalError("fault", f"one of {', '.join(DEFAULT_RATES)}", fault)
+                raise ArgumentError("fault", f"one of {', '.join(DEFAULT_RATES)}", fault)
             if not 0 <= rate <= 1:
-                raise LocalError(f"fault {fault}", "a share from 0 to 1", rate)
+                raise ArgumentError(f"fault {fault}", "a share from 0 to 1", rate)
         if self.rates.get("huge") and self.huge_messages * _HUGE_SHARE > self.messages >= SURE_FROM:
-            raise LocalError("huge_messages", f"at most a part in {_HUGE_SHARE} of all messages", self.huge_messages)
+            raise ArgumentError("huge_messages", f"at most a part in {_HUGE_SHARE} of all messages", self.huge_messages)
         if sum(self.rates.values()) > 1:
-            raise LocalError("faults", "shares of at most 1 together", round(sum(self.rates.values()), 6))
+            raise ArgumentError("faults", "shares of at most 1 together", round(sum(self.rates.values()), 6))
 
     @property
     def active_us(self) -> int:

@@ -16,7 +16,7 @@ import struct
 
 import msgspec
 
-from hopline.message.errors import PayloadError
+from hopline.errors import PayloadError
 from hopline.message.identifier import MessageIdentifier
 
 EXCEPTION = MessageIdentifier(b"KINO.EXCEPTION")

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from hopline.message.errors import LocalError
+from hopline.errors import LocalError
 
 LARGEST_EXTENSION = 1_024  # bytes; a trace context with all the state that its standard asks for takes two thirds
 

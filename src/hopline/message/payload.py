@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from hopline.message.errors import LocalError
+from hopline.errors import LocalError
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.message import Distribution, Message

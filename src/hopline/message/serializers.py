@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from hopline.message.errors import LocalError, PayloadError
+from hopline.errors import LocalError, PayloadError
 
 Payload = TypeVar("Payload")
 

@@ -18,7 +18,7 @@ from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.cluster import Membership
 from hopline.cluster.membership.refusals import Refusal
-from hopline.message import LocalError, Message, NotRunningError, WireFormat, new_node_identity
+from hopline.message import ArgumentError, Message, NotRunningError, WireFormat, new_node_identity
 from hopline.node.context import Context, NodeRuntime
 from hopline.node.introspection import Introspection
 from hopline.node.network.connection import NetworkConnection
@@ -174,7 +174,7 @@ class Node:
             ("capture", capture, CaptureSettings),
         ):
             if not (value is None or isinstance(value, kind)):
-                raise LocalError(f"node {name}", f"{kind.__name__}, or nothing", value)
+                raise ArgumentError(f"node {name}", f"{kind.__name__}, or nothing", value)
         self.identity = new_node_identity() if identity is None else identity
         self.uri = uri
         self.settings = settings or NodeSettings()
@@ -221,7 +221,7 @@ class Node:
             return StopReport()
         if any(host.runs(asyncio.current_task()) for host in running.hosts.values()):
             advice = "a call from outside its handlers, which it would wait for: asyncio.create_task(node.stop())"
-            raise LocalError("stop", advice, "a call from a handler")
+            raise ArgumentError("stop", advice, "a call from a handler")
         if running.stopping is None:
             running.stopping = asyncio.get_running_loop().create_future()
             try:
@@ -357,9 +357,9 @@ class Node:
     def add(self, actor: Actor) -> None:
         """Give the node an actor. From now on messages reach it, if the node runs."""
         if not isinstance(actor, Actor):
-            raise LocalError("actor", "an instance of a class derived from Actor", actor)
+            raise ArgumentError("actor", "an instance of a class derived from Actor", actor)
         if actor.identity in self._actors:
-            raise LocalError("actor", "one that is not on this node already", actor)
+            raise ArgumentError("actor", "one that is not on this node already", actor)
         handler_map(actor)  # what is wrong with its handlers shows here, not when the node starts
         self._actors[actor.identity] = actor
         if self._running is not None:
@@ -388,14 +388,14 @@ class Node:
         Handlers that are under way may end, for so many seconds.
         """
         if actor.identity not in self._actors:
-            raise LocalError("actor", "an actor of this node", actor)
+            raise ArgumentError("actor", "an actor of this node", actor)
         running = self._running
         if running is None:
             del self._actors[actor.identity]
             return
         if running.hosts[actor.identity].runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
-            raise LocalError("remove", advice, "a call from a handler")
+            raise ArgumentError("remove", advice, "a call from a handler")
         del self._actors[actor.identity]
         host = running.hosts.pop(actor.identity)
         running.router.remove(host.identity, host.close())
@@ -466,7 +466,7 @@ class Node:
         """Record more or less from now on, where the node's `capture` says. What is recorded stays."""
         tap = self._require_running().tap
         if tap is None:
-            raise LocalError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
+            raise ArgumentError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
         tap.set_level(Level(level))
 
     def _count(self, running: _Running) -> Stats:

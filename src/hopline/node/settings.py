@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.routing import DEFAULT_HOP_LIMIT
 
 
@@ -30,7 +30,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             at_least = 0 if name.endswith("_timeout") or name in _MAY_BE_ZERO else 1
             if not (isinstance(value, (int, float)) and (isinstance(value, bool) or value >= at_least)):
-                raise LocalError(name, f"a number, at least {at_least}", value)
+                raise ArgumentError(name, f"a number, at least {at_least}", value)
 
 
 _MAY_BE_ZERO = frozenset({"unrouted_capacity", "backpressure_capacity", "slow_handler", "hop_limit"})

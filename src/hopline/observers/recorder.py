@@ -18,7 +18,7 @@ from hopline.capture.events import Event, Level
 from hopline.capture.packing import Packer, Receiver
 from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
-from hopline.message import ExceptionReport, LocalError, Message, MessageIdentifier, WireFormat
+from hopline.message import ExceptionReport, Message, MessageIdentifier, MissingExtraError, WireFormat
 from hopline.routing import Delivery, Label, Outcome
 from hopline.transport import Frames, OnSent
 from hopline.wire import Limits
@@ -295,11 +295,11 @@ def _unnamed(_: bytes, __: MessageIdentifier) -> Label:
 
 
 def require_pyarrow() -> None:
-    """Say clearly what is missing, where nothing can be written without it."""
+    """Raise `MissingExtraError` unless pyarrow is installed."""
     try:
         import pyarrow as pa  # noqa: F401
     except ImportError:
-        raise LocalError("capture", "pyarrow to be installed: pip install 'hopline[capture]'", "no pyarrow") from None
+        raise MissingExtraError("capture", "pyarrow", "capture") from None
 
 
 class Submitter(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from hopline.cluster.election.lease import LONGEST, in_ticks
 from hopline.cluster.election.votes import plain
 from hopline.cluster.messages.service import HEARTBEAT, NOT_LEADER, read
 from hopline.cluster.messages.service_pb2 import RendezvousNotLeader
-from hopline.message import LocalError, Message, PayloadError
+from hopline.message import ArgumentError, Message, PayloadError
 
 ANY_DOMAIN = "*"
 
@@ -33,9 +33,11 @@ class Partner:
         self, network_id: str, cluster: Sequence[str], allowed_domains: Collection[str], silence: float, now: int
     ) -> None:
         if not cluster or len({plain(uri) for uri in cluster}) != len(cluster):
-            raise LocalError(f"partners[{network_id}].cluster", "one or more different URIs", list(cluster))
+            raise ArgumentError(f"partners[{network_id}].cluster", "one or more different URIs", list(cluster))
         if not 0 < silence <= LONGEST:
-            raise LocalError(f"partners[{network_id}].silence", f"more than 0 and at most {LONGEST:g} seconds", silence)
+            raise ArgumentError(
+                f"partners[{network_id}].silence", f"more than 0 and at most {LONGEST:g} seconds", silence
+            )
         self.network_id = network_id
         self.unknown_leaders = 0  # how often it named a leader that is not configured here
         self._cluster = list(cluster)

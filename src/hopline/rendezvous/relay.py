@@ -29,7 +29,7 @@ from hopline.cluster.messages.service import (
 )
 from hopline.cluster.messages.service_pb2 import HeartBeat, RendezvousNotLeader
 from hopline.cluster.messages.timespan import to_timespan
-from hopline.message import LocalError, Message, PayloadError, WireFormat
+from hopline.message import ArgumentError, LocalError, Message, PayloadError, WireFormat
 from hopline.rendezvous.partner import Listen, Partner
 from hopline.wire import RemoteError, annotate, decode, encode
 
@@ -85,9 +85,9 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
         ):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and least <= value <= most):
-                raise LocalError(f"rendezvous.{name}", f"between {least:g} and {most:g}", value)
+                raise ArgumentError(f"rendezvous.{name}", f"between {least:g} and {most:g}", value)
         if self.wire_format not in SERVICE_FORMATS:
-            raise LocalError("rendezvous.wire_format", f"one of {', '.join(SERVICE_FORMATS)}", self.wire_format)
+            raise ArgumentError("rendezvous.wire_format", f"one of {', '.join(SERVICE_FORMATS)}", self.wire_format)
 
 
 class RelayStatistics(msgspec.Struct):

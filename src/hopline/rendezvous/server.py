@@ -25,7 +25,7 @@ from hopline.cluster import (
     leadership,
     to_message,
 )
-from hopline.message import LocalError, PayloadError, get_logger
+from hopline.message import ArgumentError, PayloadError, get_logger
 from hopline.rendezvous.address import PARTNER_STEP, UNICAST_STEP
 from hopline.rendezvous.partner import Listen, Partner
 from hopline.rendezvous.relay import Publication, Relay, RelayStatistics, RelayStep
@@ -97,7 +97,7 @@ class RendezvousServer:
     @property
     def _now_running(self) -> _Running:
         if self._running is None:
-            raise LocalError(
+            raise ArgumentError(
                 "rendezvous server", "one that runs: use `async with`, or await start()", "one that is not"
             )
         return self._running

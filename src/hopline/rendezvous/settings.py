@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hopline.cluster import LeaseSettings, SynodSettings
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.rendezvous.address import DEFAULT_RENDEZVOUS
 from hopline.rendezvous.relay import RelaySettings
 from hopline.transport import Curve, SocketSettings, Transport, one_place, require_secure_bind
@@ -48,9 +48,9 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
                 require_secure_bind(address, field, is_protected=is_protected)
         if self.synod_address is not None and not self.synod:
             # It would lead alone, and so would each of the others.
-            raise LocalError("synod", "all members, this server included, where there is a synod_address", None)
+            raise ArgumentError("synod", "all members, this server included, where there is a synod_address", None)
         if self.synod and self.synod_address not in self.synod:
-            raise LocalError("synod_address", "one of the members in synod", self.synod_address)
+            raise ArgumentError("synod_address", "one of the members in synod", self.synod_address)
         for member in self.synod:
             one_place(member, "synod")
         for partner in self.partners:

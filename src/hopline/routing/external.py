@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
+from hopline.message import ArgumentError, MessageIdentifier, ReceiverKind, receiver_kind
 from hopline.routing.internal import Route
 from hopline.routing.ring import Ring
 
@@ -55,7 +55,7 @@ class ExternalTable:
         """Note that a receiver lives on a node; a known node that comes with another address has moved there."""
         kind = receiver_kind(receiver)
         if kind is None or (kind is ReceiverKind.ACTOR) is (identifier is None):
-            raise LocalError("receiver", "a hub, or an actor with a message", receiver)
+            raise ArgumentError("receiver", "a hub, or an actor with a message", receiver)
         if node in self._nodes:
             self._move(node, uri)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
+from hopline.message import ArgumentError, MessageIdentifier, ReceiverKind, receiver_kind
 from hopline.routing.ring import Ring
 
 
@@ -83,4 +83,6 @@ class InternalTable:
 
 def _require(receiver: bytes, kind: ReceiverKind) -> None:
     if receiver_kind(receiver) is not kind:
-        raise LocalError("receiver", f"the identity of {'a hub' if kind is ReceiverKind.HUB else 'an actor'}", receiver)
+        raise ArgumentError(
+            "receiver", f"the identity of {'a hub' if kind is ReceiverKind.HUB else 'an actor'}", receiver
+        )

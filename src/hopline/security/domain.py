@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.security.key import MIN_KEY_SIZE, Key, problem_of
 from hopline.wire import MacAlgorithm
 
@@ -65,7 +65,7 @@ class Domain:
     ) -> None:
         made = keys_of(keys)
         del keys  # first of all: from here on no variable holds a secret, which a traceback could show
-        if isinstance(made, LocalError):
+        if isinstance(made, ArgumentError):
             raise made
         values = {
             "name": name,
@@ -85,38 +85,38 @@ class Domain:
 
     def _validate(self) -> None:
         if not isinstance(self.name, str):
-            raise LocalError("name", "text", self.name)
+            raise ArgumentError("name", "text", self.name)
         if self.unsigned is not True:
             if not self.name.strip():
-                raise LocalError(
+                raise ArgumentError(
                     "name", "a name that is not blank, because messages of the domain are signed", self.name
                 )
             if not self.keys:
-                raise LocalError("keys", f"a key for domain {self.name!r}, or unsigned=True", "none")
+                raise ArgumentError("keys", f"a key for domain {self.name!r}, or unsigned=True", "none")
         if self.profile is Profile.SEALED:
             self._validate_sealed()
         elif self.refuse_replays:
-            raise LocalError("refuse_replays", "profile 'sealed', whose signatures have a time", str(self.profile))
+            raise ArgumentError("refuse_replays", "profile 'sealed', whose signatures have a time", str(self.profile))
         for field, smallest in (("window", 0.001), ("clock_skew", 0)):
             seconds = getattr(self, field)
             if not _is_number(seconds, (int, float)) or not seconds >= smallest:
-                raise LocalError(field, f"seconds, at least {smallest}", seconds)
+                raise ArgumentError(field, f"seconds, at least {smallest}", seconds)
         if not _is_number(self.replay_capacity, int) or self.replay_capacity < 1:
-            raise LocalError("replay_capacity", "a number of messages, at least 1", self.replay_capacity)
+            raise ArgumentError("replay_capacity", "a number of messages, at least 1", self.replay_capacity)
         if not isinstance(self.refuse_replays, bool):
-            raise LocalError("refuse_replays", "True or False", self.refuse_replays)
+            raise ArgumentError("refuse_replays", "True or False", self.refuse_replays)
 
     def _validate_sealed(self) -> None:
         if self.algorithm not in _STRONG:
-            raise LocalError("algorithm", "sha256 or sha512 in profile 'sealed'", str(self.algorithm))
+            raise ArgumentError("algorithm", "sha256 or sha512 in profile 'sealed'", str(self.algorithm))
         for key in self.keys:
             if len(key) < MIN_KEY_SIZE:
-                raise LocalError(
+                raise ArgumentError(
                     "keys", f"at least {MIN_KEY_SIZE} bytes a key in profile 'sealed'", f"{key} of {len(key)} bytes"
                 )
 
 
-def keys_of(keys: Key | bytes | Iterable[Key | bytes]) -> tuple[Key, ...] | LocalError:
+def keys_of(keys: Key | bytes | Iterable[Key | bytes]) -> tuple[Key, ...] | ArgumentError:
     """Make keys of what is given, or give the error: raised from here, a traceback could show the variables."""
     given = (keys,) if isinstance(keys, (Key, bytes, str)) else tuple(keys)
     for key in given:
@@ -125,20 +125,20 @@ def keys_of(keys: Key | bytes | Iterable[Key | bytes]) -> tuple[Key, ...] | Loca
             return problem
     made = tuple(key if isinstance(key, Key) else Key(key) for key in given)
     if len(set(made)) != len(made):
-        return LocalError("keys", "each key once", ", ".join(key.fingerprint for key in made))
+        return ArgumentError("keys", "each key once", ", ".join(key.fingerprint for key in made))
     return made
 
 
 def _identities(field: str, identities: Iterable[str | bytes]) -> list[bytes]:
     if isinstance(identities, (str, bytes)):  # whose letters would all be identities
-        raise LocalError(field, "several identities, such as a list", identities)
+        raise ArgumentError(field, "several identities, such as a list", identities)
     given: list[bytes] = []
     for identity in identities:
         given.append(identity.encode() if isinstance(identity, str) else identity)
         if not identity or not isinstance(identity, (str, bytes)):
-            raise LocalError(field, "identities of at least one byte, as text or bytes", identity)
+            raise ArgumentError(field, "identities of at least one byte, as text or bytes", identity)
     if len(set(given)) != len(given):
-        raise LocalError(field, "each identity once", given)
+        raise ArgumentError(field, "each identity once", given)
     return given
 
 
@@ -153,4 +153,4 @@ def _one_of(kind: type[_Choice], field: str, value: str) -> _Choice:
     try:
         return kind(value)
     except ValueError:
-        raise LocalError(field, f"one of {', '.join(kind)}", value) from None
+        raise ArgumentError(field, f"one of {', '.join(kind)}", value) from None

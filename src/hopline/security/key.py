@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 KEY_SIZE = 32
 """Bytes of a new key."""
@@ -46,11 +46,11 @@ class Key:
         return f"<Key {self.fingerprint}>"
 
 
-def problem_of(secret: object) -> LocalError | None:
+def problem_of(secret: object) -> ArgumentError | None:
     """Tell, without telling it, why something cannot be a key."""
     if isinstance(secret, bytes):
-        return None if secret else LocalError("key", "at least one byte", "none")
-    return LocalError("key", "bytes", type(secret).__name__)
+        return None if secret else ArgumentError("key", "at least one byte", "none")
+    return ArgumentError("key", "bytes", type(secret).__name__)
 
 
 def new_key() -> Key:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from hopline.message import LocalError, Message, get_logger
+from hopline.message import ArgumentError, Message, get_logger
 from hopline.security.domain import Domain, keys_of
 from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
@@ -104,15 +104,15 @@ class _Plan:
         self.homes: dict[bytes, Scope] = {}
         for scope in scopes:
             if scope.name in self.scopes:
-                raise LocalError("domains", "each domain once", scope.name)
+                raise ArgumentError("domains", "each domain once", scope.name)
             self.scopes[scope.name] = scope
             for identity in scope.domain.identities:
                 other = self.homes.setdefault(identity, scope)
                 if other is not scope:
                     expected = f"each identity in one domain, not in {other.name!r} and {scope.name!r}"
-                    raise LocalError("identities", expected, identity)
+                    raise ArgumentError("identities", expected, identity)
         if not self.scopes:
-            raise LocalError("domains", "at least one domain, or NoSecurity()", ())
+            raise ArgumentError("domains", "at least one domain, or NoSecurity()", ())
         self.first = next(iter(self.scopes.values()))
         # What a node tells of itself is not for strangers, if anything here is not.
         signed = (scope for scope in self.scopes.values() if scope.domain.unsigned is not True)
@@ -220,7 +220,7 @@ class DomainSecurity:
             return False
         try:
             self.rotate_all({name: keys for name, keys in ring.keys.items() if self.is_allowed(name)})
-        except LocalError as error:
+        except ArgumentError as error:
             _log.error("the keys of %s cannot be used, the old ones stay in force: %s", ring.path, error)
             return False
         return True
@@ -229,7 +229,7 @@ class DomainSecurity:
         """Put other keys into force for one domain, at once: the first one signs, each verifies."""
         made = keys_of(keys)
         del keys  # first of all: from here on no variable holds a secret, which a traceback could show
-        if isinstance(made, LocalError):
+        if isinstance(made, ArgumentError):
             raise made
         self.rotate_all({name: made})
 
@@ -237,7 +237,7 @@ class DomainSecurity:
         """Put other keys into force for several domains, all at once; the other domains keep theirs."""
         unknown = [name for name in keys if name not in self._plan.scopes]
         if unknown:
-            raise LocalError("domains", f"domains that are defined here ({', '.join(self.domains)})", unknown)
+            raise ArgumentError("domains", f"domains that are defined here ({', '.join(self.domains)})", unknown)
         self.replace(
             replace(domain, keys=tuple(keys[domain.name])) if domain.name in keys else domain
             for domain in self.definitions

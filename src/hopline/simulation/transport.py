@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from hopline.cluster.messages.service import REGISTER_ROUTE, is_service
-from hopline.message import LocalError, Message, PeerGoneError
+from hopline.message import ArgumentError, BindError, Message, PeerGoneError
 from hopline.simulation.network import Connection, Host, Network
 from hopline.transport import (
     Condition,
@@ -54,7 +54,7 @@ class SimulatedTransport:
             self._ports += 1
         uri = f"tcp://{parsed.host}:{parsed.first_port or self._ports}"
         if uri in self.network.bound:
-            raise LocalError(field, "a free port to bind to", address)
+            raise BindError(field, address, "address in use")
         return uri
 
     def listener(self, address: str, field: str, *, identity: bytes = b"") -> Listener:
@@ -97,7 +97,7 @@ class SimulatedTransport:
         """Refuse what is not one place; names are all that hosts have here."""
         try:
             return parse(uri).is_one_place
-        except LocalError:
+        except ArgumentError:
             return False
 
     async def resolve(self, uri: str) -> str:

@@ -8,7 +8,7 @@ import socket
 
 import msgspec
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 ANY_PORT = 0
 _ADDRESS = re.compile(
@@ -69,11 +69,11 @@ def parse(text: str, field: str = "address") -> Address:
     expected = "an address such as tcp://127.0.0.1:5101, or with a range of ports, tcp://127.0.0.1:5101-5130"
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise LocalError(field, expected, text)
+        raise ArgumentError(field, expected, text)
     first = ANY_PORT if match["first"] == "*" else int(match["first"])
     last = first if match["last"] is None else int(match["last"])
     if not first <= last <= _MAX_PORT:
-        raise LocalError(field, f"ports up to {_MAX_PORT}, the smaller one first", text)
+        raise ArgumentError(field, f"ports up to {_MAX_PORT}, the smaller one first", text)
     return Address(match["host"], first, last)
 
 
@@ -81,7 +81,7 @@ def one_place(text: str, field: str = "address") -> Address:
     """Read an address that can be connected to."""
     address = parse(text, field)
     if not address.is_one_place:
-        raise LocalError(field, "an address to connect to, with one host and one port", text)
+        raise ArgumentError(field, "an address to connect to, with one host and one port", text)
     return address
 
 
@@ -95,7 +95,7 @@ def resolved(text: str) -> str:
     """Return an address with its name looked up, or as it is if nobody knows the name."""
     try:
         return resolve(text)
-    except LocalError:
+    except ArgumentError:
         return text
 
 
@@ -103,7 +103,7 @@ def can_connect(text: str) -> bool:
     """Return whether to connect to an address that a stranger announced: one place, and no name to look up."""
     try:
         address = parse(text)
-    except LocalError:
+    except ArgumentError:
         return False
     return address.is_one_place and address.is_numeric and str(address) == text
 
@@ -137,5 +137,5 @@ def look_up(host: str, field: str) -> str:
         # The reference knows IPv4 only; a host that has no such address is taken as it is.
         found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:
-        raise LocalError(field, "a host name that can be looked up", host) from error
+        raise ArgumentError(field, "a host name that can be looked up", host) from error
     return str(found[0][4][0])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.transport.address import parse
 
 
 def require_secure_bind(address: str, field: str, *, is_protected: bool) -> None:
-    """Raise `LocalError` for an address that other machines can reach, unless something keeps strangers out.
+    """Raise `ArgumentError` for an address that other machines can reach, unless something keeps strangers out.
 
     Args:
         address: The address that is going to be bound.
@@ -17,4 +17,4 @@ def require_secure_bind(address: str, field: str, *, is_protected: bool) -> None
     """
     if not is_protected and not parse(address, field).is_loopback:
         expected = "a loopback address, or keys, or open_without_keys = true if everybody around is trusted"
-        raise LocalError(field, expected, address)
+        raise ArgumentError(field, expected, address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 _ENDLESS = float("inf")
 
@@ -31,4 +31,4 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             at_least = 0 if name.startswith("heartbeat") else 0.001 if isinstance(value, float) else 1
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
-                raise LocalError(name, f"a number, at least {at_least}", value)
+                raise ArgumentError(name, f"a number, at least {at_least}", value)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from hopline.cluster.election.ballot import Ballot
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 TICKS_PER_SECOND = 10_000_000
 LONGEST = 86_400.0  # seconds: no time of a lease is meant to be more than a day
@@ -82,16 +82,16 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not (is_number and (0 < value <= LONGEST or (value == 0 and name == "clock_drift"))):
-                raise LocalError(f"lease.{name}", f"more than 0 and at most {LONGEST:g} seconds", value)
+                raise ArgumentError(f"lease.{name}", f"more than 0 and at most {LONGEST:g} seconds", value)
         if 2 * self.node_response_timeout > self.message_roundtrip:
-            raise LocalError(
+            raise ArgumentError(
                 "lease.node_response_timeout",
                 f"at most half of lease.message_roundtrip ({self.message_roundtrip:g} s)",
                 self.node_response_timeout,
             )
         least = 2 * self.message_roundtrip + self.clock_drift
         if self.max_lease <= least:
-            raise LocalError(
+            raise ArgumentError(
                 "lease.max_lease",
                 f"more than two of lease.message_roundtrip and lease.clock_drift ({least:g} s)",
                 self.max_lease,

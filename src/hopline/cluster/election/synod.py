@@ -9,7 +9,7 @@ import msgspec
 
 from hopline.cluster.election.lease import LONGEST, in_ticks
 from hopline.cluster.election.votes import Members, plain
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 
 class SynodSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class SynodSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name, most in (("heartbeat_interval", LONGEST), ("missing_heartbeats", 1_000)):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and 0 < value <= most):
-                raise LocalError(f"synod.{name}", f"more than 0 and at most {most:g}", value)
+                raise ArgumentError(f"synod.{name}", f"more than 0 and at most {most:g}", value)
 
 
 class SynodHeartbeat(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class SynodHealth:
     def move(self, old: str, new: str) -> None:
         """Follow a member to another address; `LeaseKeeper.move_member` must be told too."""
         if plain(old) == plain(self._uri):
-            raise LocalError("synod.members", "another member", old)
+            raise ArgumentError("synod.members", "another member", old)
         self._members.move(old, new)
         for times in (self._heard, self._reconnected):
             times[plain(new)] = times.pop(plain(old))

@@ -7,7 +7,7 @@ from enum import Enum
 
 from hopline.cluster.election.ballot import Ballot
 from hopline.cluster.election.lease import AckRead, AckWrite, Answer, Lease, WriteLease
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 
 class Members:
@@ -16,9 +16,9 @@ class Members:
     def __init__(self, uri: str, uris: Sequence[str]) -> None:
         self._by_name = {plain(member): member for member in uris}
         if not uris or len(self._by_name) != len(uris):
-            raise LocalError("synod.members", "one or more different URIs", list(uris))
+            raise ArgumentError("synod.members", "one or more different URIs", list(uris))
         if plain(uri) not in self._by_name:
-            raise LocalError("synod.local_node", f"one of the members {list(uris)}", uri)
+            raise ArgumentError("synod.local_node", f"one of the members {list(uris)}", uri)
         self.quorum = len(uris) // 2 + 1
 
     def __contains__(self, uri: str) -> bool:
@@ -35,7 +35,7 @@ class Members:
     def move(self, old: str, new: str) -> None:
         """Follow a member to another address. The number of members, and so the quorum, stays."""
         if old not in self or (new in self and plain(new) != plain(old)):
-            raise LocalError("synod.members", f"a member that moves to an address of its own, not {old}", new)
+            raise ArgumentError("synod.members", f"a member that moves to an address of its own, not {old}", new)
         moved = [new if plain(member) == plain(old) else member for member in self.uris]
         self._by_name = {plain(member): member for member in moved}
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.cluster.settings import ClusterSettings
-from hopline.message import LocalError, get_logger
+from hopline.message import ArgumentError, get_logger
 
 log = get_logger("hopline.cluster")
 
@@ -45,7 +45,7 @@ class RendezvousFollower:
         now: float,
     ) -> None:
         if not servers or len(set(servers)) < len(servers):
-            raise LocalError("rendezvous", "at least one server, and none of them twice", list(servers))
+            raise ArgumentError("rendezvous", "at least one server, and none of them twice", list(servers))
         self._servers = list(servers)
         self._lost = False  # since it was last joined
         self._settings = settings

@@ -56,7 +56,7 @@ from hopline.cluster.messages.timespan import from_timespan, to_timespan
 from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.cluster.settings import ClusterSettings
 from hopline.message import (
-    LocalError,
+    ArgumentError,
     Message,
     MessageIdentifier,
     PayloadError,
@@ -273,7 +273,7 @@ class Membership:
             try:
                 content.message_contract.CopyFrom(contract_of(identifier))
                 domains = self._domains_of_message(identifier)
-            except (LocalError, SecurityError) as error:
+            except (ArgumentError, SecurityError) as error:
                 log.warning("%s cannot be looked for: %s", identifier, error)
                 return
         for domain in domains:
@@ -321,7 +321,7 @@ class Membership:
             self._handle(message, is_broadcast=is_broadcast)
         except SecurityError as error:
             self._refuse(str(error.reason), is_logged=self.refusals.note(message, error.reason))
-        except (PayloadError, LocalError):
+        except (PayloadError, ArgumentError):
             self._refuse("malformed")
 
     def _handle(self, message: Message, *, is_broadcast: bool) -> None:

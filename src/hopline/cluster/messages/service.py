@@ -47,7 +47,7 @@ from hopline.cluster.messages.timespan import to_timespan
 from hopline.message import (
     MAX_VERSION,
     PROTOBUF,
-    LocalError,
+    ArgumentError,
     Message,
     MessageIdentifier,
     PayloadError,
@@ -155,9 +155,9 @@ def service_message(kind: MessageIdentifier, content: Content | None, *, domain:
     """Make a service message: unicast, of no flow, with no limit of time."""
     expected = CATALOGUE.get(kind)
     if kind not in CATALOGUE:
-        raise LocalError("kind", "one of the catalogue", kind)
+        raise ArgumentError("kind", "one of the catalogue", kind)
     if not (content is None if expected is None else isinstance(content, expected)):
-        raise LocalError(f"content of {kind}", expected.__name__ if expected else "None", content)
+        raise ArgumentError(f"content of {kind}", expected.__name__ if expected else "None", content)
     body = b"" if content is None else content.SerializeToString()
     return Message(kind.identity, version=kind.version, partition=kind.partition, bodies=(body,), domain=domain)
 
@@ -211,7 +211,7 @@ def contract_of(identifier: MessageIdentifier) -> MessageContract:
     """Write the kind of a message. One whose version is text, or no 16-bit number, has no place on the wire."""
     version = _written_version(identifier)
     if version is None:
-        raise LocalError("version", f"a number up to {MAX_VERSION}", identifier.version)
+        raise ArgumentError("version", f"a number up to {MAX_VERSION}", identifier.version)
     # A zero is left out, an empty partition is not.
     return MessageContract(version=version or None, identity=identifier.identity, partition=identifier.partition)
 
@@ -232,7 +232,7 @@ def registration(
     """
     interval = to_timespan(heartbeat_interval)
     if interval is None or interval.value < 0:  # peers would take the node for dead at once
-        raise LocalError("heartbeat_interval", "more than zero", heartbeat_interval)
+        raise ArgumentError("heartbeat_interval", "more than zero", heartbeat_interval)
     return RegisterExternalMessageRoute(
         uri=uri,
         node_identity=node_identity,
@@ -276,7 +276,7 @@ def _by_receiver(routes: Iterable[Route]) -> list[RouteRegistration]:
     registrations: dict[bytes, RouteRegistration] = {}
     for route in routes:
         if route.identifier is None and receiver_kind(route.receiver) is not ReceiverKind.HUB:
-            raise LocalError("receiver", "a hub, or an actor with a message", route.receiver)
+            raise ArgumentError("receiver", "a hub, or an actor with a message", route.receiver)
         if route.identifier is not None and _written_version(route.identifier) is None:
             continue
         entry = registrations.setdefault(route.receiver, RouteRegistration(receiver_identity=route.receiver))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hopline.cluster.messages.service_pb2 import TimeSpan
-from hopline.message import TICKS_PER_MICROSECOND, LocalError, PayloadError, ticks
+from hopline.message import TICKS_PER_MICROSECOND, ArgumentError, PayloadError, ticks
 
 # .NET counts a duration in 64 bits of ticks. What is longest there is longest here, to the microsecond below.
 _MOST_TICKS = 2**63 - 1
@@ -34,7 +34,7 @@ def to_timespan(duration: timedelta | float) -> TimeSpan | None:
     except (OverflowError, ValueError):
         span = timedelta.max
     if not -LONGEST <= span <= LONGEST:
-        raise LocalError("duration", f"at most {LONGEST.days} days", duration)
+        raise ArgumentError("duration", f"at most {LONGEST.days} days", duration)
     if not span:
         return None
     if abs(span) == LONGEST:

@@ -13,6 +13,8 @@ from hopline.cluster.membership.refusals import Refusal
 from hopline.cluster.messages.formats import Evidence, PeerFormats, is_copy
 from hopline.cluster.messages.service import LEADER_MESSAGES, PING
 from hopline.message import (
+    ArgumentError,
+    BindError,
     LocalError,
     Message,
     MessageIdentifier,
@@ -54,7 +56,7 @@ class NetworkConnection:
 
     def __init__(self, identity: bytes, network: Network, clock: Callable[[], float]) -> None:
         if not 0 < len(identity) < _LONGEST_IDENTITY or identity.startswith(b"\0"):
-            raise LocalError("node identity", "1 to 255 bytes, the first of them not zero", identity)
+            raise ArgumentError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
         self._limits = network.limits
@@ -95,7 +97,7 @@ class NetworkConnection:
         try:
             self._frontend = self._transport.listener(network.address, "address", identity=self._identity)
             self.uri = advertised(self._frontend.uri, network.advertise)
-        except LocalError:
+        except (ArgumentError, BindError):
             self._transport.close()
             raise
         try:
@@ -103,7 +105,7 @@ class NetworkConnection:
                 network.heartbeat_address or f"tcp://{host}:0", "heartbeat_address", _OUTLET_CAPACITY
             )
             self.health_uri = advertised(health_uri, network.advertise)
-        except LocalError:
+        except (ArgumentError, BindError):
             self._frontend.close()
             self._transport.close()
             raise
@@ -196,7 +198,7 @@ class NetworkConnection:
             raise PeerGoneError(node)
         try:
             parse(uri)
-        except LocalError as error:
+        except ArgumentError as error:
             raise PeerGoneError(node) from error
         return self._backend.link(node, uri)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hopline.cluster import ClusterSettings, RendezvousAddress
-from hopline.message import LocalError, WireFormat
+from hopline.message import ArgumentError, WireFormat
 from hopline.rendezvous.address import DEFAULT_RENDEZVOUS, rendezvous_address
 from hopline.security import DomainSecurity, NoSecurity, Security
 from hopline.transport import Curve, SocketSettings, Transport, require_secure_bind
@@ -43,14 +43,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.rendezvous, str):
-            raise LocalError("rendezvous", "a list of servers", self.rendezvous)
+            raise ArgumentError("rendezvous", "a list of servers", self.rendezvous)
         if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
             expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
-            raise LocalError("rendezvous", expected, list(self.rendezvous))
+            raise ArgumentError("rendezvous", expected, list(self.rendezvous))
         self.servers  # noqa: B018 - names what nobody can connect to
         for field in ("join_timeout", "linger_timeout"):
             if not 0 <= getattr(self, field) < math.inf:
-                raise LocalError(field, "seconds, not below zero", getattr(self, field))
+                raise ArgumentError(field, "seconds, not below zero", getattr(self, field))
         is_protected = self.open_without_keys or self.curve is not None or _has_keys(self.security)
         for field in ("address", "heartbeat_address"):
             address = getattr(self, field)

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import zmq
 
-from hopline.message import LocalError
+from hopline.message import BindError
 from hopline.transport.address import Address, look_up
 from hopline.transport.curve import Curve
 from hopline.transport.interface import Frames
@@ -102,7 +102,8 @@ def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") ->
             problem = error
         else:
             return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
-    raise LocalError(field, f"a free port to bind to ({problem})", str(address)) from problem
+    number = None if problem is None else problem.errno
+    raise BindError(field, str(address), str(problem), number) from problem
 
 
 def connect(socket: zmq.Socket[bytes], uri: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import zmq
 
-from hopline.message import LocalError, Message
+from hopline.message import ArgumentError, BindError, Message
 from hopline.transport.address import can_connect, parse, resolved
 from hopline.transport.curve import Curve
 from hopline.transport.interface import GaveUp, Listener, Peers, Sender, Subscriber, Take, Write
@@ -39,7 +39,7 @@ class ZmqTransport:
         socket.sndhwm = capacity
         try:
             uri = bind(socket, parse(address, field), field)
-        except LocalError:
+        except (ArgumentError, BindError):
             socket.close(0)
             raise
         return SocketWriter(socket, capacity), uri
@@ -87,7 +87,7 @@ class _ZmqListener:
         self._inlet: SocketReader | None = None
         try:
             self.uri = bind(self._socket, parse(address, field), field)
-        except LocalError:
+        except (ArgumentError, BindError):
             self._socket.close(0)
             raise
 

@@ -24,7 +24,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from hopline.message import LocalError, Message, PeerGoneError, get_logger
+from hopline.message import ArgumentError, Message, PeerGoneError, get_logger
 from hopline.transport.condition import Condition
 from hopline.transport.interface import Frames, GaveUp, OnSent, Unsent, Write
 from hopline.transport.settings import SocketSettings
@@ -262,7 +262,7 @@ class TcpPeers:
         unsent = [] if link is None else self._drop(link)
         try:
             link = TcpPeerLink(self, node, uri, unsent)
-        except LocalError as error:  # nobody can be there
+        except ArgumentError as error:  # nobody can be there
             self._gave_up(node, unsent)
             raise PeerGoneError(node) from error
         self._links[node] = link

@@ -10,7 +10,7 @@ import sys
 import termios
 from typing import Any, TypeAlias
 
-from hopline.message import LocalError
+from hopline.message import BindError
 from hopline.transport.address import Address, look_up
 from hopline.transport.settings import SocketSettings
 
@@ -46,7 +46,8 @@ def listen(address: Address, field: str) -> tuple[socket.socket, str]:
             problem = error
         else:
             return sock, f"tcp://{host}:{sock.getsockname()[1]}"
-    raise LocalError(field, f"a free port to bind to ({problem})", str(address)) from problem
+    number = None if problem is None else problem.errno
+    raise BindError(field, str(address), str(problem), number) from problem
 
 
 def tune(sock: socket.socket, settings: SocketSettings) -> None:
