@@ -25,6 +25,8 @@ PURE = {
     "re",
     "struct",
     "typing",
+    "hopline.checks",
+    "hopline.errors",
 }
 ALLOWED = {
     "hopline.actors": PURE

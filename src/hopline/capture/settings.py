@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hopline.capture.events import Level
-from hopline.message import ArgumentError
+from hopline.checks import Range, require, require_numbers
 
 MEBIBYTE = 1 << 20
 LARGEST_BUFFER = 1 << 30  # all that waits may come in one batch, whose offsets are 32 bits
@@ -25,11 +25,18 @@ class CaptureSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_time: float = 2.0  # between tries to write again, after the disk refused
 
     def __post_init__(self) -> None:
-        if not self.directory:
-            raise ArgumentError("directory", "the path of a directory", self.directory)
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if isinstance(value, (int, float)) and not (value > 0 or (value == 0 and name.startswith("keep_"))):
-                raise ArgumentError(name, "a number above zero", value)
-        if self.buffer_bytes > LARGEST_BUFFER:
-            raise ArgumentError("buffer_bytes", f"at most {LARGEST_BUFFER}", self.buffer_bytes)
+        require(bool(self.directory), "directory", "the path of a directory", self.directory)
+        require_numbers(self, _ACCEPTED)
+
+
+_ABOVE_ZERO = Range(0, excludes_least=True, allows_infinity=True)
+_OR_NONE = Range(0, allows_infinity=True)
+_ACCEPTED = {
+    "segment_bytes": _ABOVE_ZERO,
+    "segment_time": _ABOVE_ZERO,
+    "flush_time": _ABOVE_ZERO,
+    "buffer_bytes": Range(0, LARGEST_BUFFER, excludes_least=True),
+    "keep_time": _OR_NONE,
+    "keep_bytes": _OR_NONE,
+    "retry_time": _ABOVE_ZERO,
+}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from hopline.checks import require
 from hopline.cluster.messages import service_pb2
-from hopline.message import ArgumentError, PayloadError
+from hopline.message import PayloadError
 
 _URIS = ("broadcast_uri", "unicast_uri", "partner_broadcast_uri")
 
@@ -18,8 +19,8 @@ class RendezvousAddress(msgspec.Struct, frozen=True):
     partner_broadcast_uri: str = ""  # where it publishes for partner networks
 
     def __post_init__(self) -> None:
-        if not (self.broadcast_uri and self.unicast_uri):  # nodes of the reference fail on a leader without
-            raise ArgumentError("rendezvous", "a broadcast and a unicast URI", self)
+        has_both = bool(self.broadcast_uri and self.unicast_uri)  # nodes of the reference fail on a leader without
+        require(has_both, "rendezvous", "a broadcast and a unicast URI", self)
 
     def __str__(self) -> str:
         return self.broadcast_uri

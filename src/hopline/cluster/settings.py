@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hopline.message import ArgumentError
-
-_ENDLESS = float("inf")
+from hopline.checks import COUNT, DURATION, require, require_numbers
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,27 +31,34 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     tick: float = 0.05  # between looks at what is due
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            at_least = 1 if name in _COUNTS else 0.001
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
-                raise ArgumentError(name, f"a number, at least {at_least}", value)
-        if self.heartbeat_interval > self.longest_heartbeat_interval:
-            raise ArgumentError(
-                "heartbeat_interval",
-                f"at most longest_heartbeat_interval ({self.longest_heartbeat_interval} s)",
-                self.heartbeat_interval,
-            )
+        require_numbers(self, _ACCEPTED)
+        longest = self.longest_heartbeat_interval
+        require(
+            self.heartbeat_interval <= longest,
+            "heartbeat_interval",
+            f"at most longest_heartbeat_interval ({longest} s)",
+            self.heartbeat_interval,
+        )
 
 
-_COUNTS = frozenset(
-    {
-        "missing_heartbeats",
-        "routes_start_multiplier",
-        "discovery_searches",
-        "known_nodes",
-        "unheard_nodes",
-        "known_routes",
-        "answer_links",
-    }
-)
+_ACCEPTED = {
+    "heartbeat_interval": DURATION,
+    "longest_heartbeat_interval": DURATION,
+    "missing_heartbeats": COUNT,
+    "rendezvous_silence": DURATION,
+    "rendezvous_reconnect": DURATION,
+    "probe_interval": DURATION,
+    "probe_timeout": DURATION,
+    "announce_period": DURATION,
+    "announce_timeout": DURATION,
+    "routes_period": DURATION,
+    "routes_start_delay": DURATION,
+    "routes_start_multiplier": COUNT,
+    "discovery_period": DURATION,
+    "discovery_searches": COUNT,
+    "known_nodes": COUNT,
+    "unheard_nodes": COUNT,
+    "known_routes": COUNT,
+    "answer_links": COUNT,
+    "tick": DURATION,
+}

@@ -80,12 +80,12 @@ def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
     """Make settings of values; what they find wrong is said with its key."""
     try:
         return kind(**values)
+    except ArgumentError as error:
+        raise from_local(error, kind, path, node) from None
     except TypeError:
         required = [name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT]
         missing = next(name for name in required if name not in values)
         raise ConfigurationError(first_origin(node).origin, f"{path}.{missing}", "this key is missing") from None
-    except ArgumentError as error:
-        raise from_local(error, kind, path, node) from None
 
 
 def from_local(error: ArgumentError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:

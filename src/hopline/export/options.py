@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import urlsplit
 
+from hopline.checks import require, require_choice
 from hopline.export.limits import RECORDS_A_TRACE
 from hopline.export.post import Endpoint
 from hopline.message import ArgumentError
@@ -37,26 +38,28 @@ class ExportOptions:
     verbose: bool = False
 
     def __post_init__(self) -> None:
+        self._check_folders()
+        require_choice("format", self.format, PATH_FORMATS)
+        require(self.trace_limit >= 1, "trace limit", "at least 1", self.trace_limit)
+        require(self.journey != "", "journey", "an id, or the beginning of one", "''")
+        first, last = self.first_day, self.last_day
+        is_ordered = first is None or last is None or first <= last
+        require(is_ordered, "days", "the first not after the last", f"{first} to {last}")
+        require(not (self.master and self.remote), "master", "none beside remote", self.master)
+
+    def _check_folders(self) -> None:
+        """Raise `ArgumentError` unless there is a target, and no folder is inside another."""
         folders = [folder for folder in (self.otlp, self.zipkin) if folder is not None]
-        if not folders and self.endpoint is None:
-            raise ArgumentError("target", "at least one of --otlp DIR, --zipkin DIR and --endpoint URL", "none")
-        if "" in (self.tables, *folders):
-            raise ArgumentError("folder", "a name", "''")
-        if len(folders) == 2 and (is_within(folders[0], folders[1]) or is_within(folders[1], folders[0])):
-            raise ArgumentError("zipkin", f"another folder than that of OTLP ({self.otlp})", self.zipkin)
+        has_target = bool(folders) or self.endpoint is not None
+        require(has_target, "target", "at least one of --otlp DIR, --zipkin DIR and --endpoint URL", "none")
+        require("" not in (self.tables, *folders), "folder", "a name", "''")
+        if len(folders) == 2:
+            otlp, zipkin = folders
+            are_apart = not is_within(otlp, zipkin) and not is_within(zipkin, otlp)
+            require(are_apart, "zipkin", f"another folder than that of OTLP ({otlp})", zipkin)
         for folder in folders:
-            if is_within(folder, self.tables):
-                raise ArgumentError("folder", f"one that is not in the tables ({self.tables})", folder)
-        if self.format not in PATH_FORMATS:
-            raise ArgumentError("format", f"one of {', '.join(PATH_FORMATS)}", self.format)
-        if self.trace_limit < 1:
-            raise ArgumentError("trace limit", "at least 1", self.trace_limit)
-        if self.journey == "":
-            raise ArgumentError("journey", "an id, or the beginning of one", "''")
-        if self.first_day and self.last_day and self.first_day > self.last_day:
-            raise ArgumentError("days", "the first not after the last", f"{self.first_day} to {self.last_day}")
-        if self.master and self.remote:
-            raise ArgumentError("master", "none beside remote", self.master)
+            is_outside = not is_within(folder, self.tables)
+            require(is_outside, "folder", f"one that is not in the tables ({self.tables})", folder)
 
     @property
     def days(self) -> Days:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from hopline.capture.records import Level
+from hopline.checks import Range, require, require_choice, require_number, require_numbers
 from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, NESTED, USUAL, Scene
 from hopline.generator.draws import Numbers
 from hopline.generator.scenarios import ping
@@ -42,6 +43,15 @@ CLOSING = Scene(
 """What every node says last: its capture goes on beyond everything before."""
 
 
+_ACCEPTED = {
+    "messages": Range(MIN_MESSAGES, MAX_MESSAGES),
+    "nodes": Range(MIN_NODES, MAX_NODES),
+    "seed": Range(0, 2**63 - 1),
+    "rate": Range(1, 1_000_000),
+    "huge_messages": Range(501, 1_000_000),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What to generate. `messages` are records of a capture; a fault's rate is its share of all flows."""
@@ -59,33 +69,30 @@ class Options:
     huge_messages: int = 600  # answers in a huge flow
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("messages", MIN_MESSAGES, MAX_MESSAGES),
-            ("nodes", MIN_NODES, MAX_NODES),
-            ("seed", 0, 2**63 - 1),
-            ("skewed", 0, self.nodes // 2),
-            ("rate", 1, 1_000_000),
-            ("huge_messages", 501, 1_000_000),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ArgumentError(name, f"{low:,} to {high:,}", getattr(self, name))
-        if self.level is Level.OFF:
-            raise ArgumentError("level", "full or wire", str(self.level))
-        if not self.formats:
-            raise ArgumentError("formats", f"some of {', '.join(ALL_FORMATS)}", "none")
-        if self.hours is not None and not 0.01 <= self.hours <= 24 * 366:
-            raise ArgumentError("hours", "0.01 to 8784", self.hours)
-        if self.start.tzinfo is None or self.start.minute or self.start.second or self.start.microsecond:
-            raise ArgumentError("start", "a whole hour with a time zone", self.start.isoformat())
+        require_numbers(self, _ACCEPTED)
+        require_number("skewed", self.skewed, Range(0, self.nodes // 2))
+        if self.hours is not None:
+            require_number("hours", self.hours, Range(0.01, 24 * 366))
+        require(self.level is not Level.OFF, "level", "full or wire", str(self.level))
+        require(bool(self.formats), "formats", f"some of {', '.join(ALL_FORMATS)}", "none")
+        start = self.start
+        is_whole_hour = not (start.minute or start.second or start.microsecond)
+        has_zone = start.tzinfo is not None
+        require(has_zone and is_whole_hour, "start", "a whole hour with a time zone", start.isoformat())
+        self._check_rates()
+
+    def _check_rates(self) -> None:
+        """Raise `ArgumentError` unless faults exist, and their shares can be planted."""
         for fault, rate in self.rates.items():
-            if fault not in DEFAULT_RATES:
-                raise ArgumentError("fault", f"one of {', '.join(DEFAULT_RATES)}", fault)
-            if not 0 <= rate <= 1:
-                raise ArgumentError(f"fault {fault}", "a share from 0 to 1", rate)
-        if self.rates.get("huge") and self.huge_messages * _HUGE_SHARE > self.messages >= SURE_FROM:
-            raise ArgumentError("huge_messages", f"at most a part in {_HUGE_SHARE} of all messages", self.huge_messages)
-        if sum(self.rates.values()) > 1:
-            raise ArgumentError("faults", "shares of at most 1 together", round(sum(self.rates.values()), 6))
+            require_choice("fault", fault, DEFAULT_RATES)
+            require(0 <= rate <= 1, f"fault {fault}", "a share from 0 to 1", rate)
+        is_large = self.messages >= SURE_FROM
+        is_crowded = self.huge_messages * _HUGE_SHARE > self.messages
+        if self.rates.get("huge") and is_large and is_crowded:
+            expected = f"at most a part in {_HUGE_SHARE} of all messages"
+            raise ArgumentError("huge_messages", expected, self.huge_messages)
+        total = sum(self.rates.values())
+        require(total <= 1, "faults", "shares of at most 1 together", round(total, 6))
 
     @property
     def active_us(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hopline.message import ArgumentError
+from hopline.checks import Range, require_flag, require_numbers
 from hopline.routing import DEFAULT_HOP_LIMIT
 
 
@@ -26,11 +26,23 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     include_tracebacks: bool = False  # whether callers are told the stack of a handler that failed
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            at_least = 0 if name.endswith("_timeout") or name in _MAY_BE_ZERO else 1
-            if not (isinstance(value, (int, float)) and (isinstance(value, bool) or value >= at_least)):
-                raise ArgumentError(name, f"a number, at least {at_least}", value)
+        require_numbers(self, _ACCEPTED)
+        require_flag("include_tracebacks", self.include_tracebacks)
 
 
-_MAY_BE_ZERO = frozenset({"unrouted_capacity", "backpressure_capacity", "slow_handler", "hop_limit"})
+_UNLIMITED_COUNT = Range(1, allows_infinity=True)
+_UNLIMITED_OR_NONE = Range(0, allows_infinity=True)
+_ACCEPTED = {
+    "mailbox_capacity": _UNLIMITED_COUNT,
+    "concurrency": _UNLIMITED_COUNT,
+    "blocking_threads": _UNLIMITED_COUNT,
+    "request_timeout": _UNLIMITED_OR_NONE,
+    "backpressure_timeout": _UNLIMITED_OR_NONE,
+    "backpressure_capacity": _UNLIMITED_OR_NONE,
+    "unrouted_capacity": _UNLIMITED_OR_NONE,
+    "discovery_timeout": _UNLIMITED_OR_NONE,
+    "hop_limit": _UNLIMITED_OR_NONE,
+    "drain_timeout": _UNLIMITED_OR_NONE,
+    "cancel_timeout": _UNLIMITED_OR_NONE,
+    "slow_handler": _UNLIMITED_OR_NONE,
+}

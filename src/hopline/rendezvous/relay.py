@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from hopline.checks import Range, require_choice, require_numbers
 from hopline.cluster.election.leadership import NOBODY, Leadership
 from hopline.cluster.election.lease import LONGEST, in_ticks
 from hopline.cluster.messages.formats import SERVICE_FORMATS, FormatsInUse, copies, is_copy
@@ -29,7 +30,7 @@ from hopline.cluster.messages.service import (
 )
 from hopline.cluster.messages.service_pb2 import HeartBeat, RendezvousNotLeader
 from hopline.cluster.messages.timespan import to_timespan
-from hopline.message import ArgumentError, LocalError, Message, PayloadError, WireFormat
+from hopline.message import LocalError, Message, PayloadError, WireFormat
 from hopline.rendezvous.partner import Listen, Partner
 from hopline.wire import RemoteError, annotate, decode, encode
 
@@ -75,19 +76,18 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     not_leader_spacing: float = 0.1  # between two words on who leads, however many messages come
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("heartbeat_interval", 0.001, LONGEST),
-            ("held_messages", 0, 2**31),
-            ("held_bytes", 0, 2**40),
-            ("holding_time", 0, LONGEST),
-            ("not_leader_spacing", 0, LONGEST),
-            ("format_memory", 0, LONGEST),
-        ):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and least <= value <= most):
-                raise ArgumentError(f"rendezvous.{name}", f"between {least:g} and {most:g}", value)
-        if self.wire_format not in SERVICE_FORMATS:
-            raise ArgumentError("rendezvous.wire_format", f"one of {', '.join(SERVICE_FORMATS)}", self.wire_format)
+        require_numbers(self, _ACCEPTED, "rendezvous.")
+        require_choice("rendezvous.wire_format", self.wire_format, SERVICE_FORMATS)
+
+
+_ACCEPTED = {
+    "heartbeat_interval": Range(0.001, LONGEST),
+    "format_memory": Range(0, LONGEST),
+    "held_messages": Range(0, 2**31),
+    "held_bytes": Range(0, 2**40),
+    "holding_time": Range(0, LONGEST),
+    "not_leader_spacing": Range(0, LONGEST),
+}
 
 
 class RelayStatistics(msgspec.Struct):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hopline.checks import require
 from hopline.cluster import LeaseSettings, SynodSettings
-from hopline.message import ArgumentError
 from hopline.rendezvous.address import DEFAULT_RENDEZVOUS
 from hopline.rendezvous.relay import RelaySettings
 from hopline.transport import Curve, SocketSettings, Transport, one_place, require_secure_bind
@@ -46,11 +46,11 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
             address = getattr(self, field)
             if address is not None:
                 require_secure_bind(address, field, is_protected=is_protected)
-        if self.synod_address is not None and not self.synod:
-            # It would lead alone, and so would each of the others.
-            raise ArgumentError("synod", "all members, this server included, where there is a synod_address", None)
-        if self.synod and self.synod_address not in self.synod:
-            raise ArgumentError("synod_address", "one of the members in synod", self.synod_address)
+        # With an address and no members it would lead alone, and so would each of the others.
+        has_members = self.synod_address is None or bool(self.synod)
+        require(has_members, "synod", "all members, this server included, where there is a synod_address", None)
+        is_member = not self.synod or self.synod_address in self.synod
+        require(is_member, "synod_address", "one of the members in synod", self.synod_address)
         for member in self.synod:
             one_place(member, "synod")
         for partner in self.partners:

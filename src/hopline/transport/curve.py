@@ -7,7 +7,8 @@ import re
 
 import msgspec
 
-from hopline.message import ArgumentError, MissingExtraError
+from hopline.checks import require
+from hopline.message import MissingExtraError
 
 _Z85_KEY = re.compile(rb"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 ANYBODY: frozenset[bytes] = frozenset()
@@ -56,5 +57,6 @@ def require_libzmq() -> None:
 
 
 def _require_key(name: str, key: object, *, may_tell: bool) -> None:
-    if not (isinstance(key, bytes) and _Z85_KEY.fullmatch(key)):
-        raise ArgumentError(f"curve {name}", "a key of 40 Z85 characters", key if may_tell else "(not shown)")
+    is_key = isinstance(key, bytes) and _Z85_KEY.fullmatch(key) is not None
+    shown = key if may_tell else "(not shown)"
+    require(is_key, f"curve {name}", "a key of 40 Z85 characters", shown)

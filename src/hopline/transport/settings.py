@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hopline.message import ArgumentError
-
-_ENDLESS = float("inf")
+from hopline.checks import COUNT, DURATION, DURATION_OR_NONE, require_numbers
 
 
 class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,8 +25,19 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 200  # with CURVE: messages that are read before others get their turn
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            at_least = 0 if name.startswith("heartbeat") else 0.001 if isinstance(value, float) else 1
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
-                raise ArgumentError(name, f"a number, at least {at_least}", value)
+        require_numbers(self, _ACCEPTED)
+
+
+_ACCEPTED = {
+    "link_capacity": COUNT,
+    "send_high_water": COUNT,
+    "receive_high_water": COUNT,
+    "refusal_timeout": DURATION,
+    "handshake_timeout": DURATION,
+    "heartbeat_interval": DURATION_OR_NONE,
+    "heartbeat_timeout": DURATION_OR_NONE,
+    "reconnect_interval": DURATION,
+    "reconnect_interval_max": DURATION,
+    "max_frame_size": COUNT,
+    "batch": COUNT,
+}

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from hopline.checks import Range, require, require_numbers
 from hopline.cluster.election.ballot import Ballot
-from hopline.message import ArgumentError
 
 TICKS_PER_SECOND = 10_000_000
 LONGEST = 86_400.0  # seconds: no time of a lease is meant to be more than a day
@@ -78,24 +78,20 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     node_response_timeout: float = 0.2  # how long a proposer waits for a quorum of answers
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (is_number and (0 < value <= LONGEST or (value == 0 and name == "clock_drift"))):
-                raise ArgumentError(f"lease.{name}", f"more than 0 and at most {LONGEST:g} seconds", value)
-        if 2 * self.node_response_timeout > self.message_roundtrip:
-            raise ArgumentError(
-                "lease.node_response_timeout",
-                f"at most half of lease.message_roundtrip ({self.message_roundtrip:g} s)",
-                self.node_response_timeout,
-            )
+        require_numbers(self, _ACCEPTED, "lease.")
+        require(
+            2 * self.node_response_timeout <= self.message_roundtrip,
+            "lease.node_response_timeout",
+            f"at most half of lease.message_roundtrip ({self.message_roundtrip:g} s)",
+            self.node_response_timeout,
+        )
         least = 2 * self.message_roundtrip + self.clock_drift
-        if self.max_lease <= least:
-            raise ArgumentError(
-                "lease.max_lease",
-                f"more than two of lease.message_roundtrip and lease.clock_drift ({least:g} s)",
-                self.max_lease,
-            )
+        require(
+            self.max_lease > least,
+            "lease.max_lease",
+            f"more than two of lease.message_roundtrip and lease.clock_drift ({least:g} s)",
+            self.max_lease,
+        )
 
     @property
     def prolong_after(self) -> float:
@@ -110,6 +106,15 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
         have been ahead of ours by the drift when the lease was given, and behind by as much when it ends.
         """
         return self.max_lease + 2 * self.clock_drift
+
+
+_ABOVE_ZERO = Range(0, LONGEST, excludes_least=True)
+_ACCEPTED = {
+    "max_lease": _ABOVE_ZERO,
+    "clock_drift": Range(0, LONGEST),
+    "message_roundtrip": _ABOVE_ZERO,
+    "node_response_timeout": _ABOVE_ZERO,
+}
 
 
 def in_ticks(seconds: float) -> int:

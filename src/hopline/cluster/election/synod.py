@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from hopline.checks import Range, require_numbers
 from hopline.cluster.election.lease import LONGEST, in_ticks
 from hopline.cluster.election.votes import Members, plain
 from hopline.message import ArgumentError
@@ -19,10 +20,13 @@ class SynodSettings(msgspec.Struct, frozen=True, kw_only=True):
     missing_heartbeats: int = 3  # how many may be missing before its connection is made anew
 
     def __post_init__(self) -> None:
-        for name, most in (("heartbeat_interval", LONGEST), ("missing_heartbeats", 1_000)):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 < value <= most):
-                raise ArgumentError(f"synod.{name}", f"more than 0 and at most {most:g}", value)
+        require_numbers(self, _ACCEPTED, "synod.")
+
+
+_ACCEPTED = {
+    "heartbeat_interval": Range(0, LONGEST, excludes_least=True),
+    "missing_heartbeats": Range(0, 1_000, excludes_least=True),
+}
 
 
 class SynodHeartbeat(msgspec.Struct, frozen=True):

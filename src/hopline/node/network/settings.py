@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
 
+from hopline.checks import DURATION_OR_NONE, require, require_numbers
 from hopline.cluster import ClusterSettings, RendezvousAddress
-from hopline.message import ArgumentError, WireFormat
+from hopline.message import WireFormat
 from hopline.rendezvous.address import DEFAULT_RENDEZVOUS, rendezvous_address
 from hopline.security import DomainSecurity, NoSecurity, Security
 from hopline.transport import Curve, SocketSettings, Transport, require_secure_bind
@@ -42,15 +42,13 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     transport: Transport | None = None  # what carries it all; chosen by itself, unless one is given
 
     def __post_init__(self) -> None:
-        if isinstance(self.rendezvous, str):
-            raise ArgumentError("rendezvous", "a list of servers", self.rendezvous)
-        if not self.rendezvous or (self.embedded and len(self.rendezvous) > 1):
-            expected = "one server, which is this node's own or another's" if self.embedded else "at least one server"
-            raise ArgumentError("rendezvous", expected, list(self.rendezvous))
+        require(not isinstance(self.rendezvous, str), "rendezvous", "a list of servers", self.rendezvous)
+        servers = list(self.rendezvous)
+        require(bool(servers), "rendezvous", "at least one server", servers)
+        has_one_if_embedded = not self.embedded or len(servers) == 1
+        require(has_one_if_embedded, "rendezvous", "one server, which is this node's own or another's", servers)
         self.servers  # noqa: B018 - names what nobody can connect to
-        for field in ("join_timeout", "linger_timeout"):
-            if not 0 <= getattr(self, field) < math.inf:
-                raise ArgumentError(field, "seconds, not below zero", getattr(self, field))
+        require_numbers(self, {"join_timeout": DURATION_OR_NONE, "linger_timeout": DURATION_OR_NONE})
         is_protected = self.open_without_keys or self.curve is not None or _has_keys(self.security)
         for field in ("address", "heartbeat_address"):
             address = getattr(self, field)
