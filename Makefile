@@ -64,12 +64,13 @@ format: $(READY) ## Rewrite the sources in the house format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages, lists of keys and columns
+generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages, lists of keys and columns, the snapshot of the public API
 	@$(BIN)/python -m tools.compiler
 	@$(BIN)/python -m tools.wire_formats_page
 	@$(BIN)/python -m tools.service_messages
 	@$(BIN)/python -m tools.configuration_page
 	@$(BIN)/python -m tools.table_pages
+	@$(BIN)/python -m tools.public_api
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire

@@ -19,17 +19,8 @@ from typing import Any, Self
 
 import msgspec
 
-from hopline import (
-    Actor,
-    ClusterSettings,
-    Network,
-    Node,
-    Payload,
-    RendezvousAddress,
-    RendezvousServer,
-    RendezvousSettings,
-    handler,
-)
+from hopline import Actor, Network, Node, Payload, RendezvousServer, RendezvousSettings, handler
+from hopline.cluster import ClusterSettings, RendezvousAddress
 
 POLL = 0.05
 LONGEST = 120.0

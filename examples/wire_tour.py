@@ -7,9 +7,9 @@ from datetime import timedelta
 from rich.console import Console
 from rich.table import Table
 
-from hopline import Message, MessageIdentifier, RemoteError, WireFormat, annotate, decode, encode, peek
+from hopline import Message, MessageIdentifier, WireFormat
 from hopline.cli.dump import dump
-from hopline.wire import has_valid_signature, sign
+from hopline.wire import RemoteError, annotate, decode, encode, has_valid_signature, peek, sign
 
 KEY = b"the key of the orders domain"
 CLIENT, PRICING = b"6f9619ff-8b86-d011-b42d-00cf4fc964ff", b"1b4e28ba-2fa1-11d2-883f-0016d3cca427"

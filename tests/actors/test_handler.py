@@ -9,18 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hopline import (
-    Actor,
-    ArgumentError,
-    Context,
-    HandlerDefinition,
-    Message,
-    MessageIdentifier,
-    Payload,
-    handler,
-    payload,
-)
-from hopline.actors import handler_map
+from hopline import Actor, ArgumentError, Context, Message, MessageIdentifier, Payload, handler, payload
+from hopline.actors import HandlerDefinition, handler_map
 
 
 class Ask(Payload):

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline import Message, decode
+from hopline import Message
 from hopline.capture.events import ENDINGS
 from hopline.capture.naming import segments_in
 from hopline.capture.records import SCHEMA
+from hopline.wire import decode
 
 Row = dict[str, Any]
 

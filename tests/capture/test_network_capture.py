@@ -22,14 +22,13 @@ from hopline import (
     Network,
     Node,
     NodeSettings,
-    NoSecurity,
     WireFormat,
-    encode,
     new_key,
     to_message,
 )
 from hopline.node.introspection import NodeCapture, RequestCapture
-from hopline.security import Security
+from hopline.security import NoSecurity, Security
+from hopline.wire import encode
 from tests.network.processes import free_ports
 from tests.node.running import on_loop, until
 

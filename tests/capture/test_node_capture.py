@@ -420,7 +420,7 @@ import sys
 sys.modules["pyarrow"] = None
 import asyncio
 import hopline.cli
-from hopline import CaptureSettings, ArgumentError, Node
+from hopline import CaptureSettings, MissingExtraError, Node
 
 async def main():
     async with Node():
@@ -428,7 +428,7 @@ async def main():
     try:
         async with Node(capture=CaptureSettings(directory="captures")):
             pass
-    except ArgumentError as error:
+    except MissingExtraError as error:
         print(error)
 
 asyncio.run(main())
@@ -438,4 +438,4 @@ asyncio.run(main())
 def test_without_pyarrow_only_asking_for_a_capture_fails() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout.startswith("capture: expected pyarrow to be installed: pip install 'hopline[capture]'")
+    assert done.stdout == "capture needs pyarrow: pip install 'hopline[capture]'\n"

@@ -17,10 +17,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import hopline
-from hopline import Message, WireFormat, encode
+from hopline import Message, WireFormat
 from hopline.cli import app
 from hopline.cli.inputs import SourceError, find_messages
-from hopline.wire import DEFAULT_LIMITS, layouts
+from hopline.wire import DEFAULT_LIMITS, encode, layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
 HELLO = Message.create(b"HELLO", b"world").push_router_address("tcp://10.0.0.1:9000", b"node-a").add_hop()

@@ -7,11 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from hopline import Message, WireFormat, annotate, encode
+from hopline import Message, WireFormat
 from hopline.cli.dump import NEEDED_WIDTH, dump, summary
 from hopline.display.frames import plural, raw, shown
 from hopline.message import write_extension
-from hopline.wire import Annotation
+from hopline.wire import Annotation, annotate, encode
 
 GUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
 

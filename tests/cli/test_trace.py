@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import Actor, HandlerDefinition, MessageIdentifier, Network, Node, Payload, handler
+from hopline import Actor, MessageIdentifier, Network, Node, Payload, handler
+from hopline.actors import HandlerDefinition
 from hopline.actors.handler import definitions_of
 from hopline.cli import client
 from hopline.cli.commands.trace import _draw_dry, _stop

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools import service_messages
 
-from hopline import ArgumentError, Message, MessageIdentifier, PayloadError, WireFormat, decode, encode
+from hopline import ArgumentError, Message, MessageIdentifier, PayloadError, WireFormat
 from hopline.cluster.messages import service, service_pb2
 from hopline.cluster.messages.service import (
     CATALOGUE,
@@ -45,6 +45,7 @@ from hopline.cluster.messages.service_pb2 import (
 from hopline.cluster.messages.timespan import from_timespan, to_timespan
 from hopline.message import EXCEPTION, MAX_VERSION, RECEIPT
 from hopline.routing import Route
+from hopline.wire import decode, encode
 from tests.wire.vectors import frames_of, load
 
 NODE = b"11111111-1111-1111-1111-111111111111"

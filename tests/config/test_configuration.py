@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hopline import DomainSecurity, NodeSettings, NoSecurity, RendezvousAddress, WireFormat, new_key
+from hopline import DomainSecurity, NodeSettings, WireFormat, new_key
+from hopline.cluster import RendezvousAddress
 from hopline.config import ConfigurationError, given, read_configuration, write_curve_pair
-from hopline.security import KeyFileError, key_line
+from hopline.security import KeyFileError, NoSecurity, key_line
 from hopline.transport import new_keys
 
 EVERYTHING = """
@@ -133,8 +134,8 @@ ERRORS = [
         "[node.sockets]\nheartbeat_interval = inf",
         "hopline.toml: node.sockets.heartbeat_interval: expected a number, at",
     ),
-    ("[node]\njoin_timeout = nan", "hopline.toml: node.join_timeout: expected seconds, not below zero, found nan"),
-    ("[node]\nlinger_timeout = -1", "hopline.toml: node.linger_timeout: expected seconds, not below zero, found -1"),
+    ("[node]\njoin_timeout = nan", "hopline.toml: node.join_timeout: expected a number, at least 0, found nan"),
+    ("[node]\nlinger_timeout = -1", "hopline.toml: node.linger_timeout: expected a number, at least 0, found -1"),
     ("[node]\nrendezvous = []", "hopline.toml: node.rendezvous: expected at least one server, found []"),
     ("[node]\nrendezvous = [5]", "hopline.toml: node.rendezvous[0]: expected text or a table, found 5"),
     ('[node]\nrendezvous = [{ broadcast_uri = "x" }]', "hopline.toml: node.rendezvous[0].unicast_uri: this key is mis"),

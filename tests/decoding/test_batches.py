@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hopline import RemoteError, decode, encode
 from hopline.decoding import MISSING_FRAME, batches
 from hopline.decoding.batches import read_batch, read_headers
 from hopline.decoding.columns import PlainColumns
@@ -17,7 +16,7 @@ from hopline.decoding.header import Headers
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import BODY_LIMIT
 from hopline.message import NO_FLOW, RECEIPT, Message
-from hopline.wire import layouts
+from hopline.wire import RemoteError, decode, encode, layouts
 from hopline.wire.layout import Layout
 from tests.decoding.corpus import AnyFrames, all_frames, records_of, usual_frames
 

@@ -7,17 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from hopline import (
-    NO_FLOW,
-    Distribution,
-    LocalError,
-    Message,
-    MessageIdentifier,
-    RoutingEntry,
-    TraceOptions,
-    WireFormat,
-)
-from hopline.message import version_from_text, version_to_text
+from hopline import Distribution, Message, MessageIdentifier, WireFormat
+from hopline.errors import LocalError
+from hopline.message import NO_FLOW, RoutingEntry, TraceOptions, version_from_text, version_to_text
 
 HUB = b"\x00hub"
 NODE = b"node-a"

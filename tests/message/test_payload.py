@@ -10,20 +10,9 @@ import msgspec
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-from hopline import (
-    JSON,
-    PROTOBUF,
-    RAW,
-    LocalError,
-    Message,
-    MessageIdentifier,
-    PayloadError,
-    Serializer,
-    from_message,
-    payload,
-    to_message,
-)
-from hopline.message import payload_type
+from hopline import JSON, PROTOBUF, RAW, Message, MessageIdentifier, PayloadError, from_message, payload, to_message
+from hopline.errors import LocalError
+from hopline.message import Serializer, payload_type
 
 
 @payload("ORDER.PRICE")

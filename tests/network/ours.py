@@ -9,24 +9,22 @@ from typing import Any
 from hopline import (
     RAW,
     Actor,
-    ClusterSettings,
     Context,
     Message,
     MessageIdentifier,
     Network,
     Node,
     NodeSettings,
-    RelaySettings,
-    RendezvousAddress,
     RendezvousServer,
     RendezvousSettings,
-    TraceOptions,
     WireFormat,
     handler,
     payload,
 )
-from hopline.cluster import Membership
+from hopline.cluster import ClusterSettings, Membership, RendezvousAddress
+from hopline.message import TraceOptions
 from hopline.node.network.connection import NetworkConnection
+from hopline.rendezvous import RelaySettings
 from hopline.routing import Tables
 from tests.node.running import started
 

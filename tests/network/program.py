@@ -23,25 +23,22 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
-    ClusterSettings,
     DeliveryError,
     Domain,
     DomainSecurity,
-    LeaseSettings,
     Network,
     Node,
     NodeSettings,
-    NoSecurity,
     Payload,
-    RelaySettings,
-    RendezvousAddress,
     RendezvousServer,
     RendezvousSettings,
-    SocketSettings,
-    SynodSettings,
     WireFormat,
     handler,
 )
+from hopline.cluster import ClusterSettings, LeaseSettings, RendezvousAddress, SynodSettings
+from hopline.rendezvous import RelaySettings
+from hopline.security import NoSecurity
+from hopline.transport import SocketSettings
 
 Answer = dict[str, Any]
 Commands = dict[str, Callable[[Any], Awaitable[Answer]]]

@@ -14,19 +14,10 @@ from typing import Any
 import pytest
 import zmq
 
-from hopline import (
-    DeliveryError,
-    Domain,
-    DomainSecurity,
-    Message,
-    Node,
-    NodeSettings,
-    Outcome,
-    RendezvousAddress,
-    RendezvousServer,
-    SocketSettings,
-)
+from hopline import DeliveryError, Domain, DomainSecurity, Message, Node, NodeSettings, Outcome, RendezvousServer
+from hopline.cluster import RendezvousAddress
 from hopline.rendezvous.relay import Refusal
+from hopline.transport import SocketSettings
 from tests.node.running import on_loop, until
 
 from .frames import BOTH, V5, V6, address_of, discovery, heartbeat, live, live_frames, read, registration, text, write

@@ -11,17 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hopline import (
-    DeliveryError,
-    Domain,
-    DomainSecurity,
-    KeyRing,
-    NodeSettings,
-    NoSecurity,
-    RendezvousServer,
-    new_key,
-)
-from hopline.security import Key, key_line
+from hopline import DeliveryError, Domain, DomainSecurity, KeyRing, NodeSettings, RendezvousServer, new_key
+from hopline.security import Key, NoSecurity, key_line
 from tests.node.running import on_loop, until
 
 from .frames import V5

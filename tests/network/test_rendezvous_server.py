@@ -10,7 +10,9 @@ from typing import Any, cast
 import pytest
 import zmq
 
-from hopline import LeaseSettings, PartnerNetwork, RendezvousServer, SynodSettings
+from hopline import RendezvousServer
+from hopline.cluster import LeaseSettings, SynodSettings
+from hopline.rendezvous import PartnerNetwork
 from hopline.rendezvous.relay import Refusal
 from hopline.rendezvous.server import _above
 from tests.network.processes import free_addresses

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hopline import ClusterSettings, Node, RendezvousAddress
+from hopline import Node
+from hopline.cluster import ClusterSettings, RendezvousAddress
 from tests.node.running import on_loop, until
 
 from .frames import (

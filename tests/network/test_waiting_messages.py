@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hopline import ClusterSettings, Message, NodeSettings, Outcome, WireFormat
+from hopline import Message, NodeSettings, Outcome, WireFormat
+from hopline.cluster import ClusterSettings
 from hopline.cluster.messages.formats import Evidence
 from tests.node.running import on_loop, until
 

@@ -20,10 +20,10 @@ from hopline import (
     NotRunningError,
     Outcome,
     Payload,
-    StopReport,
     handler,
     to_message,
 )
+from hopline.node import StopReport
 
 from .running import on_loop, soon, started, until
 

@@ -17,21 +17,19 @@ from hopline import (
     Context,
     DeliveryError,
     Distribution,
-    HandlerDefinition,
     Message,
     MessageIdentifier,
     MessageOutcome,
     Node,
     NodeSettings,
     Outcome,
-    TraceOptions,
     WireFormat,
     handler,
     payload,
     to_message,
 )
-from hopline.actors import handler_map
-from hopline.message import EXCEPTION, ExceptionReport
+from hopline.actors import HandlerDefinition, handler_map
+from hopline.message import EXCEPTION, ExceptionReport, TraceOptions
 
 from .links import Network, advertised
 from .orders import Failing, Gated, Invoice, Listener, News, Order, Price, Pricer, Saying

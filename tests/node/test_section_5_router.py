@@ -18,12 +18,11 @@ from hopline import (
     MessageOutcome,
     NodeSettings,
     Outcome,
-    RoutingEntry,
     WireFormat,
     handler,
     to_message,
 )
-from hopline.message import EXCEPTION, RECEIPT
+from hopline.message import EXCEPTION, RECEIPT, RoutingEntry
 
 from .links import Network, advertised, introduce, uri_of
 from .orders import Invoice, Listener, News, OneByOne, Order, Price, Pricer

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from hopline import (
-    NO_FLOW,
     Actor,
     DeliveryError,
     Distribution,
@@ -16,18 +15,14 @@ from hopline import (
     MessageIdentifier,
     MessageOutcome,
     Outcome,
-    RoutingEntry,
-    TraceOptions,
     WireFormat,
-    decode,
-    encode,
     handler,
     to_message,
 )
 from hopline.actors import handler_map
-from hopline.message import EXCEPTION, RECEIPT, ExceptionReport
+from hopline.message import EXCEPTION, NO_FLOW, RECEIPT, ExceptionReport, RoutingEntry, TraceOptions
 from hopline.routing import InternalTable, Route
-from hopline.wire import MacAlgorithm, has_valid_signature, layouts, mac_input, sign, signature_of
+from hopline.wire import MacAlgorithm, decode, encode, has_valid_signature, layouts, mac_input, sign, signature_of
 
 from .links import Network, advertised, introduce, uri_of
 from .orders import Failing, Gated, Invoice, Listener, News, Order, Price, Pricer, Saying

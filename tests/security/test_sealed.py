@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, Message, MessageIdentifier, RoutingEntry
-from hopline.message import RECEIPT, write_extension
+from hopline import Message, MessageIdentifier
+from hopline.errors import LocalError
+from hopline.message import RECEIPT, RoutingEntry, write_extension
 from hopline.security import COVERED, IN_TRANSIT, Domain, SecurityError, SecurityReason, sealed
 from hopline.wire import Layout, WireFormat, decode, encode, layouts
 from tests.security.domains import KEY, Clock, order, orders, secure

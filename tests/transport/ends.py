@@ -17,13 +17,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hopline import ArgumentError, Message, SocketSettings, WireFormat, decode, encode
+from hopline import ArgumentError, Message, WireFormat
 from hopline.simulation import VirtualLoop
 from hopline.simulation.network import Network
 from hopline.simulation.transport import SimulatedTransport
-from hopline.transport import Frames, Link, Listener, Peers, Sender, Subscriber, Transport, Unsent
+from hopline.transport import Frames, Link, Listener, Peers, Sender, SocketSettings, Subscriber, Transport, Unsent
 from hopline.transport.libzmq import ZmqTransport
 from hopline.transport.tcp import TcpTransport
+from hopline.wire import decode, encode
 from tests.network.processes import free_addresses
 from tests.node.running import LONGEST, until
 

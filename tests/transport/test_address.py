@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import ArgumentError, SocketSettings
-from hopline.transport import Address, advertised, parse, resolve
+from hopline import ArgumentError
+from hopline.transport import Address, SocketSettings, advertised, parse, resolve
 from hopline.transport.libzmq import ZmqTransport
 
 

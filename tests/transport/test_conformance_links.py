@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hopline import PeerGoneError
+from hopline.errors import PeerGoneError
 from hopline.zmtp import SocketType
 from tests.node.running import soon, turns, until
 

@@ -11,14 +11,15 @@ from contextlib import asynccontextmanager
 import pytest
 import zmq
 
-from hopline import ArgumentError, Curve, Message, SocketSettings, WireFormat, decode, encode
+from hopline import ArgumentError, Curve, Message, WireFormat
 from hopline.node.routing.links import Links
-from hopline.transport import Frames, new_keys, parse
+from hopline.transport import Frames, SocketSettings, new_keys, parse
 from hopline.transport.libzmq import peers
 from hopline.transport.libzmq.authenticator import doorkeeper
 from hopline.transport.libzmq.peers import Backend, PeerLink
 from hopline.transport.libzmq.reader import SocketReader
 from hopline.transport.libzmq.sockets import bind, open_socket, send
+from hopline.wire import decode, encode
 from tests.node.running import on_loop, soon, turns, until
 
 HASTY = SocketSettings(refusal_timeout=0.2, handshake_timeout=0.5)

@@ -9,8 +9,10 @@ import time
 
 import pytest
 
-from hopline import Message, SocketSettings, WireFormat, encode
+from hopline import Message, WireFormat
+from hopline.transport import SocketSettings
 from hopline.transport.tcp.peers import TcpPeers
+from hopline.wire import encode
 from hopline.zmtp import Connection, SocketType
 from tests.node.running import on_loop, until
 

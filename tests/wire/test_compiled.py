@@ -9,8 +9,10 @@ import tracemalloc
 import pytest
 from tools.compiler.emit import VIEW_ORDER
 
-from hopline import Limits, LocalError, Message, MessageIdentifier, RemoteError, RoutingEntry, decode, encode, peek
-from hopline.wire import DEFAULT_LIMITS, Layout, layouts
+from hopline import Message, MessageIdentifier
+from hopline.errors import LocalError
+from hopline.message import RoutingEntry
+from hopline.wire import DEFAULT_LIMITS, Layout, Limits, RemoteError, decode, encode, layouts, peek
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v4, v6
 from hopline.wire.fast_path import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
 from hopline.wire.reader import Reader
