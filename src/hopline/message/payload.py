@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, dataclass_transform, overload
 
 import msgspec
 
@@ -88,10 +88,17 @@ def payload(
     return mark
 
 
-class Payload(msgspec.Struct):
-    """A payload that needs no decorator: its identity is the name of its class, its version 1.
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Payload(msgspec.Struct, frozen=True):
+    """Base class of payloads: the identity of the message is the name of the class, its version is 1.
 
-    Two classes of one name are one message: give one of them another name with the decorator.
+    Instances are frozen, so that a node can hand them over to its own actors without a copy (`hopline.message.values`).
+    Two classes of the same name are the same message: give one of them another name with `payload`.
+
+    >>> class Greet(Payload):
+    ...     name: str
+    >>> to_message(Greet("Ada")).identity
+    b'Greet'
     """
 
 
