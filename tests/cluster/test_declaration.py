@@ -164,7 +164,7 @@ def test_a_node_that_comes_back_elsewhere_without_a_declaration_has_none_any_mor
 def test_what_is_refused_declares_nothing(changes: dict[str, object]) -> None:
     security = DomainSecurity([Domain("orders", new_key(), ["ORDER"])], clock=lambda: 0.0)
     world = World(security)
-    signed = security.protect_in(announcement(V5, V6), "orders")
+    signed = security.sign_control(announcement(V5, V6), "orders")
     world.member.take(signed.clone(**changes))
     assert world.declared == {}
     assert sum(world.member.traffic.refused.values()) == 1
@@ -176,9 +176,9 @@ def test_a_weaker_domain_neither_declares_nor_undoes() -> None:
     orders, payments = (Domain(name, new_key(), [name.upper()]) for name in ("orders", "payments"))
     security = DomainSecurity([orders, payments], clock=lambda: 0.0)
     world = World(security)
-    world.member.take(security.protect_in(announcement(V5, V6), "orders"))
-    world.member.take(security.protect_in(announcement(), "payments"))
-    world.member.take(security.protect_in(announcement(V5), "payments"))
+    world.member.take(security.sign_control(announcement(V5, V6), "orders"))
+    world.member.take(security.sign_control(announcement(), "payments"))
+    world.member.take(security.sign_control(announcement(V5), "payments"))
     assert world.declared == {NODE: BOTH}
 
 

@@ -60,7 +60,7 @@ class World:
         self.member.hear(service_message(HEARTBEAT, HeartBeat()))
 
     def say_in(self, domain: str, kind: MessageIdentifier, content: Content) -> None:
-        self.member.take(self.security.protect_in(service_message(kind, content), domain))
+        self.member.take(self.security.sign_control(service_message(kind, content), domain))
 
     def announcements(self) -> list[Message]:
         return [message for message in self.published if message.identifier == REGISTER_ROUTE]

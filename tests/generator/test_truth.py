@@ -174,10 +174,10 @@ def test_a_node_with_the_generated_configuration_judges_the_same(captured: Path,
     judged = Counter[str]()
     for one in reading.records:
         if one.verdict == "verified":
-            security.check(one.msg)
+            security.verify(one.msg)
         elif one.verdict in reasons:
             with pytest.raises(SecurityError) as caught:
-                security.check(one.msg)
+                security.verify(one.msg)
             assert caught.value.reason == reasons[one.verdict]
         judged[one.verdict] += 1
     assert all(judged[verdict] for verdict in ("verified", *reasons))

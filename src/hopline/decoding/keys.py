@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hopline.message import ArgumentError, Message
 from hopline.security import Domain, DomainSecurity, SecurityError
+from hopline.security.domain_signer import DomainSigner
 from hopline.security.replay import ReplayCache
 from hopline.security.services import is_service
-from hopline.security.signer import Scope
 
 
 class Keyring:
@@ -22,8 +22,8 @@ class Keyring:
     def __init__(self, domains: Iterable[Domain] = ()) -> None:
         # Whether a message came before is for the tables to say, which have seen all of them.
         self.domains = tuple(replace(domain, refuse_replays=False) for domain in domains)
-        self._scopes: dict[str, Scope] = {}
-        self._homes: dict[bytes, Scope] = {}
+        self._signers: dict[str, DomainSigner] = {}
+        self._homes: dict[bytes, DomainSigner] = {}
 
     @classmethod
     def load(cls, path: Path) -> Keyring:
@@ -57,26 +57,26 @@ class Keyring:
             return "unsigned"
         if not self.domains:
             return None
-        if not self._scopes:
+        if not self._signers:
             self._make_ready()
-        scope = self._scopes.get(message.domain)
-        if scope is None:
+        signer = self._signers.get(message.domain)
+        if signer is None:
             return "unknown_domain"
-        home = self._homes.get(message.identity, scope)
-        if home is not scope and not is_service(message.identity):
+        home = self._homes.get(message.identity, signer)
+        if home is not signer and not is_service(message.identity):
             return "wrong_domain"
-        if not scope.signs(message.identity):
+        if not signer.signs(message.identity):
             return None
         try:
-            scope.verify(message)
+            signer.verify(message)
         except SecurityError:
             return "bad_signature"
         return "verified"
 
     def _make_ready(self) -> None:
         for domain in self.domains:
-            scope = self._scopes[domain.name] = Scope(domain, _no_clock, ReplayCache(_no_clock))
-            self._homes |= dict.fromkeys(domain.identities, scope)
+            signer = self._signers[domain.name] = DomainSigner(domain, _no_clock, ReplayCache(_no_clock))
+            self._homes |= dict.fromkeys(domain.identities, signer)
 
     def __getstate__(self) -> tuple[Domain, ...]:
         return self.domains

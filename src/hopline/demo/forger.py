@@ -35,7 +35,7 @@ def _order(number: int) -> Message:
 def _signed(domain: str, count: int) -> Iterator[Message]:
     """Sign with a key of one's own, and hope."""
     security = DomainSecurity([Domain(domain, new_key(), IDENTITIES)], clock=time.time)
-    return (security.protect(_order(number)) for number in range(count))
+    return (security.sign(_order(number)) for number in range(count))
 
 
 def _overheard(captures: Path, node: str) -> list[Frames]:

@@ -202,7 +202,7 @@ class Membership:
             message = _announcement(content)
         else:
             message = service_message(kind, content)
-        self._network.publish(self._security.protect_in(message, domain))
+        self._network.publish(self._security.sign_control(message, domain))
 
     def heartbeat(self) -> Message:
         """Make this node's sign of life."""
@@ -317,7 +317,7 @@ class Membership:
         """Take a message about routes, wherever it came from, if it is what it claims to be."""
         self.traffic.heard += 1
         try:
-            self._security.check_control(message)
+            self._security.verify_control(message)
             self._handle(message, is_broadcast=is_broadcast)
         except SecurityError as error:
             self._refuse(str(error.reason), is_logged=self.refusals.note(message, error.reason))
@@ -533,7 +533,7 @@ class Membership:
         vouching = self._vouching
         domains = [domain for domain in vouching.domains if node not in vouching or vouching.vouches(domain, node)]
         self.traffic.told += len(domains)
-        return [self._security.protect_in(message, domain) for domain in domains]
+        return [self._security.sign_control(message, domain) for domain in domains]
 
     def _greet(self, announcement: Message, node: bytes, uri: str) -> None:
         """Tell a newcomer what lives here, without waiting until it asks: its first requests may name hubs of ours."""
@@ -556,7 +556,7 @@ class Membership:
         if content.routes:
             self.traffic.told += 1
             self._network.speaks(node, request.wire_format)
-            answer = self._security.protect_in(_announcement(content), domain)
+            answer = self._security.sign_control(_announcement(content), domain)
             has_hubs = any(route.identifier is None for route in routes)
             self._network.tell(node, uri, answer, introduces=has_hubs)
 

@@ -60,8 +60,8 @@ class NetworkConnection:
         self._identity = identity
         self._network = network
         self._limits = network.limits
-        self._protect = network.security.protect
-        self._check = network.security.check
+        self._sign = network.security.sign
+        self._verify = network.security.verify
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._formats = PeerFormats(network.wire_format, network.cluster.known_nodes)
@@ -212,7 +212,7 @@ class NetworkConnection:
         return self.membership.refusals.explain(identifier) if self._is_attached else None
 
     def _prepare(self, message: Message) -> Message:
-        return message if message.identity in _CONTROL else self._protect(message)
+        return message if message.identity in _CONTROL else self._sign(message)
 
     def _write(self, message: Message, node: bytes, waited: float) -> Frames:
         if waited and message.ttl_ticks:
@@ -260,7 +260,7 @@ class NetworkConnection:
         if self._on_received is not None:
             self._on_received(frames, message, now)
         try:
-            self._check(message)
+            self._verify(message)
         except SecurityError as error:
             self._refused[error.reason] += 1
             self._router.refuse(message, str(error), frames)

@@ -1,4 +1,4 @@
-"""One domain at work: it labels, signs and verifies messages."""
+"""Sign and verify the messages of one domain."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _sealed_content, _new_header = sealed.content, sealed.header
 _HEADER_SIZE = sealed.HEADER_SIZE
 
 
-class Scope:
-    """A domain's definition, with its keys made ready and with what it has seen."""
+class DomainSigner:
+    """Labels, signs and verifies messages of one domain, with its keys prepared and its replay cache."""
 
     __slots__ = (
         "_clock",
@@ -48,16 +48,19 @@ class Scope:
         self._unsigned = domain.unsigned if isinstance(domain.unsigned, frozenset) else frozenset()
         self._signer = None if domain.unsigned is True else macs[0]
         self._verifiers = macs
-        self._signature_size = (_HEADER_SIZE if self._is_sealed else 0) + (macs[0].size if macs else 0)
+        header_size = _HEADER_SIZE if self._is_sealed else 0
+        digest_size = macs[0].size if macs else 0
+        self._signature_size = header_size + digest_size
 
     def signs(self, identity: bytes) -> bool:
-        """Tell whether messages of this identity are signed in the domain."""
+        """Return whether messages of an identity are signed in this domain."""
         return self._signer is not None and identity not in self._unsigned
 
-    def protect(self, message: Message) -> Message:
-        """Label a message with this domain, and sign it unless it is one of the unsigned.
+    def sign(self, message: Message) -> Message:
+        """Return the message with this domain as its label, signed unless its identity is among the unsigned.
 
-        A sealed signature that is right is kept: signed anew, a replay would be as good as new after one more node.
+        A valid sealed signature is kept. Signing again would give a replayed message a new time and nonce at the next
+        node, and so defeat the replay check behind it.
         """
         signer = self._signer
         if signer is None or message.identity in self._unsigned:
@@ -72,7 +75,7 @@ class Scope:
         return _replace(message, domain=self.name, signature=signature)
 
     def verify(self, message: Message) -> None:
-        """Raise `SecurityError` unless the signature is right, and the message new if the domain asks for that."""
+        """Raise `SecurityError` unless the signature is valid and, where replays are refused, the message is new."""
         if self._signer is None or message.identity in self._unsigned:
             return
         signature = message.signature
@@ -81,33 +84,35 @@ class Scope:
             reason = SecurityReason.WRONG_PROFILE if signature else SecurityReason.UNSIGNED
         elif not self._is_made_by_a_key(message):
             reason = SecurityReason.WRONG_SIGNATURE
-        elif self._refuses_replays:  # after the signature: who has no key can neither fill nor probe the cache
+        elif self._refuses_replays:  # after the signature: without a key nobody can fill or probe the cache
             reason = self.replays.refusal(self.domain, *sealed.read_header(signature))
         if reason is not None:
             raise SecurityError(reason, message.domain, message.identity)
 
     def _is_made_by_a_key(self, message: Message) -> bool:
-        """Tell whether a key of the domain made the signature of a message."""
+        """Return whether the signature of a message was made with a key of this domain."""
         digest = message.signature
         if self._is_sealed:
             content = digest[:_HEADER_SIZE] + _sealed_content(message, self.name)
             digest = digest[_HEADER_SIZE:]
         else:
             content = mac_input(message)
-        return hmac.compare_digest(self._verifiers[0].of(content), digest) or self._is_made_by_another_key(
-            content, digest
-        )
+        expected = self._verifiers[0].of(content)
+        return hmac.compare_digest(expected, digest) or self._is_made_by_another_key(content, digest)
 
     def _is_made_by_another_key(self, content: bytes, digest: bytes) -> bool:
         first, *others = self._verifiers
         for verifier in others:
             if hmac.compare_digest(verifier.of(content), digest):
-                # While keys are rotated most peers use the same one: it is tried first from now on.
-                self._verifiers = (verifier, first, *(other for other in others if other is not verifier))
+                # While keys are rotated most peers sign with the same one: try it first from now on.
+                others.remove(verifier)
+                self._verifiers = (verifier, first, *others)
                 return True
         return False
 
 
 def _mac(key: Key, algorithm: MacAlgorithm, profile: Profile) -> Mac:
     secret = key.reveal()
-    return Mac(sealed.derived_key(secret) if profile is Profile.SEALED else secret, algorithm.value)
+    if profile is Profile.SEALED:
+        secret = sealed.derived_key(secret)
+    return Mac(secret, algorithm.value)
