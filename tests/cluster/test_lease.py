@@ -26,7 +26,7 @@ from hopline.cluster.election.lease import (
     in_ticks,
 )
 from hopline.cluster.election.lease_keeper import LeaseKeeper
-from hopline.cluster.election.votes import LeaseObserver, Members, Poll, Verdict
+from hopline.cluster.election.votes import LeaseObserver, Members, Verdict, VoteCount
 
 A, B, C = URIS = tuple(f"tcp://10.0.0.{n}:7001" for n in (1, 2, 3))
 NOW = 638_000_000_000_000_000
@@ -84,8 +84,8 @@ class Register:
     def __init__(self) -> None:
         self.acceptors = [Acceptor(uri, mute_until=0) for uri in URIS]
 
-    def poll(self, request: Request) -> tuple[Verdict, Poll]:
-        poll = Poll(quorum=2)
+    def poll(self, request: Request) -> tuple[Verdict, VoteCount]:
+        poll = VoteCount(quorum=2)
         verdicts = {poll.hear(answer) for acceptor in self.acceptors if (answer := acceptor.receive(request, 1))}
         (verdict,) = verdicts - {None}
         assert verdict is not None
@@ -139,14 +139,14 @@ def test_a_read_of_an_empty_register_gives_none() -> None:
 
 
 def test_a_read_takes_the_lease_of_the_highest_write_that_its_quorum_knows() -> None:
-    poll = Poll(quorum=2)
+    poll = VoteCount(quorum=2)
     assert poll.hear(AckRead(HIGH, LOW, Lease(b"earlier", 1), A)) is None
     assert poll.hear(AckRead(HIGH, K, SOME_LEASE, B)) is Verdict.COMMITTED
     assert poll.lease() == SOME_LEASE
 
 
 def test_a_member_has_one_voice_and_its_yes_stands() -> None:
-    poll = Poll(quorum=2)
+    poll = VoteCount(quorum=2)
     yes, no = AckWrite(K, A), NackWrite(K, A)
     assert [poll.hear(answer) for answer in (no, no, yes, yes, no)] == [None] * 5
     assert poll.hear(NackWrite(K, B)) is None

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hopline.simulation.watch import Violation
+from hopline.simulation.invariants import Violation
 from hopline.simulation.world import Report, simulate
 
 

@@ -21,8 +21,8 @@ from hopline.message import (
     to_message,
 )
 from hopline.simulation.actors import TROUBLE, Ask, Finish, Heard, Middle, News, Note, Poke, Start, Told, Trip
+from hopline.simulation.invariants import Violation
 from hopline.simulation.machine import Machine
-from hopline.simulation.watch import Violation
 
 
 class Callers:

@@ -11,21 +11,21 @@ from hopline.cluster.messages.service import REGISTER_ROUTE, registration, servi
 from hopline.message import MessageIdentifier, payload_type
 from hopline.routing import Route
 from hopline.simulation.actors import Ask, Middle, News, Note, Poke, Start
+from hopline.simulation.invariants import NodeInvariants
 from hopline.simulation.machine import Machine
-from hopline.simulation.network import Host, Network, Weather
-from hopline.simulation.server import Server
-from hopline.simulation.watch import Watch
+from hopline.simulation.network import Host, NetworkConditions, VirtualNetwork
+from hopline.simulation.server import SimulatedServer
 
 
 class Faults:
-    """Crashes, cuts, bad weather, clocks that leap or wander, pauses, actors that go and rumours that are not true."""
+    """The faults of a simulation: crashes, partitions, bad conditions, clock jumps, pauses, false routes."""
 
     def __init__(
         self,
-        network: Network,
+        network: VirtualNetwork,
         machines: list[Machine],
-        servers: list[Server],
-        watch: Watch,
+        servers: list[SimulatedServer],
+        watch: NodeInvariants,
         random: Random,
         note: Callable[[str], None],
     ) -> None:
@@ -41,7 +41,7 @@ class Faults:
     async def happen(self, until: float) -> None:
         """Let one thing after the other go wrong, until a time."""
         to_nodes: tuple[Callable[[Machine], Awaitable[None]], ...] = (
-            self._change_weather,
+            self._change_conditions,
             self._crash,
             self._restart_in_order,
             self._jump,
@@ -50,7 +50,7 @@ class Faults:
             self._spread_rumour,
             self._pause,
         )
-        to_servers: tuple[Callable[[Server], Awaitable[None]], ...] = (
+        to_servers: tuple[Callable[[SimulatedServer], Awaitable[None]], ...] = (
             self._crash_servers,
             self._crash_servers_behind,
             self._hold_server_up,
@@ -82,7 +82,7 @@ class Faults:
 
     async def end(self) -> None:
         """Make everything well again."""
-        self._network.weather = Weather()
+        self._network.conditions = NetworkConditions()
         self._network.mend()
         for server in self._servers:
             if server.host.is_held_up:
@@ -100,16 +100,16 @@ class Faults:
         await machine.start()
         self._note_down(f"{machine.name} up as {machine.identity.decode()} at {machine.node.uri}")
 
-    async def start_server(self, server: Server) -> None:
+    async def start_server(self, server: SimulatedServer) -> None:
         """Let a server come up."""
         await server.start()
         self._note_down(f"{server.name} up")
 
     # -- the network ---------------------------------------------------------------------------------------------------
 
-    async def _change_weather(self, _: Machine) -> None:
+    async def _change_conditions(self, _: Machine) -> None:
         random = self._random
-        self._network.weather = Weather(
+        self._network.conditions = NetworkConditions(
             drop=random.choice((0.0, 0.1, 0.5)),
             duplicate=random.choice((0.0, 0.1, 0.5)),
             latency=random.choice((0.0, 0.001, 0.1)),
@@ -138,12 +138,12 @@ class Faults:
 
     # -- servers -------------------------------------------------------------------------------------------------------
 
-    async def _crash_servers(self, server: Server) -> None:
+    async def _crash_servers(self, server: SimulatedServer) -> None:
         """Let a server crash, and perhaps others with it, as when the power fails."""
         others = [other for other in self._servers if other is not server]
         await self._crash_together([server, *(other for other in others if self._random.random() < 0.4)])
 
-    async def _crash_servers_behind(self, server: Server) -> None:
+    async def _crash_servers_behind(self, server: SimulatedServer) -> None:
         """Cut a server off from the others, which crash and have forgotten everything when they come back."""
         others = [other for other in self._servers if other is not server]
         for other in others:
@@ -153,7 +153,7 @@ class Faults:
         for other in others:
             self._network.mend(server.host, other.host)
 
-    async def _crash_together(self, servers: list[Server]) -> None:
+    async def _crash_together(self, servers: list[SimulatedServer]) -> None:
         crashing = [server for server in servers if server.is_up]
         for server in crashing:
             await server.crash(is_noticed=self._random.random() < 0.5)
@@ -162,12 +162,12 @@ class Faults:
             if not server.is_up:
                 await self.start_server(server)
 
-    async def _hold_server_up(self, server: Server) -> None:
+    async def _hold_server_up(self, server: SimulatedServer) -> None:
         self._network.hold_up(server.host)
         await asyncio.sleep(self._random.choice((0.1, 1.0, 3.0)))
         self._network.let_go(server.host)
 
-    async def _let_clock_wander(self, server: Server) -> None:
+    async def _let_clock_wander(self, server: SimulatedServer) -> None:
         server.wander()
 
     # -- nodes ---------------------------------------------------------------------------------------------------------

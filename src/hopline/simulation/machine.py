@@ -10,9 +10,9 @@ from hopline.message import Message, NotRunningError
 from hopline.node import Network as NodeNetwork
 from hopline.node import Node, NodeSettings
 from hopline.simulation.actors import Answerer, FirstStage, Listener, SecondStage, SlowAnswerer, Troublemaker
-from hopline.simulation.network import FORMATS, Network
+from hopline.simulation.invariants import CheckedHub, NodeInvariants
+from hopline.simulation.network import FORMATS, VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
-from hopline.simulation.watch import Watch, WatchedHub
 
 
 class Machine:
@@ -21,8 +21,8 @@ class Machine:
     def __init__(
         self,
         name: str,
-        network: Network,
-        watch: Watch,
+        network: VirtualNetwork,
+        watch: NodeInvariants,
         random: Random,
         hop_limit: int,
         servers: list[RendezvousAddress],
@@ -30,7 +30,7 @@ class Machine:
         has_hook: bool,
     ) -> None:
         self.name = name
-        self.hub_port: WatchedHub | None = None
+        self.hub_port: CheckedHub | None = None
         self.started_at = self.resumed_at = 0.0
         self._is_up = False
         self._network = network
@@ -168,7 +168,7 @@ class Machine:
             self.started_at = self._network.loop.time()
         self._is_up = True
         if self.hub_port is None or self.hub_port.identity != self.node.hub.identity:  # else it came up already
-            self.hub_port = WatchedHub(self.node.hub, self._watch.note)
+            self.hub_port = CheckedHub(self.node.hub, self._watch.note)
             self.node.router.directory.add_hub(self.hub_port)
 
     def received(self, message: Message) -> None:

@@ -14,7 +14,7 @@ from hopline.simulation.loop import VirtualLoop
 FORMATS = (WireFormat.V4, WireFormat.V5, WireFormat.V6)
 
 
-class Weather(msgspec.Struct):
+class NetworkConditions(msgspec.Struct):
     """How bad the network is. Chances are per message, times in seconds."""
 
     drop: float = 0.0
@@ -28,7 +28,7 @@ class Weather(msgspec.Struct):
         return self.latency + self.jitter
 
 
-class Traffic(msgspec.Struct):
+class DeliveryCounts(msgspec.Struct):
     """What happened to the messages that nodes and servers sent: one for each receiver."""
 
     sent: int = 0
@@ -81,15 +81,15 @@ class Bound(Protocol):
         ...
 
 
-class Network:
-    """All hosts and addresses, the weather, and who is cut off from whom."""
+class VirtualNetwork:
+    """All hosts and addresses, the conditions, and who is cut off from whom."""
 
     def __init__(self, loop: VirtualLoop, random: Random, link_capacity: int = 1_000) -> None:
         self.loop = loop
         self.random = random
         self.link_capacity = link_capacity
-        self.weather = Weather()
-        self.traffic = Traffic()
+        self.conditions = NetworkConditions()
+        self.traffic = DeliveryCounts()
         self.on_sent: Callable[[Host, Message], None] = _ignore  # by one node to another
         self.on_arrived: Callable[[Host, Message], None] = _ignore
         self.on_news: Callable[[Host, list[bytes]], None] = _ignore  # of routes and life, that came to a host
@@ -131,7 +131,7 @@ class Network:
 
     def handshake_timeout(self) -> float:
         """Tell how long it takes to connect."""
-        return 2 * self.weather.latency + self.random.random() * 0.05
+        return 2 * self.conditions.latency + self.random.random() * 0.05
 
     # -- travelling ----------------------------------------------------------------------------------------------------
 
@@ -142,19 +142,19 @@ class Network:
         if connection.source.is_held_up:
             connection.source.held.append(lambda: self.carry(connection, arrive, ended))
             return
-        random, weather, traffic = self.random, self.weather, self.traffic
+        random, conditions, traffic = self.random, self.conditions, self.traffic
         traffic.sent += 1
         copies = 1
-        if random.random() < weather.drop:
+        if random.random() < conditions.drop:
             traffic.dropped += 1
             copies = 0
-        elif random.random() < weather.duplicate:
+        elif random.random() < conditions.duplicate:
             traffic.doubled += 1
             copies = 2
         if not copies and ended is not None:
             self.loop.call_soon(ended)
         for _ in range(copies):
-            when = self.loop.time() + weather.latency + random.random() * weather.jitter
+            when = self.loop.time() + conditions.latency + random.random() * conditions.jitter
             if connection.is_ordered:
                 when = connection.last = max(when, connection.last)
             self.loop.call_at(when, self._land, connection, arrive, ended)

@@ -9,7 +9,7 @@ import msgspec
 from hopline.cluster import LeaseSettings, RendezvousAddress, SynodSettings
 from hopline.rendezvous import RelaySettings, RendezvousServer, RendezvousSettings
 from hopline.rendezvous.server import Clocks
-from hopline.simulation.network import FORMATS, Network
+from hopline.simulation.network import FORMATS, VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
 
 _LONG_AGO = 638_000_000_000_000_000  # ticks of some day in 2022
@@ -36,10 +36,10 @@ class SynodShape(msgspec.Struct, frozen=True):
         ]
 
 
-class Server:
+class SimulatedServer:
     """One server, and what the world does to it. Each life of it has another identity."""
 
-    def __init__(self, number: int, shape: SynodShape, network: Network, random: Random) -> None:
+    def __init__(self, number: int, shape: SynodShape, network: VirtualNetwork, random: Random) -> None:
         self.name = f"r{number}"
         self.address = shape.addresses[number]
         self.is_up = False

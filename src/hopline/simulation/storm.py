@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from hopline.simulation.gathering import SETTLE_SECONDS, Gathering, gather
+from hopline.simulation.quiet_network import SETTLE_SECONDS, QuietNetwork, run_quiet_network
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -40,10 +40,10 @@ class Changes(msgspec.Struct, frozen=True):
 
 def changes_among(nodes: int) -> Changes:
     """Count what is said in a calm network of so many nodes when one more comes, one leaves and one crashes."""
-    return gather(nodes, _changes)
+    return run_quiet_network(nodes, _changes)
 
 
-async def _changes(gathering: Gathering) -> Changes:
+async def _changes(quiet: QuietNetwork) -> Changes:
     async def said_because_of(change: Awaitable[object]) -> Said:
         before = said()
         await change
@@ -51,13 +51,13 @@ async def _changes(gathering: Gathering) -> Changes:
         return said() - before
 
     def said() -> Said:
-        traffic = [one.traffic for one in gathering.attendees]
+        traffic = [one.traffic for one in quiet.nodes]
         published, told = sum(one.published for one in traffic), sum(one.told for one in traffic)
-        return Said(published, gathering.server.relayed, told, sum(one.heard for one in traffic))
+        return Said(published, quiet.server.relayed, told, sum(one.heard for one in traffic))
 
-    newcomer = gathering.newcomer(len(gathering.attendees))
-    leaving, dying, *_ = gathering.attendees
-    gathering.attendees.append(newcomer)
+    newcomer = quiet.new_node(len(quiet.nodes))
+    leaving, dying, *_ = quiet.nodes
+    quiet.nodes.append(newcomer)
     join = await said_because_of(newcomer.start())
     leave = await said_because_of(leaving.node.stop())
     await dying.crash()  # what it wanted to say nobody heard

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hopline.cluster.messages.service import REGISTER_ROUTE, is_service
 from hopline.message import LocalError, Message, PeerGoneError
-from hopline.simulation.network import Connection, Host, Network
+from hopline.simulation.network import Connection, Host, VirtualNetwork
 from hopline.transport import (
     Condition,
     Frames,
@@ -36,7 +36,7 @@ class _End(Protocol):
 class SimulatedTransport:
     """All the ends of one host. They die together when it crashes."""
 
-    def __init__(self, network: Network, name: str) -> None:
+    def __init__(self, network: VirtualNetwork, name: str) -> None:
         self.network = network
         self.host = network.host(name)
         self._ends: list[_End] = []
@@ -109,7 +109,7 @@ class SimulatedTransport:
         """Do nothing: every end is closed by itself."""
 
 
-def _host_at(network: Network, uri: str) -> Host:
+def _host_at(network: VirtualNetwork, uri: str) -> Host:
     return network.host(parse(uri).host)
 
 
@@ -119,7 +119,7 @@ def _host_at(network: Network, uri: str) -> Host:
 class SimulatedListener:
     """Takes what others send; before it is read, that waits."""
 
-    def __init__(self, network: Network, host: Host, uri: str, identity: bytes) -> None:
+    def __init__(self, network: VirtualNetwork, host: Host, uri: str, identity: bytes) -> None:
         self.host = host
         self.uri = uri
         self.identity = identity
@@ -175,7 +175,7 @@ class SimulatedListener:
 class SimulatedPublisher:
     """Sends to whoever is subscribed at that moment: who comes later, or is away, misses it."""
 
-    def __init__(self, network: Network, host: Host, uri: str) -> None:
+    def __init__(self, network: VirtualNetwork, host: Host, uri: str) -> None:
         self.host = host
         self.uri = uri
         self.subscriptions: dict[_Subscription, None] = {}
@@ -206,7 +206,7 @@ class SimulatedPublisher:
 class _Subscription:
     """One address that a subscriber listens to."""
 
-    def __init__(self, subscriber: SimulatedSubscriber, network: Network, uri: str) -> None:
+    def __init__(self, subscriber: SimulatedSubscriber, network: VirtualNetwork, uri: str) -> None:
         self._subscriber = subscriber
         self._network = network
         self._uri = uri
@@ -255,7 +255,7 @@ class _Subscription:
 class SimulatedSubscriber:
     """Listens at addresses."""
 
-    def __init__(self, network: Network, host: Host, take: Take, broke: Callable[[], None] | None) -> None:
+    def __init__(self, network: VirtualNetwork, host: Host, take: Take, broke: Callable[[], None] | None) -> None:
         self.host = host
         self._network = network
         self._take = take
@@ -303,7 +303,7 @@ class SimulatedSubscriber:
 class SimulatedSender:
     """Sends to one listener; what cannot be sent yet waits, up to a bound."""
 
-    def __init__(self, network: Network, host: Host, uri: str, capacity: int) -> None:
+    def __init__(self, network: VirtualNetwork, host: Host, uri: str, capacity: int) -> None:
         self._network = network
         self._uri = uri
         self._capacity = capacity
@@ -499,7 +499,7 @@ class SimulatedPeers:
 
     def __init__(
         self,
-        network: Network,
+        network: VirtualNetwork,
         host: Host,
         prepare: Callable[[Message], Message],
         write: Callable[[Message, bytes, float], Frames],

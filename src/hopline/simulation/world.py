@@ -13,13 +13,13 @@ import msgspec
 from hopline.cluster import LeaseSettings
 from hopline.message import Message
 from hopline.simulation.callers import Callers
-from hopline.simulation.cluster_watch import ClusterWatch
+from hopline.simulation.cluster_invariants import ClusterInvariants
 from hopline.simulation.faults import Faults
+from hopline.simulation.invariants import NodeInvariants
 from hopline.simulation.loop import VirtualLoop, quiet_logs
 from hopline.simulation.machine import Machine
-from hopline.simulation.network import Host, Network, Traffic
-from hopline.simulation.server import Server, SynodShape
-from hopline.simulation.watch import Watch
+from hopline.simulation.network import DeliveryCounts, Host, VirtualNetwork
+from hopline.simulation.server import SimulatedServer, SynodShape
 
 BUSY_SECONDS = 8.0  # virtual time with callers and faults
 CALM_SECONDS = 18.0  # virtual time after which everybody must agree again
@@ -38,7 +38,7 @@ class Report(msgspec.Struct, frozen=True):
     steps: int
     calls: dict[str, int]  # how the callers fared
     outcomes: dict[str, int]
-    traffic: Traffic
+    traffic: DeliveryCounts
     faults: dict[str, int]
     fingerprint: str
 
@@ -60,14 +60,14 @@ class World:
         self._history = hashlib.sha256()
         shape = chance("shape")
         hop_limit = shape.choice((1, 2, 4))
-        self._watch = Watch(hop_limit)
-        self._network = Network(loop, chance("network"), link_capacity=shape.choice((1, 5, 1000)))
+        self._watch = NodeInvariants(hop_limit)
+        self._network = VirtualNetwork(loop, chance("network"), link_capacity=shape.choice((1, 5, 1000)))
         self._network.on_sent = self._sent
         self._network.on_arrived = self._arrived
         lease = LeaseSettings(max_lease=shape.choice((1.5, 3.0)), clock_drift=shape.choice((0.0, 0.1, 0.3)))
         synod = SynodShape(shape.choices((1, 3, 5), (3, 6, 1))[0], lease)
         self._servers = [
-            Server(number, synod, self._network, chance(f"server {number}")) for number in range(synod.count)
+            SimulatedServer(number, synod, self._network, chance(f"server {number}")) for number in range(synod.count)
         ]
         self._machines = [
             Machine(
@@ -82,7 +82,7 @@ class World:
             for number in range(shape.randint(1, 5))
         ]
         self._by_host = {machine.host: machine for machine in self._machines}
-        self._cluster_watch = ClusterWatch(loop, self._machines, self._servers, self._watch)
+        self._cluster_watch = ClusterInvariants(loop, self._machines, self._servers, self._watch)
         self._network.on_news = self._cluster_watch.heard
         self._callers = Callers(self._machines, chance("work"), self.note)
         self._faults = Faults(self._network, self._machines, self._servers, self._watch, chance("faults"), self.note)

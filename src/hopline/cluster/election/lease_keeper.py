@@ -21,7 +21,7 @@ from hopline.cluster.election.lease import (
     WriteLease,
     in_ticks,
 )
-from hopline.cluster.election.votes import LeaseObserver, Members, Poll, Verdict
+from hopline.cluster.election.votes import LeaseObserver, Members, Verdict, VoteCount
 
 _LONGEST_BACK_OFF = 3  # doublings
 
@@ -47,7 +47,7 @@ class _Round:
         self.started = started
         self.deadline = deadline
         self.lease: Lease | None = None  # what is being written; None while reading
-        self.poll = Poll(quorum)
+        self.poll = VoteCount(quorum)
         self._quorum = quorum
 
     def is_answered_by(self, answer: Answer) -> bool:
@@ -57,7 +57,7 @@ class _Round:
     def write(self, lease: Lease, deadline: int) -> WriteLease:
         self.lease = lease
         self.deadline = deadline
-        self.poll = Poll(self._quorum)
+        self.poll = VoteCount(self._quorum)
         return WriteLease(self.ballot, lease)
 
 

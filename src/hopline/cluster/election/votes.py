@@ -52,7 +52,7 @@ class Verdict(Enum):
     REFUSED = "refused"
 
 
-class Poll:
+class VoteCount:
     """The answers to one request of one ballot.
 
     An ACK is a fact that a NACK from the same member does not undo: acceptors refuse the second copy of a request whose

@@ -56,7 +56,7 @@ class Routes(Protocol):
         ...
 
 
-class Network(Rendezvous, HealthFeed, Protocol):
+class NetworkPort(Rendezvous, HealthFeed, Protocol):
     """What a member says, and to whom."""
 
     def publish(self, message: Message) -> bool:

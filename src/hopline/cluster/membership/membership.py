@@ -11,16 +11,16 @@ from random import Random
 from google.protobuf.message import Message as Content
 
 from hopline.cluster.membership.announcements import ANY_ACTOR, Announcements, of_any_actor
+from hopline.cluster.membership.domain_authority import DomainAuthority, Location
+from hopline.cluster.membership.drain_barrier import DrainBarrier
 from hopline.cluster.membership.follower import RendezvousFollower
 from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.identity_conflicts import IdentityConflicts
-from hopline.cluster.membership.member import Member, Network, Routes, Traffic
+from hopline.cluster.membership.member import Member, NetworkPort, Routes, Traffic
 from hopline.cluster.membership.refusals import Refusals
-from hopline.cluster.membership.roll_call import RollCall
 from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.cluster.membership.route_queries import RouteQueries
 from hopline.cluster.membership.route_requests import RouteRequests, Verdict
-from hopline.cluster.membership.vouching import Location, Vouching
 from hopline.cluster.messages.format_declaration import OWN_DECLARATION, declared_formats
 from hopline.cluster.messages.formats import Evidence
 from hopline.cluster.messages.service import (
@@ -83,7 +83,7 @@ class Membership:
         settings: ClusterSettings,
         security: Security,
         routes: Routes,
-        network: Network,
+        network: NetworkPort,
         *,
         clock: Callable[[], float],
         random: Random,
@@ -99,7 +99,7 @@ class Membership:
         self._unconfirmed = Announcements()
         self._is_retiring = False  # its actors take no new work; its hubs still wait for answers
         self._questions = RouteRequests(settings.known_nodes)
-        self._vouching = Vouching(security, settings.known_nodes, settings.unheard_nodes)
+        self._vouching = DomainAuthority(security, settings.known_nodes, settings.unheard_nodes)
         self._announce_at = now
         self._requested_at = now
         self._routes_at = float("inf")
@@ -116,7 +116,7 @@ class Membership:
             settings.discovery_period, settings.discovery_searches
         )
         self._hearsay = RouteFreshness()
-        self.roll_call = RollCall()
+        self.roll_call = DrainBarrier()
         self._clock = clock
         self.health = Health(network, settings.missing_heartbeats)
         self.following = RendezvousFollower(

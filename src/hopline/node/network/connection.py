@@ -440,7 +440,7 @@ class NetworkConnection:
         await asyncio.sleep(_UNDER_WAY)
 
     async def _heard_by_callers(self) -> None:
-        """Wait until whatever was sent here before its sender heard of the withdrawal has come. See `RollCall`."""
+        """Wait until whatever was sent here before its sender heard of the withdrawal has come. See `DrainBarrier`."""
         membership, loop = self.membership, self._loop
         roll_call = membership.roll_call
         roll_call.begin(node for node in self._callers if node in membership.health)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class RollCall:
+class DrainBarrier:
     """The nodes that were asked and have not answered."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ class Violation(AssertionError):  # noqa: N818 - it is what the simulation looks
     """Something happened that must never happen."""
 
 
-class WatchedHub:
+class CheckedHub:
     """A hub's port that sees which promises replies fulfil."""
 
     confirms_receipts = False
@@ -53,7 +53,7 @@ class WatchedHub:
                 self._note(f"the promise with key {key} was fulfilled twice")
 
 
-class Watch:
+class NodeInvariants:
     """Sees what the nodes of a simulation do, and raises `Violation` when they must not."""
 
     def __init__(self, hop_limit: int) -> None:

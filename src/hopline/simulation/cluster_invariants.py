@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from hopline.simulation.invariants import NodeInvariants, Violation
 from hopline.simulation.loop import VirtualLoop
 from hopline.simulation.machine import Machine
 from hopline.simulation.network import Host
-from hopline.simulation.server import Server
-from hopline.simulation.watch import Violation, Watch
+from hopline.simulation.server import SimulatedServer
 
 GRACE = 1.0  # seconds after the last heartbeat that may be missing
 
 
-class ClusterWatch:
+class ClusterInvariants:
     """Sees who leads, and who is in whose tables."""
 
-    def __init__(self, loop: VirtualLoop, machines: list[Machine], servers: list[Server], watch: Watch) -> None:
+    def __init__(
+        self, loop: VirtualLoop, machines: list[Machine], servers: list[SimulatedServer], watch: NodeInvariants
+    ) -> None:
         self._loop = loop
         self._machines = machines
         self._servers = servers

@@ -13,8 +13,8 @@ from hopline.node import Node
 from hopline.routing import Route
 from hopline.simulation.actors import Answerer
 from hopline.simulation.loop import VirtualLoop, quiet_logs
-from hopline.simulation.network import Network
-from hopline.simulation.server import Server, SynodShape
+from hopline.simulation.network import VirtualNetwork
+from hopline.simulation.server import SimulatedServer, SynodShape
 from hopline.simulation.transport import SimulatedTransport
 
 SETTLE_SECONDS = 6.0
@@ -26,10 +26,10 @@ CLUSTER = ClusterSettings(
 Result = TypeVar("Result")
 
 
-class Attendee:
+class QuietNode:
     """One node, with one actor."""
 
-    def __init__(self, number: int, network: Network, server: Server) -> None:
+    def __init__(self, number: int, network: VirtualNetwork, server: SimulatedServer) -> None:
         self.transport = SimulatedTransport(network, f"m{number}")
         self.traffic = Traffic()
         self.node = Node(
@@ -56,46 +56,46 @@ class Attendee:
         self.transport.crash(is_noticed=True)
         await self.node.stop(0.0)
 
-    def knows(self, other: Attendee) -> set[Route]:
+    def knows(self, other: QuietNode) -> set[Route]:
         """Give what this node knows of another."""
         return set(self.node.router.directory.elsewhere.routes_to(other.node.identity))
 
 
-class Gathering:
+class QuietNetwork:
     """Nodes that have found each other."""
 
     def __init__(self, loop: VirtualLoop, count: int) -> None:
-        self.network = Network(loop, Random(count))  # noqa: S311 - chance, not secrets
-        self.server = Server(0, SynodShape(1, LeaseSettings()), self.network, Random(count))  # noqa: S311
-        self.attendees = [self.newcomer(number) for number in range(count)]
+        self.network = VirtualNetwork(loop, Random(count))  # noqa: S311 - chance, not secrets
+        self.server = SimulatedServer(0, SynodShape(1, LeaseSettings()), self.network, Random(count))  # noqa: S311
+        self.nodes = [self.new_node(number) for number in range(count)]
 
-    def newcomer(self, number: int) -> Attendee:
+    def new_node(self, number: int) -> QuietNode:
         """Make a node that is not there yet."""
-        return Attendee(number, self.network, self.server)
+        return QuietNode(number, self.network, self.server)
 
     async def begin(self) -> None:
         """Let everybody come, and settle."""
         await self.server.start()
-        for one in self.attendees:
+        for one in self.nodes:
             await one.start()
         await asyncio.sleep(SETTLE_SECONDS)
 
     async def end(self) -> None:
         """Let everybody go."""
-        for one in self.attendees:
+        for one in self.nodes:
             await one.node.stop(0.0)
         await self.server.crash(is_noticed=True)
 
 
-def gather(count: int, happening: Callable[[Gathering], Awaitable[Result]]) -> Result:
+def run_quiet_network(count: int, happening: Callable[[QuietNetwork], Awaitable[Result]]) -> Result:
     """Let something happen among so many nodes, in virtual time."""
     loop = VirtualLoop()
 
     async def run() -> Result:
-        gathering = Gathering(loop, count)
-        await gathering.begin()
-        result = await happening(gathering)
-        await gathering.end()
+        quiet = QuietNetwork(loop, count)
+        await quiet.begin()
+        result = await happening(quiet)
+        await quiet.end()
         return result
 
     with quiet_logs(), asyncio.Runner(loop_factory=lambda: loop) as runner:

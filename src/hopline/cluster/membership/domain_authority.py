@@ -46,7 +46,7 @@ class _Vouched(msgspec.Struct):
     domain: str  # the strongest of them, which the node is bound to
 
 
-class Vouching:
+class DomainAuthority:
     """Remembers for every node where it is, and which domains say so."""
 
     def __init__(self, security: Security, slots: int, unheard_slots: int) -> None:
