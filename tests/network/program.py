@@ -157,8 +157,8 @@ async def run_node(options: Answer) -> None:
                 "promised": stats.promised,
                 "worked": worker.count,
                 "peers": len(membership.health),
-                "joined": membership.following.is_joined,
-                "follows": membership.following.server.broadcast_uri,
+                "joined": membership.follower.is_joined,
+                "follows": membership.follower.server.broadcast_uri,
                 "traffic": msgspec.to_builtins(membership.traffic),
                 "rss": rss(),
             }

@@ -8,8 +8,9 @@ import itertools
 
 import pytest
 
-from hopline.cluster import Membership
+from hopline.cluster.membership.advertiser import RouteAdvertiser
 from hopline.cluster.membership.announcements import Announcements
+from hopline.cluster.membership.responder import RouteResponder
 from hopline.cluster.messages.service import REGISTER_ROUTE
 from hopline.message import Message, NotRunningError
 from hopline.routing import Route
@@ -38,11 +39,12 @@ def test_a_change_makes_every_node_say_and_hear_a_few_messages_however_many_ther
 
 
 def test_answers_to_everybody_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(member: Membership, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
-        if node != member.me.identity and uri and routes:
-            member._publish(REGISTER_ROUTE, member._registration(routes), request.domain)
+    def answer(responder: RouteResponder, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
+        if node != responder._me.identity and uri and routes:
+            content = responder._advertiser.registration(routes)
+            responder._sender.publish(REGISTER_ROUTE, content, request.domain)
 
-    monkeypatch.setattr(Membership, "_answer", answer)
+    monkeypatch.setattr(RouteResponder, "_answer", answer)
     assert changes_among(20).join.total > MOST_A_NODE * 20 + MOST_BESIDES
 
 
@@ -64,13 +66,13 @@ def test_what_was_lost_is_said_again_until_it_was_heard() -> None:
 
 
 def test_what_is_said_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    say = Membership._announce_again
+    publish = RouteAdvertiser.publish_unconfirmed
 
-    def say_once(member: Membership, now: float) -> None:
-        say(member, now)
-        member._unconfirmed = Announcements()
+    def publish_once(advertiser: RouteAdvertiser, now: float) -> None:
+        publish(advertiser, now)
+        advertiser._unconfirmed = Announcements()
 
-    monkeypatch.setattr(Membership, "_announce_again", say_once)
+    monkeypatch.setattr(RouteAdvertiser, "publish_unconfirmed", publish_once)
     assert not run_quiet_network(3, everybody_knows_what_came_while_nothing_got_through)
 
 

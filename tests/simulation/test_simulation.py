@@ -140,7 +140,7 @@ def test_it_finds_dead_nodes_that_stay_in_the_tables(monkeypatch: pytest.MonkeyP
 
 @broken
 def test_it_finds_routes_that_nobody_says_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RouteFreshness, "next_turn", lambda _: [])
+    monkeypatch.setattr(RouteFreshness, "next_round", lambda _: [])
     assert finds("routes that are not there")
 
 

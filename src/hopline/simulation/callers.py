@@ -93,7 +93,7 @@ class Callers:
         for machine in self._machines:
             if machine.settings.unrouted_capacity and self._is_handled(Ask):
                 for other in self._machines:
-                    machine.membership.lost(other.identity)
+                    machine.membership.remove_node(other.identity)
                 try:
                     await machine.node.hub.send(Ask(0), callback=Told)
                 except HoplineError as error:

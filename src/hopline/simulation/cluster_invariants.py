@@ -60,9 +60,9 @@ class ClusterInvariants:
         if len(leaders) != 1:
             raise Violation(f"all was well, but {len(leaders)} servers lead")
         for machine in self._machines:
-            following = machine.membership.following
-            if not following.is_joined or following.server != leaders[0].address:
-                raise Violation(f"all was well, but {machine.name} follows {following.server}, not {leaders[0].name}")
+            follower = machine.membership.follower
+            if not follower.is_joined or follower.server != leaders[0].address:
+                raise Violation(f"all was well, but {machine.name} follows {follower.server}, not {leaders[0].name}")
         for machine in self._machines:
             self._expect_right_table(machine)
 

@@ -207,7 +207,7 @@ class Faults:
 
     async def _forget_someone(self, machine: Machine) -> None:
         """Let a machine believe that another is gone, which is not."""
-        machine.membership.lost(self._random.choice(self._machines).identity)
+        machine.membership.remove_node(self._random.choice(self._machines).identity)
 
     async def _spread_rumour(self, machine: Machine) -> None:
         """Let two machines be told that the other handles what it does not, or one of a node that is not there."""
@@ -228,4 +228,4 @@ def _tell(listener: Machine, subject: Machine, node: bytes, kind: MessageIdentif
     """Tell a machine that a node at another one's address handles a message."""
     me, interval = subject.membership.me, subject.cluster.heartbeat_interval
     content = registration(me.uri, node, me.health_uri, interval, [Route(b"\x01rumour", kind)])
-    listener.membership.take(service_message(REGISTER_ROUTE, content))
+    listener.membership.receive(service_message(REGISTER_ROUTE, content))

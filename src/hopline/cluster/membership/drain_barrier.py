@@ -1,13 +1,13 @@
-"""From whom a sign is awaited that everything it sent here before has come.
+"""Waiting until every message that was sent to a stopping node has arrived.
 
-Theory of operation. A node that stops withdraws its messages, and hears the withdrawal come back from the rendezvous
-server. That proves that the server has published it, not that every peer has read it: on a busy machine a peer goes on
-sending for a while, and what it sends to a node that is gone is lost. So the node asks a question after the withdrawal.
-The server relays both in order, and a peer answers on the connection that carries its messages. When its answer has
-come, so has whatever it sent before it read the withdrawal, and it sends no more. How long that takes is measured by
-nobody's clock.
+Theory of operation. A node that stops withdraws its messages and waits until the withdrawal comes back from the
+rendezvous server. That proves that the server has relayed it, not that every peer has processed it: on a busy machine a
+peer goes on sending for a while, and what it sends to a node that is gone is lost. So the node asks a question after
+the withdrawal. The server relays both in order, and a peer answers on the connection that carries its messages. When
+the answer has arrived, so has everything that the peer sent before it processed the withdrawal, and it sends no more.
+No clock is involved.
 
-Any question would do. The one for all routes is understood, and answered, by every node of every generation.
+Any question would do. The request for all routes is understood and answered by every node of every generation.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class DrainBarrier:
     """The nodes that were asked and have not answered."""
 
     def __init__(self) -> None:
-        self._awaited: set[bytes] = set()
+        self._pending: set[bytes] = set()
 
     def begin(self, nodes: Iterable[bytes]) -> None:
-        """Await an answer from each of these."""
-        self._awaited = set(nodes)
+        """Wait for an answer from each of these nodes."""
+        self._pending = set(nodes)
 
-    def answered(self, node: bytes) -> None:
-        """Note an answer, or that none will come: the node is gone."""
-        self._awaited.discard(node)
+    def passed(self, node: bytes) -> None:
+        """Record that a node has answered, or never will because it is gone."""
+        self._pending.discard(node)
 
     @property
     def is_complete(self) -> bool:
-        """Return whether nobody's answer is awaited."""
-        return not self._awaited
+        """Whether no answer is pending."""
+        return not self._pending
