@@ -12,7 +12,8 @@ import pytest
 from hopline.cluster.election.acceptor import Acceptor
 from hopline.cluster.election.lease import AckWrite, LeaseSettings, WriteLease
 from hopline.cluster.election.lease_keeper import LeaseKeeper
-from hopline.cluster.election.votes import Members, Verdict, VoteCount
+from hopline.cluster.election.members import Members
+from hopline.cluster.election.votes import Verdict, VoteCount
 from tests.cluster.synod_world import SETTINGS, TwoLeadersError, World, live_through
 
 SEEDS = 120
@@ -123,7 +124,7 @@ def test_it_finds_quorums_that_need_not_meet(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_finds_members_with_two_voices(monkeypatch: pytest.MonkeyPatch) -> None:
-    hear = VoteCount.hear
+    hear = VoteCount.add
     random = Random(1)
 
     def hear_all(poll: VoteCount, answer: Any) -> Verdict | None:
@@ -132,7 +133,7 @@ def test_it_finds_members_with_two_voices(monkeypatch: pytest.MonkeyPatch) -> No
         )
         return hear(poll, answer)
 
-    monkeypatch.setattr(VoteCount, "hear", hear_all)
+    monkeypatch.setattr(VoteCount, "add", hear_all)
     assert finds_two_leaders(live_through, 60)
 
 

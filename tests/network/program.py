@@ -109,7 +109,7 @@ async def run_rendezvous(options: Answer) -> None:
             counts = server.statistics
             return {
                 "leads": server.is_leader,
-                "rounds": server._now_running.keeper.statistics.rounds,
+                "rounds": server.runtime.keeper.statistics.rounds,
                 "relayed": counts.relayed,
                 "refused": sum(counts.refused.values()),
                 "rss": rss(),

@@ -511,11 +511,11 @@ async def test_junk_in_a_synod_is_counted_and_changes_nothing() -> None:
         publisher = script.socket(zmq.PUB, connect="")
         publisher.bind(evil)
         async with rendezvous(V6, synod=[member, evil], synod_address=member) as server:
-            assert server._running is not None
+            assert server.is_running
             messages = [*junk(V6), NOTHING + write(V6, live(V6, "rendezvous", "send", "KINO.HEARTBEAT"))]
             lease = live(V6, "rendezvous", "send", "KINO.WRITELEASE")
             messages += [NOTHING + write(V6, lease.but(body=body)) for body in (b"\xff", b"\x0a\x02\x08")]
-            running = server._running
+            running = server.runtime
             count = await _joined(publisher, lambda: running.refused_in_synod)
             for message in messages:
                 await send(publisher, message)

@@ -8,7 +8,7 @@ import msgspec
 
 from hopline.cluster import LeaseSettings, RendezvousAddress, SynodSettings
 from hopline.rendezvous import RelaySettings, RendezvousServer, RendezvousSettings
-from hopline.rendezvous.server import Clocks
+from hopline.rendezvous.clocks import Clocks
 from hopline.simulation.network import FORMATS, VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
 
@@ -62,12 +62,12 @@ class SimulatedServer:
             synod_health=SynodSettings(heartbeat_interval=1.0),
             transport=self._transport,
         )
-        self._server = RendezvousServer(settings, clocks=Clocks(self._utc, self._steady), random=random)
+        self._server = RendezvousServer(settings, clocks=Clocks(self._utc, self._monotonic), random=random)
 
     def _utc(self) -> int:
         return _LONG_AGO + round((self._network.loop.time() + self._clock_offset) * _TICKS)
 
-    def _steady(self) -> int:
+    def _monotonic(self) -> int:
         return round(self._network.loop.time() * _TICKS)
 
     def wander(self) -> None:

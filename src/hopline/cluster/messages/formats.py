@@ -64,7 +64,7 @@ class FormatsInUse:
         self._memory = memory
         self._heard: dict[WireFormat, int] = {}
 
-    def heard(self, wire_format: WireFormat | None, now: int) -> None:
+    def record(self, wire_format: WireFormat | None, now: int) -> None:
         """Note the format of what a node said."""
         if wire_format is not None:
             self._heard[wire_format] = now
