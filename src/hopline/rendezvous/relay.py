@@ -84,13 +84,13 @@ class Refusal(StrEnum):
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a rendezvous server relays. Times are in seconds."""
 
-    heartbeat_interval: float = 5.0  # between two heartbeats of the leader, or two notices of a follower on who leads
-    wire_format: WireFormat = WireFormat.V5  # of the server's own messages, until nodes are known to use other formats
-    format_memory: float = 600.0  # how long a format is used after the last message of a node in it
+    heartbeat_interval: float = 5.0  # time between heartbeats of the leader, or notices of a follower on who leads
+    wire_format: WireFormat = WireFormat.V5  # format of the server's own messages, unless all nodes use others
+    format_memory: float = 600.0  # time for which a format is used after the last message in it
     held_messages: int = 1_000  # messages that may wait while no leader is known
     held_bytes: int = 16 * 1024 * 1024  # bytes of all messages that wait
-    holding_time: float = 10.0  # how long each may wait: a restarted synod needs a little more than a lease
-    not_leader_spacing: float = 0.1  # between two notices on who leads, however many messages arrive
+    holding_time: float = 10.0  # time for which each may wait; a restarted synod needs a little more than a lease
+    not_leader_spacing: float = 0.1  # shortest time between two notices on who leads
 
     def __post_init__(self) -> None:
         for name, least, most in (

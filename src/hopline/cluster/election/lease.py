@@ -72,10 +72,10 @@ ConsensusMessage: TypeAlias = Request | Answer
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The times of a lease, in seconds. Every member of a synod must have the same."""
 
-    max_lease: float = 3.0  # how long a lease is valid, unless it is renewed
-    clock_drift: float = 0.1  # how far the clocks of any two members may be apart
-    message_roundtrip: float = 0.4  # a message and its answer, at worst
-    node_response_timeout: float = 0.2  # how long a proposer waits for a quorum of answers
+    max_lease: float = 3.0  # time for which a lease is valid unless it is renewed
+    clock_drift: float = 0.1  # largest difference between the clocks of any two members
+    message_roundtrip: float = 0.4  # longest time for a message and its answer
+    node_response_timeout: float = 0.2  # time for which a proposer waits for a quorum of answers
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

@@ -21,8 +21,8 @@ from hopline.message import LocalError
 class SynodSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the members of a synod watch each other. Times are in seconds."""
 
-    heartbeat_interval: float = 5.0  # between two heartbeats of a member
-    missing_heartbeats: int = 3  # how many may be missing before the member is connected to again
+    heartbeat_interval: float = 5.0  # time between two heartbeats of a member
+    missing_heartbeats: int = 3  # heartbeats that may be missing before the member is connected to again
 
     def __post_init__(self) -> None:
         for name, most in (("heartbeat_interval", LONGEST), ("missing_heartbeats", 1_000)):
