@@ -312,8 +312,8 @@ class NetworkConnection:
         except RemoteError:
             self.membership.traffic.refused["malformed"] += 1
             return
-        says_it_itself = message.identifier in LEADER_MESSAGES
-        self._formats.hear_server(message.wire_format, says_it_itself=says_it_itself, is_copied=is_copied)
+        is_own_message = message.identifier in LEADER_MESSAGES
+        self._formats.record_server(message.wire_format, is_own_message=is_own_message, is_copied=is_copied)
         if is_copied:
             return
         self.membership.receive_broadcast(message)
@@ -410,7 +410,7 @@ class NetworkConnection:
         self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED
     ) -> None:
         """Note in which format a node writes."""
-        self._formats.learn(node, wire_format, evidence)
+        self._formats.record(node, wire_format, evidence)
 
     def note_read_formats(self, node: bytes, formats: frozenset[WireFormat]) -> None:
         """Note which formats a node has declared to read."""
