@@ -1,4 +1,8 @@
-"""What must always hold, checked after every step of a simulation."""
+"""What must always hold for every node of a simulation, checked after every step.
+
+A hook of a node must not raise, because the node would handle the error. So a violation that a hook detects is recorded
+with `report`, and raised by `check` after the step.
+"""
 
 from __future__ import annotations
 
@@ -12,129 +16,149 @@ from hopline.routing import TICKS_PER_SECOND, Delivery, Label, MessageOutcome, O
 
 
 class Violation(AssertionError):  # noqa: N818 - it is what the simulation looks for, not an error of its own
-    """Something happened that must never happen."""
+    """An invariant does not hold."""
 
 
 class CheckedHub:
-    """A hub's port that sees which promises replies fulfil."""
+    """A hub's port that checks that no promise is fulfilled twice."""
 
     confirms_receipts = False
 
-    def __init__(self, hub: MessageHub, note: Callable[[str], None]) -> None:
+    def __init__(self, hub: MessageHub, report: Callable[[str], None]) -> None:
         self.identity = hub.identity
-        self._note = note
+        self._report = report
         self._hub = hub
         self._fulfilled: Counter[int] = Counter()
-        self.streams: set[int] = set()  # keys that take more than one reply
+        self.streams: set[int] = set()  # keys that accept more than one reply
 
     def offer(self, delivery: Delivery) -> bool:
-        """Count the replies that a promise took: one at most."""
-        before = self._hub.unexpected
-        taken = self._hub.offer(delivery)
-        if self._hub.unexpected == before:
+        """Pass a reply to the hub, and count it if a promise accepted it."""
+        unexpected = self._hub.unexpected
+        is_accepted = self._hub.offer(delivery)
+        if self._hub.unexpected == unexpected:
             self._count(delivery.message.callback_key)
-        return taken
+        return is_accepted
 
     def label(self, identifier: MessageIdentifier) -> Label:
-        """Return what the hub itself says."""
+        """Return the hub's own label."""
         return self._hub.label(identifier)
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
-        """Count the values that came home without a message, too."""
-        taken = self._hub.take_value(key, identifier, value)
-        if taken:
+        """Pass a reply that was not encoded to the hub, and count it if a promise accepted it."""
+        is_accepted = self._hub.take_value(key, identifier, value)
+        if is_accepted:
             self._count(key)
-        return taken
+        return is_accepted
 
     def _count(self, key: int) -> None:
-        if key not in self.streams:
-            self._fulfilled[key] += 1
-            if self._fulfilled[key] > 1:
-                self._note(f"the promise with key {key} was fulfilled twice")
+        if key in self.streams:
+            return
+        self._fulfilled[key] += 1
+        if self._fulfilled[key] > 1:
+            self._report(f"the promise with key {key} was fulfilled twice")
 
 
 class NodeInvariants:
-    """Sees what the nodes of a simulation do, and raises `Violation` when they must not."""
+    """Observes the nodes of a simulation, and raises `Violation` from `check`."""
 
     def __init__(self, hop_limit: int) -> None:
         self._hop_limit = hop_limit
-        self._removed: set[bytes] = set()
-        self._came: dict[tuple[bytes, bytes, bytes, int], tuple[int, float]] = {}
-        self.dead: dict[bytes, tuple[float, float]] = {}  # nodes that went down, when, and their heartbeat's interval
+        self._removed_actors: set[bytes] = set()
+        # The lifetime and the time of arrival of messages, by node, flow, kind and hops.
+        self._arrivals: dict[tuple[bytes, bytes, bytes, int], tuple[int, float]] = {}
+        self.dead: dict[bytes, tuple[float, float]] = {}  # stopped nodes: since when, and their heartbeat interval
         self.steps = 0
-        self.endings: Counter[Outcome] = Counter()
-        self.violation: Violation | None = None
+        self.outcomes: Counter[Outcome] = Counter()
+        self._violation: Violation | None = None
+
+    def report(self, problem: str) -> None:
+        """Record a violation, to be raised after the step. Only the first one counts."""
+        if self._violation is None:
+            self._violation = Violation(problem)
+
+    # -- checks --------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise whatever was noted since the last step."""
+        """Raise the violation that was reported since the last step, if there is one."""
         self.steps += 1
-        if self.violation is not None:
-            raise self.violation
+        if self._violation is not None:
+            raise self._violation
 
     def check_balance(self, nodes: Iterable[Node]) -> None:
-        """Check the balance of nodes."""
-        for node in nodes:
-            if not (stats := node.stats()).is_balanced:
-                raise Violation(f"the outcomes of {node.identity.decode()} do not balance: {stats}")
-            if node.is_running and any(host.waiting > node.settings.mailbox_capacity for host in node.hosts):
-                raise Violation(f"a mailbox of {node.identity.decode()} holds more than it may")
-            if not node.is_running and (stats.waiting or stats.promised):
-                raise Violation(f"{node.identity.decode()} stopped and left something behind: {stats}")
-
-    def expect_nothing_left(self, nodes: Iterable[Node]) -> None:
-        """Check that nothing waits when all is quiet."""
+        """Check that every message of the nodes is accounted for, and that mailboxes keep their bounds."""
         for node in nodes:
             stats = node.stats()
-            hanging = sum(host.running for host in node.hosts)
-            if stats.waiting and not hanging:  # behind a handler that hangs, messages without a lifetime wait forever
-                raise Violation(f"{node.identity.decode()} still holds messages when all is quiet: {stats}")
-            if stats.promised:
-                raise Violation(f"{node.identity.decode()} still waits for answers that nobody wants: {stats}")
+            name = node.identity.decode()
+            if not stats.is_balanced:
+                raise Violation(f"the outcomes of {name} do not balance: {stats}")
+            if not node.is_running:
+                if stats.waiting or stats.promised:
+                    raise Violation(f"{name} has stopped with unfinished messages: {stats}")
+                continue
+            capacity = node.settings.mailbox_capacity
+            if any(host.waiting > capacity for host in node.hosts):
+                raise Violation(f"a mailbox of {name} holds more than its capacity")
 
-    def came_up(self, node: bytes) -> None:
-        """Note that a node is there, or will be in a moment."""
+    def check_idle(self, nodes: Iterable[Node]) -> None:
+        """Check that nothing waits when no more calls are made."""
+        for node in nodes:
+            stats = node.stats()
+            name = node.identity.decode()
+            # Behind a handler that hangs, messages without a lifetime wait for ever.
+            is_hanging = any(host.running for host in node.hosts)
+            if stats.waiting and not is_hanging:
+                raise Violation(f"{name} still holds messages although it is idle: {stats}")
+            if stats.promised:
+                raise Violation(f"{name} still waits for replies although no caller does: {stats}")
+
+    # -- observations --------------------------------------------------------------------------------------------------
+
+    def node_started(self, node: bytes) -> None:
+        """Record that a node runs, or is about to."""
         self.dead.pop(node, None)
 
-    def went_down(self, node: bytes, now: float, interval: float) -> None:
-        """Note that a node is gone, and that its signs of life came in such intervals."""
-        self.dead[node] = (now, interval)
+    def node_stopped(self, node: bytes, now: float, heartbeat_interval: float) -> None:
+        """Record that a node has stopped or crashed."""
+        self.dead[node] = (now, heartbeat_interval)
 
-    def removed(self, actor: bytes) -> None:
-        """Note that an actor is removed: from now on it gets nothing."""
-        self._removed.add(actor)
+    def actor_removed(self, actor: bytes) -> None:
+        """Record that an actor was removed: no message may be delivered to it from now on."""
+        self._removed_actors.add(actor)
 
-    def added(self, actor: bytes) -> None:
-        """Note that an actor is there again."""
-        self._removed.discard(actor)
+    def actor_added(self, actor: bytes) -> None:
+        """Record that an actor was added again."""
+        self._removed_actors.discard(actor)
 
     def received(self, node: bytes, message: Message, now: float) -> None:
-        """Note with what lifetime a message came to a node, and when by the node's clock."""
+        """Record the lifetime with which a message arrived at a node, and the time by the node's clock."""
         if message.ttl_ticks:
-            self._came[node, message.correlation_id, message.identity, message.hops] = (message.ttl_ticks, now)
+            key = (node, message.correlation_id, message.identity, message.hops)
+            self._arrivals[key] = (message.ttl_ticks, now)
 
     def sent(self, node: bytes, message: Message, now: float) -> None:
-        """Look at a message that leaves a node: its hops, its trace, and what it was charged for its stay."""
+        """Check a message that leaves a node: its hops, its trace, and that its stay was deducted from its lifetime."""
+        identifier = message.identifier
         if not 0 < message.hops <= self._hop_limit:
-            self.note(f"{message.identifier} was sent with {message.hops} hops")
+            self.report(f"{identifier} was sent with {message.hops} hops")
         if len(message.routing) < message.hops:
-            self.note(f"{message.identifier} was sent {message.hops} times, and traces {len(message.routing)}")
-        came = self._came.get((node, message.correlation_id, message.identity, message.hops - 1))
-        if came is not None:
-            charged, stayed = (came[0] - message.ttl_ticks) / TICKS_PER_SECOND, now - came[1]
-            if charged < stayed - TICK:
-                self.note(f"{message.identifier} stayed {stayed} s and was charged {charged} s")
+            self.report(f"{identifier} was sent {message.hops} times, but its trace has {len(message.routing)} entries")
+        arrival = self._arrivals.get((node, message.correlation_id, message.identity, message.hops - 1))
+        if arrival is None:
+            return
+        ttl_ticks, arrived_at = arrival
+        deducted = (ttl_ticks - message.ttl_ticks) / TICKS_PER_SECOND
+        stay = now - arrived_at
+        if deducted < stay - TICK:
+            self.report(f"{identifier} stayed for {stay} s, but {deducted} s were deducted from its lifetime")
 
-    def settled(self, settled: MessageOutcome) -> None:
-        """Look at a message and its outcome, as the node's hook tells it."""
-        self.endings[settled.outcome] += 1
-        message, outcome = settled.message, settled.outcome
-        if outcome is Outcome.DELIVERED and settled.receiver in self._removed:
-            self.note(f"{message.identifier} was put before an actor that is removed")
+    def on_outcome(self, settled: MessageOutcome) -> None:
+        """Check the outcome of a message, as the node's hook reports it."""
+        self.outcomes[settled.outcome] += 1
+        if settled.outcome is not Outcome.DELIVERED:
+            return
+        message = settled.message
+        if settled.receiver in self._removed_actors:
+            self.report(f"{message.identifier} was delivered to an actor that was removed")
         lifetime = message.ttl_ticks / TICKS_PER_SECOND
-        if outcome is Outcome.DELIVERED and lifetime and settled.waited > lifetime + TICK:
-            self.note(f"{message.identifier} was delivered after {settled.waited} s of a lifetime of {lifetime} s")
-
-    def note(self, what: str) -> None:
-        """Note a violation. Hooks must not harm their node, so it is raised after the step."""
-        if self.violation is None:
-            self.violation = Violation(what)
+        if lifetime and settled.waited > lifetime + TICK:
+            self.report(f"{message.identifier} was delivered after {settled.waited} s of a lifetime of {lifetime} s")

@@ -1,4 +1,4 @@
-"""A calm network of any number of nodes and one server, for things that happen one at a time."""
+"""A network of any number of nodes and one server without faults, for changes that happen one at a time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from hopline.cluster import ClusterSettings, LeaseSettings, Traffic
-from hopline.node import Network as NodeNetwork
-from hopline.node import Node
+from hopline.node import Network, Node
 from hopline.routing import Route
 from hopline.simulation.actors import Answerer
 from hopline.simulation.loop import VirtualLoop, quiet_logs
@@ -18,7 +17,7 @@ from hopline.simulation.server import SimulatedServer, SynodShape
 from hopline.simulation.transport import SimulatedTransport
 
 SETTLE_SECONDS = 6.0
-# Once everybody is there, nobody asks of himself for what the others have: what is known then was said.
+# Periodic requests for routes are switched off: what nodes know once all have joined is what was announced.
 CLUSTER = ClusterSettings(
     heartbeat_interval=1.0, routes_period=1e6, routes_start_delay=0.5, routes_start_multiplier=3, tick=0.1
 )
@@ -27,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class QuietNode:
-    """One node, with one actor."""
+    """One node with one actor."""
 
     def __init__(self, number: int, network: VirtualNetwork, server: SimulatedServer) -> None:
         self.transport = SimulatedTransport(network, f"m{number}")
@@ -36,7 +35,7 @@ class QuietNode:
             Answerer("here"),
             identity=f"m{number}#0".encode(),
             clock=network.loop.time,
-            network=NodeNetwork(
+            network=Network(
                 rendezvous=[server.address],
                 address=f"tcp://m{number}:5000",
                 open_without_keys=True,
@@ -46,56 +45,56 @@ class QuietNode:
         )
 
     async def start(self) -> None:
-        """Come."""
+        """Start the node."""
         await self.node.start()
         if self.node.membership is not None:
-            self.traffic = self.node.membership.traffic  # which outlives the node
+            self.traffic = self.node.membership.traffic  # readable after the node has stopped
 
     async def crash(self) -> None:
-        """Be gone, without a word."""
+        """Crash the node: its connections break, and nobody hears that it leaves."""
         self.transport.crash(is_noticed=True)
         await self.node.stop(0.0)
 
     def knows(self, other: QuietNode) -> set[Route]:
-        """Give what this node knows of another."""
+        """Return the routes to another node that this one knows."""
         return set(self.node.router.directory.elsewhere.routes_to(other.node.identity))
 
 
 class QuietNetwork:
-    """Nodes that have found each other."""
+    """Nodes and a server on a virtual network without faults."""
 
     def __init__(self, loop: VirtualLoop, count: int) -> None:
-        self.network = VirtualNetwork(loop, Random(count))  # noqa: S311 - chance, not secrets
+        self.network = VirtualNetwork(loop, Random(count))  # noqa: S311 - not for secrets
         self.server = SimulatedServer(0, SynodShape(1, LeaseSettings()), self.network, Random(count))  # noqa: S311
         self.nodes = [self.new_node(number) for number in range(count)]
 
     def new_node(self, number: int) -> QuietNode:
-        """Make a node that is not there yet."""
+        """Return another node, not started yet."""
         return QuietNode(number, self.network, self.server)
 
-    async def begin(self) -> None:
-        """Let everybody come, and settle."""
+    async def start(self) -> None:
+        """Start all nodes, and wait until they know each other."""
         await self.server.start()
-        for one in self.nodes:
-            await one.start()
+        for node in self.nodes:
+            await node.start()
         await asyncio.sleep(SETTLE_SECONDS)
 
-    async def end(self) -> None:
-        """Let everybody go."""
-        for one in self.nodes:
-            await one.node.stop(0.0)
+    async def stop(self) -> None:
+        """Stop all nodes and the server."""
+        for node in self.nodes:
+            await node.node.stop(0.0)
         await self.server.crash(is_noticed=True)
 
 
-def run_quiet_network(count: int, happening: Callable[[QuietNetwork], Awaitable[Result]]) -> Result:
-    """Let something happen among so many nodes, in virtual time."""
+def run_quiet_network(count: int, scenario: Callable[[QuietNetwork], Awaitable[Result]]) -> Result:
+    """Run a scenario on a network of so many nodes, in virtual time, and return its result."""
     loop = VirtualLoop()
 
     async def run() -> Result:
         quiet = QuietNetwork(loop, count)
-        await quiet.begin()
-        result = await happening(quiet)
-        await quiet.end()
+        await quiet.start()
+        result = await scenario(quiet)
+        await quiet.stop()
         return result
 
     with quiet_logs(), asyncio.Runner(loop_factory=lambda: loop) as runner:
