@@ -66,8 +66,8 @@ async def hold(address: RendezvousAddress, count: int, heartbeat: float) -> None
         told = {
             "peers": [len(one.health) for one in memberships if one is not None],
             "published": sum(one.traffic.published for one in memberships if one is not None),
-            "told": sum(one.traffic.told for one in memberships if one is not None),
-            "heard": sum(one.traffic.heard for one in memberships if one is not None),
+            "told": sum(one.traffic.sent for one in memberships if one is not None),
+            "heard": sum(one.traffic.received for one in memberships if one is not None),
             "cpu": time.process_time(),
             "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

@@ -17,7 +17,6 @@ from hopline.errors import (
     BindError,
     DeliveryError,
     HoplineError,
-    LocalError,
     MissingExtraError,
     NoRoomError,
     PayloadError,
@@ -27,7 +26,7 @@ from hopline.wire import Reason, RemoteError
 EXAMPLES = [
     (ArgumentError("ttl", "seconds", -1), ValueError, "ttl: expected seconds, found -1"),
     (ArgumentTypeError("ttl", "seconds", "1"), TypeError, "ttl: expected seconds, found '1'"),
-    (LocalError("hops", "0 to 65535", -1), ValueError, "hops: expected 0 to 65535, found -1"),
+    (ArgumentError("hops", "0 to 65535", -1), ValueError, "hops: expected 0 to 65535, found -1"),
     (AnswerTimeoutError("Greet/1", 2.5), TimeoutError, "no answer to Greet/1 within 2.5 s"),
     (AnswerTimeoutError("Greet/1", 0), TimeoutError, "no time was left to wait for an answer to Greet/1"),
     (

@@ -28,7 +28,7 @@ def test_a_message_is_withdrawn_without_naming_the_actor_and_a_hub_by_its_name()
     announcements.withdraw(DOMAIN, hub, is_handled=False)
     assert announcements.grouped() == {(DOMAIN, False): [of_any_actor(ORDER), hub]}
     assert not announcements.is_withdrawn
-    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], lives_here=False)
+    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], is_announced=False)
     assert announcements.is_withdrawn
     assert not announcements
 
@@ -70,7 +70,7 @@ def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
     (error,) = errors()
     for part in (SERVERS[0].broadcast_uri, SERVERS[0].unicast_uri, "wire_format"):
         assert part in error
-    world.member.hear(world.announcements()[-1])  # at last it comes back
+    world.member.receive_broadcast(world.announcements()[-1])  # at last it comes back
     pass_seconds(60)
     assert len(errors()) == 1
     world.member.announce([Route(new_hub_identity())])
@@ -90,7 +90,7 @@ class Staffed(World):
         routes = [self.route, self.actor]
         return [route for route in routes if not identifiers or route.identifier in identifiers]
 
-    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
+    def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
         self.told.append(message)
 
 
@@ -116,7 +116,7 @@ def test_a_node_that_retires_withdraws_its_messages_and_says_no_more_of_its_acto
     world.say_in("", REQUEST_CLUSTER_ROUTES, question)
     assert [said_receivers(message) for message in world.told] == [[world.route.receiver]]
     for message in list(world.published):
-        world.member.hear(message)
+        world.member.receive_broadcast(message)
     assert world.member.is_withdrawn
     world.published.clear()
     world.pass_time(10.0)  # paused for so long that others may have forgotten it

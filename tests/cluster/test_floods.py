@@ -33,7 +33,7 @@ def announce(world: World, node: bytes, *, domain: str = "", interval: float = 1
 
 
 def beat(world: World, node: bytes) -> None:
-    world.member.hear_heartbeat(service_message(HEARTBEAT, HeartBeat(socket_identity=node)))
+    world.member.receive_heartbeat(service_message(HEARTBEAT, HeartBeat(socket_identity=node)))
 
 
 def test_nodes_without_signs_of_life_lock_no_real_one_out() -> None:
@@ -107,7 +107,7 @@ def calls_to_take(world: World, message: Message) -> int:
 
     sys.setprofile(count)
     try:
-        world.member.take(message)
+        world.member.receive(message)
     finally:
         sys.setprofile(None)
     return calls
@@ -121,8 +121,8 @@ def test_an_announcement_costs_what_it_says_however_much_its_node_has() -> None:
     def announcement(of: list[Route]) -> Message:
         return service_message(REGISTER_ROUTE, registration("tcp://10.0.0.5:1", b"n", "tcp://10.0.0.5:2", 1.0, of))
 
-    world.member.take(announcement(routes[:1]))
+    world.member.receive(announcement(routes[:1]))
     with_one = calls_to_take(world, announcement(routes[:1]))
-    world.member.take(announcement(routes))
+    world.member.receive(announcement(routes))
     with_many = calls_to_take(world, announcement(routes[:1]))
     assert with_many <= with_one + 10

@@ -51,16 +51,17 @@ class World:
             clock=lambda: self.now,
             random=Random(1),
         )
+        self.member.start()
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         self.member.tick()
 
     def leader_speaks(self) -> None:
-        self.member.hear(service_message(HEARTBEAT, HeartBeat()))
+        self.member.receive_broadcast(service_message(HEARTBEAT, HeartBeat()))
 
     def say_in(self, domain: str, kind: MessageIdentifier, content: Content) -> None:
-        self.member.take(self.security.sign_control(service_message(kind, content), domain))
+        self.member.receive(self.security.sign_control(service_message(kind, content), domain))
 
     def announcements(self) -> list[Message]:
         return [message for message in self.published if message.identifier == REGISTER_ROUTE]
@@ -76,7 +77,7 @@ class World:
 
     def ping(self) -> None: ...
 
-    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
+    def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
         self.told.append(message)
 
     def disconnect(self, node: bytes) -> None: ...
@@ -87,9 +88,11 @@ class World:
     def is_address(self, uri: str) -> bool:
         return True
 
-    def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None: ...
+    def note_written_format(
+        self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED
+    ) -> None: ...
 
-    def reads(self, node: bytes, formats: frozenset[WireFormat]) -> None:
+    def note_read_formats(self, node: bytes, formats: frozenset[WireFormat]) -> None:
         self.declared[node] = formats
 
     def subscribe(self, uri: str) -> None:
@@ -125,7 +128,7 @@ def joined_world() -> World:
     world.member.announce([world.route])
     world.leader_speaks()
     (said,) = world.announcements()
-    world.member.hear(said)  # it comes back through the server
+    world.member.receive_broadcast(said)  # it comes back through the server
     world.pass_time(0.1)
     world.published.clear()
     return world
@@ -159,7 +162,7 @@ def test_nodes_that_announce_nothing_are_not_remembered() -> None:
     world = joined_world()
     for number in range(100):
         content = registration("tcp://127.0.0.1:5", b"node %d" % number, "tcp://127.0.0.1:6", 1.0, [])
-        world.member.take(service_message(REGISTER_ROUTE, content))
+        world.member.receive(service_message(REGISTER_ROUTE, content))
     assert not world.member.health
 
 
@@ -168,7 +171,7 @@ def test_of_one_node_only_so_many_routes_are_remembered() -> None:
     known = [Route(new_hub_identity()) for _ in range(ClusterSettings().known_routes)]
     for hubs in (known, known[:1], [Route(new_hub_identity())]):
         content = registration("tcp://127.0.0.1:5", b"node", "tcp://127.0.0.1:6", 1.0, hubs)
-        world.member.take(service_message(REGISTER_ROUTE, content))
+        world.member.receive(service_message(REGISTER_ROUTE, content))
     assert world.learned == [*known, known[0]]
     assert world.member.traffic.refused == {"too many routes": 1}
 
@@ -179,8 +182,8 @@ def test_a_question_that_is_replayed_is_not_answered_again_and_again() -> None:
     for _ in range(10):
         world.say_in("", REQUEST_CLUSTER_ROUTES, question)
         world.pass_time(0.01)
-    assert world.member.traffic.told == 1
+    assert world.member.traffic.sent == 1
     assert world.member.traffic.refused["asked too often"] == 9
     world.pass_time(1.0)
     world.say_in("", REQUEST_CLUSTER_ROUTES, question)
-    assert world.member.traffic.told == 2
+    assert world.member.traffic.sent == 2

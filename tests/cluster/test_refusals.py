@@ -43,7 +43,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_refusal_is_one_line_however_often_it_comes(caplog: pytest.LogCaptureFixture) -> None:
     known = refusals_of(SECURITY)
     for _ in range(5):
-        assert known.note(announcement(b"node-a"), SecurityReason.UNSIGNED)
+        assert known.record(announcement(b"node-a"), SecurityReason.UNSIGNED)
     (line,) = warnings_of(caplog)
     assert line.startswith(
         "refused: node node-a does not sign what it says in domain 'orders', which is sealed, sha256 here"
@@ -63,17 +63,17 @@ def test_a_refusal_is_one_line_however_often_it_comes(caplog: pytest.LogCaptureF
 )
 def test_another_algorithm_is_told_by_the_size_of_its_signatures(signature: int, kind: str) -> None:
     known = refusals_of(SECURITY)
-    known.note(announcement(b"node-a", signature=bytes(signature)), SecurityReason.WRONG_PROFILE)
+    known.record(announcement(b"node-a", signature=bytes(signature)), SecurityReason.WRONG_PROFILE)
     assert f"({kind}), which is sealed, sha256 here" in (known.explain(ORDER) or "")
 
 
 def test_a_message_is_explained_by_its_own_announcement_first() -> None:
     known = refusals_of(SECURITY)
     assert known.explain(ORDER) is None
-    known.note(announcement(b"node-a", domain="news"), SecurityReason.UNKNOWN_DOMAIN)
+    known.record(announcement(b"node-a", domain="news"), SecurityReason.UNKNOWN_DOMAIN)
     assert "no key of domain 'news', in which node node-a speaks" in (known.explain(ORDER) or "")
     assert known.explain(MessageIdentifier(b"OTHER")) is None  # members of other domains are no reason
-    known.note(announcement(b"node-b", signature=bytes(49)), SecurityReason.WRONG_SIGNATURE)
+    known.record(announcement(b"node-b", signature=bytes(49)), SecurityReason.WRONG_SIGNATURE)
     assert "made the signature of node node-b" in (known.explain(MessageIdentifier(b"OTHER")) or "")
     assert "belongs to no domain of this node ('orders' (sealed, sha256))" in (
         known.explain(MessageIdentifier(b"UNMAPPED")) or ""
@@ -82,7 +82,7 @@ def test_a_message_is_explained_by_its_own_announcement_first() -> None:
 
 def test_what_is_accepted_after_all_is_no_longer_explained_so() -> None:
     known = refusals_of(NoSecurity())
-    known.note(announcement(b"node-a", signature=bytes(49)), SecurityReason.WRONG_DOMAIN)
+    known.record(announcement(b"node-a", signature=bytes(49)), SecurityReason.WRONG_DOMAIN)
     assert "no key of domain 'orders'" in (known.explain(ORDER) or "")
     known.accepted([Route(new_actor_identity(), ORDER)])
     assert known.explain(ORDER) is None
@@ -90,7 +90,7 @@ def test_what_is_accepted_after_all_is_no_longer_explained_so() -> None:
 
 def test_what_is_no_matter_of_keys_is_for_others() -> None:
     known = refusals_of(SECURITY)
-    assert not known.note(announcement(b"node-a"), SecurityReason.REPLAYED)
+    assert not known.record(announcement(b"node-a"), SecurityReason.REPLAYED)
     assert not known.all
 
 
@@ -103,7 +103,7 @@ def test_a_flood_of_strangers_costs_little_and_is_not_logged(
     for second in range(10):
         clock.now += 1
         for stranger in range(1_000):
-            known.note(announcement(b"%d-%d\n\x1b" % (second, stranger)), SecurityReason.UNSIGNED)
+            known.record(announcement(b"%d-%d\n\x1b" % (second, stranger)), SecurityReason.UNSIGNED)
     assert len(known.all) == 50
     assert len(warnings_of(caplog)) == 20
     assert all(line.isprintable() for line in warnings_of(caplog))
@@ -115,11 +115,11 @@ def test_whoever_asks_with_other_keys_hears_that_somebody_is_here_at_most_once_a
     known = Refusals(SECURITY, clock, lambda: announced.append(clock.now))
     question = service_message(REQUEST_CLUSTER_ROUTES, RequestClusterMessageRoutes(requestor_node_identity=b"node-a"))
     known.tick()
-    known.note(announcement(b"node-a"), SecurityReason.WRONG_SIGNATURE)
-    known.note(question, SecurityReason.REPLAYED)
+    known.record(announcement(b"node-a"), SecurityReason.WRONG_SIGNATURE)
+    known.record(question, SecurityReason.REPLAYED)
     assert announced == []
     for _ in range(3):
-        known.note(question, SecurityReason.WRONG_SIGNATURE)
+        known.record(question, SecurityReason.WRONG_SIGNATURE)
     clock.now += 0.9
     known.tick()
     assert announced == [1_000.0]

@@ -106,7 +106,7 @@ async def run_rendezvous(options: Answer) -> None:
             counts = server.statistics
             return {
                 "leads": server.is_leader,
-                "rounds": server._now_running.keeper.statistics.rounds,
+                "rounds": server.runtime.keeper.statistics.rounds,
                 "relayed": counts.relayed,
                 "refused": sum(counts.refused.values()),
                 "rss": rss(),
@@ -154,8 +154,8 @@ async def run_node(options: Answer) -> None:
                 "promised": stats.promised,
                 "worked": worker.count,
                 "peers": len(membership.health),
-                "joined": membership.following.is_joined,
-                "follows": membership.following.server.broadcast_uri,
+                "joined": membership.follower.is_joined,
+                "follows": membership.follower.server.broadcast_uri,
                 "traffic": msgspec.to_builtins(membership.traffic),
                 "rss": rss(),
             }

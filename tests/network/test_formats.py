@@ -62,7 +62,7 @@ async def test_a_node_joins_a_network_of_any_format_and_is_served_whatever_it_is
             announced = read(theirs, await server.hear(b"KINO.REGEXTROUTE"))
             while node.hub.identity not in announced.body:  # the other node may be heard first
                 announced = read(theirs, await server.hear(b"KINO.REGEXTROUTE"))
-            await until(lambda: not membership(node)._unconfirmed)
+            await until(lambda: membership(node).is_confirmed)
             assert all(read(wire_of(one), one).identity == b"KINO.PING" for one in server.unreadable)
             await served(node, kino, actor)
             pulse = kino.socket(zmq.SUB, connect=attachment(node).health_uri)
@@ -181,7 +181,7 @@ async def test_nodes_of_ours_write_v6_to_each_other_through_a_server_of_the_refe
         await until(lambda: written_to(worker, client.identity) is WireFormat.V6)
         assert await converse(client, worker, actor) == (WireFormat.V6, WireFormat.V6)
         worker.add(Reversing())  # what is relayed without a declaration undoes none
-        await until(lambda: not membership(worker)._unconfirmed)
+        await until(lambda: membership(worker).is_confirmed)
         assert await converse(client, worker, actor) == (WireFormat.V6, WireFormat.V6)
 
 

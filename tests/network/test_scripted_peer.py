@@ -470,7 +470,7 @@ async def test_a_route_that_is_taken_back_is_forgotten_and_the_others_stay(wire:
 async def test_what_we_announce_comes_back_to_us_and_is_not_learned(wire: str) -> None:
     actor = Reversing()
     async with together(wire, joined=False, actors=(actor,)) as (node, kino, _):
-        await until(lambda: not membership(node)._unconfirmed)
+        await until(lambda: membership(node).is_confirmed)
         await kino.join()
         body = our_registration(node, (node.hub.identity, []), (actor.identity, [HELLO]))
         await kino.say_plainly(b"KINO.REGEXTROUTE", body)

@@ -74,7 +74,7 @@ async def test_a_node_that_stops_waits_for_no_peer_that_sent_nothing() -> None:
         async with KinoNode(V5, server.address.broadcast_uri, server.address.unicast_uri) as peer:
             await peer.join()
             await until(lambda: knows(worker, peer.identity))
-            asked = membership(worker).roll_call
+            asked = membership(worker).drain_barrier
             assert (await worker.stop()).is_clean
             assert asked.is_complete
 

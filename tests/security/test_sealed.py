@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message, MessageIdentifier
-from hopline.errors import LocalError
+from hopline.errors import ArgumentError
 from hopline.message import RECEIPT, RoutingEntry, write_extension
 from hopline.security import COVERED, IN_TRANSIT, Domain, SecurityError, SecurityReason, sealed
 from hopline.wire import Layout, WireFormat, decode, encode, layouts
@@ -172,7 +172,7 @@ def test_a_signature_of_profile_reference_is_none_of_profile_sealed_with_the_sam
 
 @pytest.mark.parametrize("changes", [{"callback_key": 2**70}, {"version": object()}, {"callback_point": (b"DONE",)}])
 def test_what_no_format_can_carry_is_the_caller_s_mistake(changes: dict[str, Any]) -> None:
-    with pytest.raises(LocalError, match="message: expected fields that can be transmitted"):
+    with pytest.raises(ArgumentError, match="message: expected fields that can be transmitted"):
         secure().sign(order(**changes))
 
 

@@ -22,17 +22,17 @@ from hopline.message import Message
 from hopline.node import Router
 from hopline.routing import InternalTable, Outcome
 from hopline.simulation import Violation, VirtualLoop, simulate
-from hopline.simulation.__main__ import live_through
+from hopline.simulation.__main__ import run_seed
 
 SEEDS = 200
 BATCH = 30
 
-lived_through = functools.cache(live_through)  # the seeds of one test serve another
+result_of = functools.cache(run_seed)  # the seeds of one test serve another
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_nothing_that_must_not_happen_happens(first: int) -> None:
-    failed = [found for seed in range(first, first + BATCH) if (found := lived_through(seed)).report is None]
+    failed = [found for seed in range(first, first + BATCH) if (found := result_of(seed)).report is None]
     assert not failed
 
 
@@ -56,7 +56,7 @@ def test_the_seeds_cover_every_outcome_and_fault() -> None:
     outcomes: set[str] = set()
     faults: set[str] = set()
     servers: set[int] = set()
-    for report in (lived_through(seed).report for seed in range(SEEDS)):
+    for report in (result_of(seed).report for seed in range(SEEDS)):
         assert report is not None
         outcomes |= report.outcomes.keys()
         faults |= report.faults.keys()
@@ -73,7 +73,7 @@ broken = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWar
 def finds(expected: str) -> bool:
     """Whether some of the first seeds fail, with this violation."""
     for seed in range(200):
-        found = live_through(seed)
+        found = run_seed(seed)
         if found.report is None:
             assert expected in found.problem
             return True
@@ -140,14 +140,14 @@ def test_it_finds_dead_nodes_that_stay_in_the_tables(monkeypatch: pytest.MonkeyP
 
 @broken
 def test_it_finds_routes_that_nobody_says_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RouteFreshness, "next_turn", lambda _: [])
+    monkeypatch.setattr(RouteFreshness, "next_round", lambda _: [])
     assert finds("routes that are not there")
 
 
 @broken
 def test_it_finds_messages_that_wait_though_their_route_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Router, "_found", lambda *_: None)
-    assert finds("could not find who answers")
+    assert finds("discovered no handler")
 
 
 def test_a_violation_is_replayed_with_its_history() -> None:
@@ -175,7 +175,7 @@ def test_virtual_time_passes_at_once() -> None:
 
 def test_a_world_where_everyone_waits_for_ever_ends() -> None:
     loop = VirtualLoop()
-    with pytest.raises(RuntimeError, match="nothing will ever happen"):
+    with pytest.raises(RuntimeError, match="deadlock in virtual time"):
         loop.run_until_complete(loop.create_future())
     loop.close()
 

@@ -19,7 +19,7 @@ import pytest
 
 from hopline import ArgumentError, Message, WireFormat
 from hopline.simulation import VirtualLoop
-from hopline.simulation.network import Network
+from hopline.simulation.network import VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
 from hopline.transport import Frames, Link, Listener, Peers, Sender, SocketSettings, Subscriber, Transport, Unsent
 from hopline.transport.libzmq import ZmqTransport
@@ -81,12 +81,12 @@ class World:
         self.kind = kind
         self.clock: Callable[[], float] = time.monotonic
         self._closing = ExitStack()
-        self._network: Network | None = None
+        self._network: VirtualNetwork | None = None
         self._hosts = 0
         if kind == "simulated":
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualLoop)
-            self._network = Network(loop, Random(1))
+            self._network = VirtualNetwork(loop, Random(1))
             self.clock = loop.time
 
     def _transport(self, settings: dict[str, Any]) -> tuple[Transport, str]:

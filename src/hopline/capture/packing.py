@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from hopline.capture.events import Event
-from hopline.message import LocalError, Message, WireFormat
+from hopline.message import ArgumentError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
 
 Frames: TypeAlias = Sequence[bytes]  # the first of them a socket's identity, which is not recorded
@@ -191,7 +191,7 @@ class Packer:
         for wire_format in (self._wire_format, _LAST_RESORT):
             try:
                 return encode(message, wire_format, limits=self._limits)
-            except LocalError:
+            except ArgumentError:
                 continue
         return (b"",)
 

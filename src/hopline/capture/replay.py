@@ -27,7 +27,6 @@ from hopline.message import (
     RECEIPT,
     ArgumentError,
     Distribution,
-    LocalError,
     Message,
     MessageIdentifier,
     new_flow_id,
@@ -119,7 +118,7 @@ def requests_in(
             continue
         try:
             message = decode([b"", *frames])
-        except (RemoteError, LocalError):
+        except (RemoteError, ArgumentError):
             selection.unreadable += 1
             continue
         if message.identity.startswith(_OWN):

@@ -1,4 +1,4 @@
-"""Where a rendezvous server is found."""
+"""The address of a rendezvous server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from hopline.checks import require
 from hopline.cluster.messages import service_pb2
 from hopline.message import PayloadError
 
-_URIS = ("broadcast_uri", "unicast_uri", "partner_broadcast_uri")
-
 
 class RendezvousAddress(msgspec.Struct, frozen=True):
-    """Where one server is found, as nodes and partners must be able to reach it. It is the payload of its lease."""
+    """The URIs under which nodes and partner networks reach a server. They are the payload of its lease.
+
+    Raises:
+        ArgumentError: The broadcast or the unicast URI is missing, on which nodes of the reference fail.
+    """
 
     broadcast_uri: str  # where it publishes
-    unicast_uri: str  # where it takes messages
+    unicast_uri: str  # where it receives messages
     partner_broadcast_uri: str = ""  # where it publishes for partner networks
 
     def __post_init__(self) -> None:
@@ -26,16 +28,24 @@ class RendezvousAddress(msgspec.Struct, frozen=True):
         return self.broadcast_uri
 
     def content(self) -> service_pb2.RendezvousNode:
-        """Write it into a message."""
-        return service_pb2.RendezvousNode(**{name: getattr(self, name) for name in _URIS})
+        """Return the address as it stands in messages."""
+        return service_pb2.RendezvousNode(
+            broadcast_uri=self.broadcast_uri,
+            unicast_uri=self.unicast_uri,
+            partner_broadcast_uri=self.partner_broadcast_uri,
+        )
 
     def payload(self) -> bytes:
-        """Write it into a lease."""
+        """Return the address as it stands in a lease."""
         return self.content().SerializeToString()
 
     @classmethod
     def of(cls, content: service_pb2.RendezvousNode) -> RendezvousAddress:
-        """Read it, or raise `PayloadError` when nodes could not connect to it."""
+        """Return the address in a message.
+
+        Raises:
+            PayloadError: The broadcast or the unicast URI is missing.
+        """
         if not (content.broadcast_uri and content.unicast_uri):
             raise PayloadError(service_pb2.RendezvousNode, "not both URIs", content.SerializeToString())
         return cls(content.broadcast_uri, content.unicast_uri, content.partner_broadcast_uri)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hopline.actors.log import correlation_text
-from hopline.message import Distribution, ExceptionReport, LocalError, Message, read_extension, write_extension
+from hopline.message import ArgumentError, Distribution, ExceptionReport, Message, read_extension, write_extension
 from hopline.routing import Delivery
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def with_trace_context(extension: bytes, trace_context: Mapping[str, str]) -> by
     for entries in ({**others, **trace_context}, trace_context, parent):
         try:
             return write_extension(entries)
-        except LocalError:
+        except ArgumentError:
             continue
     return b""
 

@@ -1,4 +1,4 @@
-"""The rendezvous server: what it relays, and the sockets and clocks around that."""
+"""The rendezvous server: what it relays, and the sockets and clocks around it."""
 
 from hopline.rendezvous.address import DEFAULT_RENDEZVOUS, rendezvous_address
 from hopline.rendezvous.relay import RelaySettings, RelayStatistics

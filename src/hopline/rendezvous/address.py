@@ -1,20 +1,39 @@
-"""Where rendezvous servers are by default, and how one that is named by a single address is found."""
+"""The addresses of a rendezvous server: the default, and how the others follow from the first."""
 
 from __future__ import annotations
 
 from hopline.cluster import RendezvousAddress
-from hopline.transport import one_place
+from hopline.transport import one_place, parse
 
-UNICAST_STEP = 10  # by convention a server takes messages so many ports above the one where it publishes
+UNICAST_STEP = 10  # by convention a server receives messages so many ports above the one where it publishes
 PARTNER_STEP = 110  # and publishes for partner networks so many ports above
 DEFAULT_RENDEZVOUS = "tcp://127.0.0.1:8001"
 
 
 def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
-    """Return both addresses of a rendezvous server that may be named by one."""
+    """Return the address of a rendezvous server that may be given by its broadcast URI alone.
+
+    Raises:
+        ArgumentError: A URI is not a single host and port.
+    """
     if not isinstance(server, RendezvousAddress):
-        address = one_place(server, "rendezvous")
-        server = RendezvousAddress(str(address), f"tcp://{address.host}:{address.first_port + UNICAST_STEP}")
+        broadcast = one_place(server, "rendezvous")
+        unicast_uri = f"tcp://{broadcast.host}:{broadcast.first_port + UNICAST_STEP}"
+        server = RendezvousAddress(str(broadcast), unicast_uri)
     for uri in (server.broadcast_uri, server.unicast_uri):
         one_place(uri, "rendezvous")
     return server
+
+
+def address_above(requested: str, bound: str, step: int) -> str:
+    """Return the address for another socket of a server, so many ports above one that is bound.
+
+    Args:
+        requested: The configured address of the bound socket. If its port is zero, so is that of the result.
+        bound: The address that the socket got.
+        step: The distance between the ports.
+    """
+    address = parse(bound)
+    is_any_port = not parse(requested).first_port
+    port = 0 if is_any_port else address.first_port + step
+    return f"tcp://{address.host}:{port}"

@@ -1,84 +1,54 @@
-"""A rendezvous server: the sockets and clocks around what `hopline.cluster` decides."""
+"""The rendezvous server, as it is started and observed."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-import uuid
-from collections.abc import Callable, Iterable
 from random import Random
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
-from hopline.cluster import (
-    Leadership,
-    Lease,
-    LeaseKeeper,
-    Reconnect,
-    RendezvousAddress,
-    SynodHealth,
-    SynodHeartbeat,
-    SynodMessage,
-    from_message,
-    leadership,
-    to_message,
-)
-from hopline.message import ArgumentError, PayloadError, get_logger
-from hopline.rendezvous.address import PARTNER_STEP, UNICAST_STEP
-from hopline.rendezvous.partner import Listen, Partner
-from hopline.rendezvous.relay import Publication, Relay, RelayStatistics, RelayStep
-from hopline.rendezvous.settings import PartnerNetwork, RendezvousSettings
-from hopline.transport import Sender, Subscriber, advertised, open_transport, parse
-from hopline.wire import RemoteError, decode, encode
-
-log = get_logger("hopline.rendezvous")
-
-TICKS_PER_SECOND = 10_000_000
-_NET_EPOCH = 621_355_968_000_000_000  # 1970 in ticks of .NET
-_LONGEST_NAP = 0.5
-_KEPT = 10_000
-_LAST_WORDS = 0.25  # seconds that what was published last may take to leave
-
-
-def utc_ticks() -> int:
-    """Tell the time as leases have it."""
-    return time.time_ns() // 100 + _NET_EPOCH
-
-
-def _steady_ticks() -> int:
-    return time.monotonic_ns() // 100
-
-
-class Clocks(msgspec.Struct, frozen=True):
-    """The clocks of a server, in ticks of 100 ns."""
-
-    utc: Callable[[], int] = utc_ticks  # within the drift of the other servers' clocks
-    steady: Callable[[], int] = _steady_ticks  # never goes back
+from hopline.cluster import Lease, RendezvousAddress
+from hopline.message import ArgumentError
+from hopline.rendezvous.clocks import Clocks
+from hopline.rendezvous.relay import RelayStatistics
+from hopline.rendezvous.runtime import ServerRuntime
+from hopline.rendezvous.settings import RendezvousSettings
 
 
 class RendezvousServer:
-    """Use it as ``async with RendezvousServer(settings) as server``; nodes are given `server.address`."""
+    """A rendezvous server, to be used as ``async with RendezvousServer(settings) as server``.
+
+    Nodes are given `server.address`. A server that was stopped can be started again.
+
+    Args:
+        settings: Addresses, times and limits; by default a single server for this machine.
+        clocks: The clocks, which tests replace.
+        random: Chooses the identity of the server and the times of its attempts to lead.
+    """
 
     def __init__(
         self, settings: RendezvousSettings | None = None, *, clocks: Clocks | None = None, random: Random | None = None
     ) -> None:
         self.settings = settings or RendezvousSettings()
         self._clocks = clocks or Clocks()
-        self._random = random or Random()  # noqa: S311 - it makes duels end, and a new identity in each life
-        self._running: _Running | None = None
+        self._random = random or Random()  # noqa: S311 - not for secrets
+        self._runtime: ServerRuntime | None = None
 
     async def start(self) -> None:
-        """Bind, and take part in the election; alone, the server leads at once."""
-        if self._running is None:
-            self._running = _Running(self.settings, self._clocks, self._random)
+        """Bind the sockets and take part in the election. A single server leads at once.
+
+        Raises:
+            ArgumentError: An address cannot be bound.
+        """
+        if self._runtime is None:
+            runtime = ServerRuntime(self.settings, self._clocks, self._random)
+            runtime.open()
+            self._runtime = runtime
 
     async def stop(self) -> None:
-        """Close everything; if this server led, another one takes over when its lease is over."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.close()
+        """Close all sockets. If this server leads, another one takes over when its lease has expired."""
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -91,228 +61,43 @@ class RendezvousServer:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether the server was started and not stopped."""
-        return self._running is not None
+        """Whether the server was started and not stopped."""
+        return self._runtime is not None
 
     @property
-    def _now_running(self) -> _Running:
-        if self._running is None:
+    def runtime(self) -> ServerRuntime:
+        """The open sockets and the state of the running server.
+
+        Raises:
+            ArgumentError: The server does not run.
+        """
+        if self._runtime is None:
             raise ArgumentError(
                 "rendezvous server", "one that runs: use `async with`, or await start()", "one that is not"
             )
-        return self._running
+        return self._runtime
 
     @property
     def address(self) -> RendezvousAddress:
-        """Where nodes find this server."""
-        return self._now_running.address
+        """Where nodes reach this server."""
+        return self.runtime.address
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether this server leads."""
-        return self._now_running.leadership().leads
+        """Whether this server leads."""
+        return self.runtime.leadership().leads
 
     @property
     def lease(self) -> Lease | None:
-        """The lease that is valid now, whoever's it is."""
-        return self._now_running.keeper.lease(self._clocks.utc())
+        """The lease that is valid now, whichever server owns it."""
+        return self.runtime.keeper.lease(self._clocks.utc())
 
     @property
     def statistics(self) -> RelayStatistics:
-        """What became of everything that nodes sent."""
-        return self._now_running.relay.statistics
+        """What became of the messages that arrived."""
+        return self.runtime.relay.statistics
 
     @property
     def held(self) -> int:
-        """How many messages wait for a leader."""
-        return self._now_running.relay.held
-
-
-class _Running:
-    """What exists only while the server runs."""
-
-    def __init__(self, settings: RendezvousSettings, clocks: Clocks, random: Random) -> None:
-        self._settings = settings
-        self._utc = clocks.utc
-        self._steady = clocks.steady
-        self._random = random
-        self._loop = asyncio.get_running_loop()
-        self._closing: list[Callable[[], None]] = []
-        self._timer: asyncio.Handle | None = None
-        self._was: Leadership | None = None
-        self.refused_in_synod = 0
-        try:
-            self._open(settings)
-            self._look()
-        except BaseException:
-            self.close()
-            raise
-
-    # -- sockets -------------------------------------------------------------------------------------------------------
-
-    def _open(self, settings: RendezvousSettings) -> None:
-        transport = self._transport = settings.transport or open_transport(settings.sockets, settings.curve)
-        self._closing.append(transport.close)
-        self._broadcast, broadcast_uri = self._publisher(settings.address, "address")
-        self._partner_broadcast, partner_uri = self._publisher(
-            settings.partner_address or _above(settings.address, broadcast_uri, PARTNER_STEP), "partner_address"
-        )
-        unicast_address = settings.unicast_address or _above(settings.address, broadcast_uri, UNICAST_STEP)
-        unicast = transport.listener(unicast_address, "unicast_address")
-        self._closing.append(unicast.close)
-        self.address = RendezvousAddress(
-            advertised(broadcast_uri, settings.advertise),
-            advertised(unicast.uri, settings.advertise),
-            advertised(partner_uri, settings.advertise),
-        )
-        self.relay = Relay(settings.relay, self._steady())
-        self._open_synod(settings)
-        self._partners = [self._listen_to(partner) for partner in settings.partners]
-        unicast.read(self._from_node)
-
-    def _publisher(self, address: str, field: str) -> tuple[Sender, str]:
-        publisher, uri = self._transport.publisher(address, field, _KEPT)
-        self._closing.append(lambda: publisher.close(_LAST_WORDS))
-        return publisher, uri
-
-    def _open_synod(self, settings: RendezvousSettings) -> None:
-        members = list(settings.synod) or [settings.synod_address or self.address.unicast_uri]
-        uri = settings.synod_address or members[0]
-        identity = str(uuid.UUID(int=self._random.getrandbits(128), version=4)).encode()
-        self._synod: Sender | None = None
-        if len(members) > 1:
-            self._synod, _ = self._publisher(uri, "synod_address")
-            self._synod_inlet = self._transport.subscriber(self._from_synod)
-            self._closing.append(self._synod_inlet.close)
-            for member in members:
-                self._synod_inlet.connect(member)
-        payload = self.address.payload()
-        self.keeper = LeaseKeeper(identity, uri, members, payload, settings.lease, self._random, self._utc())
-        self._health = SynodHealth(uri, members, settings.synod_health, self._steady())
-
-    def _listen_to(self, network: PartnerNetwork) -> _PartnerListener:
-        partner = Partner(network.network_id, network.cluster, network.allowed_domains, network.silence, self._steady())
-        inlet = self._transport.subscriber(lambda frames: self._from_partner(frames, partner))
-        inlet.connect(partner.uri)
-        self._closing.append(inlet.close)
-        return _PartnerListener(partner, inlet)
-
-    def close(self) -> None:
-        """Close what is open, in the opposite order."""
-        if self._timer is not None:
-            self._timer.cancel()
-        while self._closing:
-            self._closing.pop()()
-
-    # -- what comes in -------------------------------------------------------------------------------------------------
-
-    def leadership(self) -> Leadership:
-        """Tell where this server stands."""
-        return leadership(self.keeper, self._utc())
-
-    def _from_node(self, frames: list[bytes]) -> None:
-        self._act(self.relay.on_unicast(frames, self.leadership(), self._steady()))
-
-    def _from_partner(self, frames: list[bytes], partner: Partner) -> None:
-        self._act(self.relay.on_partner(frames, partner, self.leadership(), self._steady()))
-
-    def _from_synod(self, frames: list[bytes]) -> None:
-        try:
-            message = from_message(decode(frames))
-        except (RemoteError, PayloadError):
-            self.refused_in_synod += 1
-            return
-        if isinstance(message, SynodHeartbeat):
-            self._health.hear(message, self._steady())
-        else:
-            self._say(self.keeper.receive(message, self._utc()))
-        self._look_soon()
-
-    # -- what goes out -------------------------------------------------------------------------------------------------
-
-    def _act(self, steps: Iterable[RelayStep]) -> None:
-        for step in steps:
-            if isinstance(step, Publication):
-                self._broadcast.send(step.frames)
-                if step.to_partners:
-                    self._partner_broadcast.send(step.frames)
-            elif isinstance(step, Listen):
-                for listener in self._partners:
-                    listener.move(step)
-
-    def _say(self, messages: Iterable[SynodMessage]) -> None:
-        """Publish to all members. Alone, there is nobody but this one to hear it."""
-        for message in messages:
-            if self._synod is not None:
-                self._synod.send(encode(to_message(message), self._settings.relay.wire_format))
-            elif not isinstance(message, SynodHeartbeat):
-                self._say(self.keeper.receive(message, self._utc()))
-
-    # -- time ----------------------------------------------------------------------------------------------------------
-
-    def _look_soon(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_soon(self._look)
-
-    def _look(self) -> None:
-        """Do what is due, and come back when something will be; whatever goes wrong, come back."""
-        self._look_after(_LONGEST_NAP)
-        steady = self._steady()
-        self._say(self.keeper.tick(self._utc()))
-        for step in self._health.tick(steady):
-            if isinstance(step, Reconnect):
-                self._reconnect(step.uri)
-            else:
-                self._say([step])
-        for listener in self._partners:
-            listener.move(listener.partner.tick(steady))
-        where = self.leadership()
-        if where != self._was:
-            self._was = where
-            follows = "no server is known to lead" if where.leader is None else f"this server follows {where.leader}"
-            log.info("this server leads" if where.leads else follows)
-        self._act(self.relay.tick(where, steady))
-        self._look_after(self._nap())
-
-    def _look_after(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._look)
-
-    def _nap(self) -> float:
-        steady, utc = self._steady(), self._utc()
-        due = [self.relay.next_tick - steady, self.keeper.next_tick - utc]
-        if (next_heartbeat := self._health.next_tick) is not None:
-            due.append(next_heartbeat - steady)
-        lease = self.keeper.lease(utc)
-        if lease is not None:
-            due.append(lease.expires_at - utc)  # the standing changes then by itself
-        return min(_LONGEST_NAP, max(0.0, min(due) / TICKS_PER_SECOND))
-
-    def _reconnect(self, uri: str) -> None:
-        log.warning("the member %s of the synod is silent, connecting again", uri)
-        self._synod_inlet.disconnect(uri)
-        self._synod_inlet.connect(uri)
-
-
-class _PartnerListener:
-    """The subscription to one server of a partner network."""
-
-    def __init__(self, partner: Partner, inlet: Subscriber) -> None:
-        self.partner = partner
-        self.uri = partner.uri
-        self._inlet = inlet
-
-    def move(self, listen: Listen | None) -> None:
-        """Listen elsewhere, if that is what was decided, and for this partner."""
-        if listen is not None and listen.network_id == self.partner.network_id:
-            self._inlet.disconnect(self.uri)
-            self._inlet.connect(listen.uri)
-            self.uri = listen.uri
-
-
-def _above(asked: str, bound: str, step: int) -> str:
-    """Give the address so many ports above the one that a socket got; if that could be any, it is any other."""
-    address = parse(bound)
-    return f"tcp://{address.host}:{address.first_port + step if parse(asked).first_port else 0}"
+        """The number of messages that wait for a leader."""
+        return self.runtime.relay.held

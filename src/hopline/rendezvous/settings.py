@@ -1,4 +1,4 @@
-"""The settings of a rendezvous server: their names, their defaults, what they are for."""
+"""The settings of a rendezvous server."""
 
 from __future__ import annotations
 
@@ -14,31 +14,36 @@ from hopline.transport import Curve, SocketSettings, Transport, one_place, requi
 
 
 class PartnerNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """Another network whose routes are let in: where its servers publish for partners, and which domains concern us."""
+    """Another network whose routes are relayed to the nodes of this one."""
 
-    network_id: str  # what it is called here
-    cluster: Sequence[str]  # where its servers publish for partners
-    allowed_domains: Sequence[str] = ("*",)  # whose routes are let in; * is all
-    silence: float = 15.0  # seconds without a sign of life, before another of its servers is listened to
+    network_id: str  # the name of the network here
+    cluster: Sequence[str]  # the addresses where its servers publish for partners
+    allowed_domains: Sequence[str] = ("*",)  # the domains whose routes are relayed; * is all
+    silence: float = 15.0  # seconds without a heartbeat before another of its servers is tried
 
 
 class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server listens and publishes, and with whom it shares the leadership."""
+    """The addresses of a server, the other servers of its synod, and its limits.
+
+    Raises:
+        ArgumentError: An address is reachable from other machines without encryption or `open_without_keys`, or
+            the synod is incomplete.
+    """
 
     address: str = DEFAULT_RENDEZVOUS  # where it publishes
-    unicast_address: str | None = None  # where nodes send to; by default ten ports above
-    partner_address: str | None = None  # where it publishes for partner networks; by default 110 ports above
-    advertise: str | None = None  # the host name or address that nodes know this machine by
-    synod_address: str | None = None  # which of the members this server is
-    synod: Sequence[str] = ()  # the addresses at which the servers talk to each other, this one's included
-    open_without_keys: bool = False  # reachable from other machines without encryption: everybody around is trusted
+    unicast_address: str | None = None  # where it receives messages of nodes; by default ten ports above `address`
+    partner_address: str | None = None  # where it publishes for partner networks; by default 110 ports above `address`
+    advertise: str | None = None  # the host name or IP address under which nodes reach this machine
+    synod_address: str | None = None  # the address of this server in `synod`
+    synod: Sequence[str] = ()  # the addresses at which the servers elect their leader, this one's included
+    open_without_keys: bool = False  # allow addresses that other machines reach without encryption
     relay: RelaySettings = msgspec.field(default_factory=RelaySettings)
     lease: LeaseSettings = msgspec.field(default_factory=LeaseSettings)
     synod_health: SynodSettings = msgspec.field(default_factory=SynodSettings)
-    partners: Sequence[PartnerNetwork] = ()  # other networks whose routes are let in
+    partners: Sequence[PartnerNetwork] = ()  # other networks whose routes are relayed here
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     curve: Curve | None = None
-    transport: Transport | None = None  # what carries it all; chosen by itself, unless one is given
+    transport: Transport | None = None  # by default the one that fits `curve`
 
     def __post_init__(self) -> None:
         is_protected = self.open_without_keys or self.curve is not None

@@ -1,1 +1,1 @@
-"""How rendezvous servers elect their leader: a lease, by ballots of a quorum."""
+"""How rendezvous servers elect their leader: by a lease that a quorum of them grants."""

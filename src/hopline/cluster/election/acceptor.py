@@ -1,4 +1,4 @@
-"""The acceptor of a synod member: one register, which promises and accepts by ballot."""
+"""The acceptor of a synod member: one register that promises and accepts by ballot."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hopline.cluster.election.lease import (
 
 
 class Acceptor:
-    """Votes on the rounds of all proposers. What it knows is lost when its process ends.
+    """Votes on the rounds of all proposers. Its state is volatile: it is lost when the process ends.
 
-    That is why it stays mute until `mute_until`: by then every lease that it may have voted for in an earlier life is
-    over. If it answered sooner, two of three members could give a second lease away while the first still runs.
+    That is why it stays mute until `mute_until`: by then every lease that it may have voted for before a restart has
+    expired. If it answered sooner, two of three members could grant a second lease while the first is still valid.
     """
 
     def __init__(self, uri: str, mute_until: int) -> None:
@@ -31,14 +31,16 @@ class Acceptor:
         self._lease: Lease | None = None
 
     def is_mute(self, now: int) -> bool:
-        """Whether it neither answers nor votes yet."""
+        """Return whether it does not vote yet."""
         return now < self.mute_until
 
     def receive(self, request: Request, now: int) -> Answer | None:
-        """Vote; None while mute."""
+        """Return the vote on a request; None while mute."""
         if self.is_mute(now):
             return None
-        return self._read(request) if isinstance(request, ReadLease) else self._write(request)
+        if isinstance(request, ReadLease):
+            return self._read(request)
+        return self._write(request)
 
     def _read(self, request: ReadLease) -> Answer:
         ballot = request.ballot

@@ -14,10 +14,10 @@ from hopline.message import PayloadError
 
 
 class Leadership(msgspec.Struct, frozen=True):
-    """What a server knows of the leadership at one moment: it leads, it follows `leader`, or nobody is known to."""
+    """What a server knows about the leadership at one moment: it leads itself, another does, or nobody is known to."""
 
     leads: bool = False
-    leader: RendezvousAddress | None = None
+    leader: RendezvousAddress | None = None  # the other server that leads
 
 
 LEADING = Leadership(leads=True)
@@ -25,17 +25,20 @@ NOBODY = Leadership()
 
 
 def leadership(keeper: LeaseKeeper, now: int) -> Leadership:
-    """Return what a server knows of the leadership. Ask each time: a lease ends by itself."""
+    """Return what a server knows about the leadership. The result is valid for this moment only: leases expire."""
     lease = keeper.lease(now)
     if lease is None:
         return NOBODY
-    return LEADING if lease.identity == keeper.me else _following(lease.owner_payload)
+    if lease.identity == keeper.me:
+        return LEADING
+    return _following(lease.owner_payload)
 
 
 @lru_cache(maxsize=16)
 def _following(payload: bytes) -> Leadership:
-    """Follow the owner of a lease; if it does not say where it is, it cannot be followed."""
+    """Return the leadership of the owner of a lease; an owner without a usable address counts as nobody."""
     try:
-        return Leadership(leader=RendezvousAddress.of(read_body(payload, service_pb2.RendezvousNode)))
+        address = RendezvousAddress.of(read_body(payload, service_pb2.RendezvousNode))
     except PayloadError:
         return NOBODY
+    return Leadership(leader=address)

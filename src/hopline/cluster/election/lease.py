@@ -1,4 +1,4 @@
-"""The lease that a synod gives to one of its members, what its members say to each other, and its times."""
+"""The lease that a synod grants to one of its members, the messages about it, and its times."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hopline.checks import Range, require, require_numbers
 from hopline.cluster.election.ballot import Ballot
 
 TICKS_PER_SECOND = 10_000_000
-LONGEST = 86_400.0  # seconds: no time of a lease is meant to be more than a day
+LONGEST = 86_400.0  # seconds: the upper limit of all times in the settings of a synod
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Who leads until when, in UTC ticks by the owner's clock. The payload says where the owner is found."""
+    """The right to lead until a time, in UTC ticks by the owner's clock."""
 
-    identity: bytes
+    identity: bytes  # of the owner
     expires_at: int
-    owner_payload: bytes = b""
+    owner_payload: bytes = b""  # the owner's address
 
 
 class ReadLease(msgspec.Struct, frozen=True):
-    """A proposer asks: what do you know? And: promise to refuse whoever comes with a lower ballot."""
+    """A proposer asks for the lease that was accepted last, and for a promise to refuse lower ballots."""
 
     ballot: Ballot
 
@@ -37,14 +37,14 @@ class AckRead(msgspec.Struct, frozen=True):
 
 
 class NackRead(msgspec.Struct, frozen=True):
-    """An acceptor has promised otherwise."""
+    """An acceptor refuses: it has seen a ballot that is as high or higher."""
 
     ballot: Ballot
     sender_uri: str
 
 
 class WriteLease(msgspec.Struct, frozen=True):
-    """A proposer asks: accept this lease."""
+    """A proposer asks the acceptors to accept a lease."""
 
     ballot: Ballot
     lease: Lease
@@ -58,7 +58,7 @@ class AckWrite(msgspec.Struct, frozen=True):
 
 
 class NackWrite(msgspec.Struct, frozen=True):
-    """An acceptor has promised otherwise."""
+    """An acceptor refuses: it has seen a higher ballot."""
 
     ballot: Ballot
     sender_uri: str
@@ -72,10 +72,10 @@ ConsensusMessage: TypeAlias = Request | Answer
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The times of a lease, in seconds. Every member of a synod must have the same."""
 
-    max_lease: float = 3.0  # how long a lease is for, unless it is prolonged
-    clock_drift: float = 0.1  # how far the clocks of any two members may be apart
-    message_roundtrip: float = 0.4  # a message and its answer, at worst
-    node_response_timeout: float = 0.2  # how long a proposer waits for a quorum of answers
+    max_lease: float = 3.0  # time for which a lease is valid unless it is renewed
+    clock_drift: float = 0.1  # largest difference between the clocks of any two members
+    message_roundtrip: float = 0.4  # longest time for a message and its answer
+    node_response_timeout: float = 0.2  # time for which a proposer waits for a quorum of answers
 
     def __post_init__(self) -> None:
         require_numbers(self, _ACCEPTED, "lease.")
@@ -94,16 +94,16 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def prolong_after(self) -> float:
-        """When the owner prolongs: early enough for two rounds before anyone could think the lease over."""
+    def renew_after(self) -> float:
+        """When the owner renews: early enough for two rounds before any member could consider the lease expired."""
         return self.max_lease - 2 * self.message_roundtrip - self.clock_drift
 
     @property
     def mute_time(self) -> float:
-        """How long an acceptor stays mute that may have forgotten what it said before it was restarted.
+        """How long an acceptor stays mute after a start, because it may have forgotten its earlier votes.
 
-        A lease that it has forgotten ends at most `max_lease` after its last vote, by the owner's clock. That clock may
-        have been ahead of ours by the drift when the lease was given, and behind by as much when it ends.
+        A forgotten lease expires at most `max_lease` after the vote, by the owner's clock. That clock may have been
+        ahead of ours by the drift when the lease was granted, and behind by as much when it expires.
         """
         return self.max_lease + 2 * self.clock_drift
 
@@ -118,5 +118,5 @@ _ACCEPTED = {
 
 
 def in_ticks(seconds: float) -> int:
-    """Count seconds in ticks of 100 ns."""
+    """Return a duration in ticks of 100 ns."""
     return round(seconds * TICKS_PER_SECOND)

@@ -1,4 +1,10 @@
-"""The health of a synod: who of its members is heard, and whom to connect to again. It has no part in any quorum."""
+"""The health of a synod: which members are heard, and to which to connect again.
+
+The members exchange heartbeats over the same sockets as their votes. They have no part in any quorum: a member that is
+silent may still vote. Heartbeats only detect connections that have died without an error, for example because a member
+has moved to another address behind its host name. After `missing_heartbeats` intervals without one, the member is
+resolved, disconnected and connected again, and again after as many more.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +15,15 @@ import msgspec
 
 from hopline.checks import Range, require_numbers
 from hopline.cluster.election.lease import LONGEST, in_ticks
-from hopline.cluster.election.votes import Members, plain
+from hopline.cluster.election.members import Members, normalized
 from hopline.message import ArgumentError
 
 
 class SynodSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the members of a synod look after each other. Times are in seconds."""
+    """How the members of a synod watch each other. Times are in seconds."""
 
-    heartbeat_interval: float = 5.0  # between two heartbeats of a member
-    missing_heartbeats: int = 3  # how many may be missing before its connection is made anew
+    heartbeat_interval: float = 5.0  # time between two heartbeats of a member
+    missing_heartbeats: int = 3  # heartbeats that may be missing before the member is connected to again
 
     def __post_init__(self) -> None:
         require_numbers(self, _ACCEPTED, "synod.")
@@ -30,13 +36,13 @@ _ACCEPTED = {
 
 
 class SynodHeartbeat(msgspec.Struct, frozen=True):
-    """A member says that it is there; to be published to all."""
+    """A heartbeat of a member, to be published to all."""
 
     node_uri: str
 
 
 class Reconnect(msgspec.Struct, frozen=True):
-    """A member has long been silent: resolve its address again, disconnect and connect, and `move` it if it moved."""
+    """An instruction: resolve a silent member's address, disconnect and connect; call `move` if it has changed."""
 
     uri: str
 
@@ -45,62 +51,71 @@ SynodStep: TypeAlias = SynodHeartbeat | Reconnect
 
 
 class SynodHealth:
-    """Hears the heartbeats of the members and sends this one's. A synod of one has nobody to tell.
+    """Receives the heartbeats of the other members and sends this one's. A synod of one has nothing to do.
 
-    `now` is in ticks of 100 ns of any clock that does not go back. Call `tick` when `next_tick` has come.
+    Times are in ticks of 100 ns of a clock that does not go back. Call `tick` at `next_tick`.
     """
 
     def __init__(self, uri: str, members: Sequence[str], settings: SynodSettings, now: int) -> None:
-        self.from_strangers = 0  # heartbeats of nobody's: a member may be configured under another address there
+        self.from_strangers = 0  # heartbeats from unknown addresses: a member may be configured differently there
         self._uri = uri
         self._members = Members(uri, members)
         self._interval = in_ticks(settings.heartbeat_interval)
-        self._patience = in_ticks(settings.heartbeat_interval * settings.missing_heartbeats)
-        others = [plain(member) for member in members if plain(member) != plain(uri)]
-        self._heard = dict.fromkeys(others, now)  # each gets the time to say something
-        self._reconnected = dict.fromkeys(others, now)
+        self._timeout = in_ticks(settings.heartbeat_interval * settings.missing_heartbeats)
+        names = [normalized(member) for member in members]
+        others = [name for name in names if name != normalized(uri)]
+        self._heard_at = dict.fromkeys(others, now)  # each gets the full time at first
+        self._reconnected_at = dict.fromkeys(others, now)
         self._next_heartbeat = now
 
-    def hear(self, heartbeat: SynodHeartbeat, now: int) -> None:
-        """Take in a heartbeat; this member's own means nothing."""
-        name = plain(heartbeat.node_uri)
-        if name in self._heard:
-            self._heard[name] = now
-        elif name != plain(self._uri):
+    def receive(self, heartbeat: SynodHeartbeat, now: int) -> None:
+        """Process a heartbeat; this member's own is ignored."""
+        name = normalized(heartbeat.node_uri)
+        if name in self._heard_at:
+            self._heard_at[name] = now
+        elif name != normalized(self._uri):
             self.from_strangers += 1
 
     def healthy(self, now: int) -> list[str]:
-        """Name the members that are heard, this one included."""
-        return [uri for uri in self._members.uris if plain(uri) not in self._heard or not self._is_silent(uri, now)]
+        """Return the members that are heard, this one included."""
+        return [uri for uri in self._members.uris if not self._is_silent(uri, now)]
 
     @property
     def next_tick(self) -> int | None:
-        """When `tick` has something to do; None is never."""
-        return min((self._next_heartbeat, *map(self._gives_up_at, self._heard))) if self._heard else None
+        """When to call `tick` next; None is never."""
+        if not self._heard_at:
+            return None
+        timeouts = [self._times_out_at(name) for name in self._heard_at]
+        return min(self._next_heartbeat, *timeouts)
 
     def tick(self, now: int) -> list[SynodStep]:
-        """Say that this member is there, and find those to connect to again."""
+        """Return a heartbeat if one is due, and the members to connect to again."""
         steps: list[SynodStep] = []
-        if self._heard and now >= self._next_heartbeat:
+        if self._heard_at and now >= self._next_heartbeat:
             self._next_heartbeat = now + self._interval
             steps.append(SynodHeartbeat(self._uri))
         for uri in self._members.uris:
-            name = plain(uri)
-            if name in self._heard and now >= self._gives_up_at(name):
-                self._reconnected[name] = now
+            name = normalized(uri)
+            if name in self._heard_at and now >= self._times_out_at(name):
+                self._reconnected_at[name] = now
                 steps.append(Reconnect(uri))
         return steps
 
     def move(self, old: str, new: str) -> None:
-        """Follow a member to another address; `LeaseKeeper.move_member` must be told too."""
-        if plain(old) == plain(self._uri):
+        """Replace the address of another member. `LeaseKeeper.move_member` must be called too.
+
+        Raises:
+            ArgumentError: `old` is this member or none, or `new` is the address of another one.
+        """
+        if normalized(old) == normalized(self._uri):
             raise ArgumentError("synod.members", "another member", old)
         self._members.move(old, new)
-        for times in (self._heard, self._reconnected):
-            times[plain(new)] = times.pop(plain(old))
+        for times in (self._heard_at, self._reconnected_at):
+            times[normalized(new)] = times.pop(normalized(old))
 
     def _is_silent(self, uri: str, now: int) -> bool:
-        return now - self._heard[plain(uri)] >= self._patience
+        heard_at = self._heard_at.get(normalized(uri))
+        return heard_at is not None and now - heard_at >= self._timeout
 
-    def _gives_up_at(self, name: str) -> int:
-        return max(self._heard[name], self._reconnected[name]) + self._patience
+    def _times_out_at(self, name: str) -> int:
+        return max(self._heard_at[name], self._reconnected_at[name]) + self._timeout

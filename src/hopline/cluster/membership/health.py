@@ -1,4 +1,11 @@
-"""Which peers are alive: whoever was heard within its own time."""
+"""Which peers are alive: those whose heartbeats arrive within the interval that they announced.
+
+Every known peer is watched from the moment it is known, so that a dead one is noticed by nodes too that never sent it
+anything. Only the addresses that peers announced are subscribed to, so nobody else can keep a dead peer alive.
+
+Silence is measured in time that this node spent listening, not by the clock: a node that was paused, or too busy to
+read, must not declare its peers dead because of that.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +13,18 @@ from typing import Protocol
 
 import msgspec
 
-_MOMENT = 0.25  # seconds
+_LONGEST_STEP = 0.25  # seconds of one step that count as listening
 
 
 class HealthFeed(Protocol):
-    """The signs of life that nodes publish."""
+    """Subscriptions to the heartbeats of nodes."""
 
     def subscribe(self, uri: str) -> None:
-        """Listen to the signs of life of a node."""
+        """Subscribe to the heartbeats at an address."""
         ...
 
     def unsubscribe(self, uri: str) -> None:
-        """Listen no longer."""
+        """End the subscription to an address."""
         ...
 
 
@@ -25,22 +32,18 @@ class _Peer(msgspec.Struct):
     uri: str
     interval: float
     heard_at: float
-    was_heard: bool = False  # since it is watched at this address
+    has_heartbeat: bool = False  # since it is watched at this address
 
 
 class Health:
-    """Watches every known peer from the moment it is known, so that a dead one is noticed by those too who never wrote.
-
-    Only addresses that peers announced are listened to: nobody but a peer can keep a dead one alive. Its time is what
-    this node spent listening: who was paused, or had no time to look, takes nobody for dead because of that.
-    """
+    """Watches the heartbeats of peers."""
 
     def __init__(self, feed: HealthFeed, missing_heartbeats: int) -> None:
-        self._listened = 0.0
+        self._listened = 0.0  # seconds
         self._feed = feed
-        self._missing = missing_heartbeats
+        self._missing_heartbeats = missing_heartbeats
         self._peers: dict[bytes, _Peer] = {}
-        self._listeners: dict[str, int] = {}
+        self._watched: dict[str, int] = {}  # the number of peers at each address
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -48,55 +51,59 @@ class Health:
     def __contains__(self, node: object) -> bool:
         return node in self._peers
 
-    def listen_for(self, seconds: float) -> None:
-        """Note that so much time went by since the last look; more than a moment cannot have been spent listening."""
-        self._listened += min(seconds, _MOMENT)
+    def advance(self, seconds: float) -> None:
+        """Count the time since the last call as listening; of a long pause only a moment counts."""
+        self._listened += min(seconds, _LONGEST_STEP)
 
     def watch(self, node: bytes, uri: str, interval: float) -> None:
-        """Watch a peer. One that is watched already may have moved, or changed its pace."""
+        """Watch a peer. If it is watched already, its address or interval may have changed."""
         peer = self._peers.get(node)
         if peer is None:
             self._peers[node] = _Peer(uri, interval, self._listened)
-            self._listen(uri)
+            self._subscribe(uri)
         elif (peer.uri, peer.interval) != (uri, interval):
             if peer.uri != uri:
-                self._leave(peer.uri)
-                self._listen(uri)
+                self._unsubscribe(peer.uri)
+                self._subscribe(uri)
             self._peers[node] = _Peer(uri, interval, self._listened)
 
-    def heard(self, node: bytes) -> bool:
-        """Note a sign of life, and tell whether it came from somebody who is watched."""
+    def record_heartbeat(self, node: bytes) -> bool:
+        """Record a heartbeat; return whether the node is watched."""
         peer = self._peers.get(node)
         if peer is None:
             return False
         peer.heard_at = self._listened
-        peer.was_heard = True
+        peer.has_heartbeat = True
         return True
 
-    def was_heard(self, node: bytes) -> bool:
-        """Return whether a peer that is watched has given a sign of life."""
+    def has_heartbeat(self, node: bytes) -> bool:
+        """Return whether a watched peer has sent any heartbeat."""
         peer = self._peers.get(node)
-        return peer is not None and peer.was_heard
+        return peer is not None and peer.has_heartbeat
 
     def forget(self, node: bytes) -> None:
-        """Watch a peer no longer."""
+        """Stop watching a peer."""
         peer = self._peers.pop(node, None)
         if peer is not None:
-            self._leave(peer.uri)
+            self._unsubscribe(peer.uri)
 
     def dead(self) -> list[bytes]:
-        """Give the peers that were silent for too long."""
-        now, missing = self._listened, self._missing
-        return [node for node, peer in self._peers.items() if now - peer.heard_at > missing * peer.interval]
+        """Return the peers that were silent for too long."""
+        dead = []
+        for node, peer in self._peers.items():
+            silence = self._listened - peer.heard_at
+            if silence > self._missing_heartbeats * peer.interval:
+                dead.append(node)
+        return dead
 
-    def _listen(self, uri: str) -> None:
-        count = self._listeners.get(uri, 0)
-        self._listeners[uri] = count + 1
+    def _subscribe(self, uri: str) -> None:
+        count = self._watched.get(uri, 0)
+        self._watched[uri] = count + 1
         if not count:
             self._feed.subscribe(uri)
 
-    def _leave(self, uri: str) -> None:
-        self._listeners[uri] -= 1
-        if not self._listeners[uri]:
-            del self._listeners[uri]
+    def _unsubscribe(self, uri: str) -> None:
+        self._watched[uri] -= 1
+        if not self._watched[uri]:
+            del self._watched[uri]
             self._feed.unsubscribe(uri)

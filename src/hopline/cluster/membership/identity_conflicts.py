@@ -1,7 +1,8 @@
-"""Other nodes that speak under this node's identity: a mistake in somebody's configuration that nobody else notices.
+"""Detecting another node with this node's identity, a configuration mistake that nobody else notices.
 
-Other nodes know one address for the two, that of the one that spoke last, and when one of them says goodbye, both are
-forgotten. So a node that hears a namesake complains, and announces itself again: the namesake hears of it that way too.
+Other nodes know one address for both, that of the node that announced itself last, and when one of the two leaves, both
+are removed. So a node that receives a message of the other logs an error and announces itself again: that way the other
+one notices too.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from hopline.message import get_logger, printable_name
 
 log = get_logger("hopline.cluster")
 
-_PERIOD = 60.0  # seconds between two complaints, however much a namesake says
+_PERIOD = 60.0  # seconds between two reports, however many messages the other node sends
 
 
 class IdentityConflicts:
-    """Tells whether somebody else uses an identity, by the address that comes with it."""
+    """Detects messages under this node's identity that come from another address."""
 
     def __init__(self, me: Member) -> None:
         self._me = me
-        self._complained_at = -math.inf
+        self._reported_at = -math.inf
 
-    def is_one(self, node: bytes, uri: str) -> bool:
-        """Return whether whoever speaks as `node`, at `uri`, is another node with this one's identity."""
+    def is_conflict(self, node: bytes, uri: str) -> bool:
+        """Return whether a message of `node` at `uri` comes from another node with this node's identity."""
         return node == self._me.identity and uri != self._me.uri
 
-    def complain(self, uri: str, now: float) -> bool:
-        """Log that there is a namesake and what to do about it, unless that was done a moment ago; return whether."""
-        if now - self._complained_at < _PERIOD:
+    def report(self, uri: str, now: float) -> bool:
+        """Log the conflict and its remedy, unless that was done a moment ago; return whether it was logged."""
+        if now - self._reported_at < _PERIOD:
             return False
-        self._complained_at = now
+        self._reported_at = now
         log.error(
             "two nodes have the identity %s: this one, at %s, and another one, at %s. Messages for either reach one of "
             "them only. Stop both and give each an identity of its own: leave out node.identity (identity=... in "

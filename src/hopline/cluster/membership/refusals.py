@@ -1,15 +1,15 @@
-"""Announcements that were refused because of their keys, in words for those who set the keys up.
+"""Announcements that were refused because of their keys, explained for the people who configure the keys.
 
-Keys that are missing or wrong look the same everywhere else: a caller waits, and hears that nobody handles its message.
-So a node remembers, for a bounded number of messages, whose announcement of them it refused and why. That explains the
-end of a message without a route, and one line of the log for each node, domain and reason says how both sides differ.
+Missing or wrong keys all look alike to a caller: it waits, and is told that nobody handles its message. So a node
+remembers, for a bounded number of messages, whose announcement of them it refused and why. That explains why a message
+had no route, and one line in the log for each node, domain and reason tells how the two sides differ.
 
-A node that asks with keys that are not ours gets no answer. So that it can tell this from an empty network, it hears an
-announcement instead, through the rendezvous server, which it cannot verify and refuses in its turn. That is broadcast
-at most once a second, however many ask; whoever asks within that second hears the next one, while it still listens.
+A node that asks for routes with other keys gets no answer, so it could not tell wrong keys from an empty network. For
+its sake this node publishes an announcement, which the other cannot verify and refuses in turn. That happens at most
+once a second, however many nodes ask; a node that asks within that second receives the next announcement.
 
-What a refused message says is not verified: nothing but texts ever depends on it. Reading it costs time, which a
-stranger must not get for nothing, so only a few are read in a second; the others are counted, as all are.
+The content of a refused message is not verified: it is used in texts only. Reading it costs time that a stranger must
+not be able to spend, so only a few are read in a second. The others are only counted.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ log = get_logger("hopline.cluster")
 
 _REMEMBERED = 1_000  # messages whose announcements were refused, and as many refusals
 _READ_A_SECOND = 20  # refused messages
-_ANNOUNCEMENT_PERIOD = 1.0  # seconds between two announcements for askers that were refused
-_LOGGED_A_MINUTE = 20  # refusals: a stranger can have any number of names
+_ANNOUNCEMENT_PERIOD = 1.0  # seconds between two announcements for nodes whose requests were refused
+_LOGGED_A_MINUTE = 20  # refusals: a stranger can use any number of identities
 _Key = TypeVar("_Key")
 _ABOUT_KEYS = frozenset(
     {
@@ -47,16 +47,22 @@ _ABOUT_KEYS = frozenset(
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Whose announcements are refused, in which domain, and why."""
+    """A node whose announcements are refused, the domain, and the reason."""
 
     node: bytes
     domain: str
     reason: SecurityReason
-    text: str  # begins with "refused: ", and says how the two nodes differ
+    text: str  # begins with "refused: " and describes how the two nodes differ
 
 
 class Refusals:
-    """What one node refused because of keys. `announce` lets everybody hear what lives on this node."""
+    """What one node has refused because of keys.
+
+    Args:
+        security: The domains and keys of this node.
+        clock: The time in seconds.
+        announce: Announces all routes of this node.
+    """
 
     def __init__(self, security: Security, clock: Callable[[], float], announce: Callable[[], None]) -> None:
         self._security = security
@@ -66,20 +72,20 @@ class Refusals:
         self._by_message: dict[MessageIdentifier, Refusal] = {}
         self._may_read = _Budget(_READ_A_SECOND, 1.0)
         self._may_announce = _Budget(1, _ANNOUNCEMENT_PERIOD)
-        self._owes_announcement = False
+        self._is_announcement_due = False
         self._may_log = _Budget(_LOGGED_A_MINUTE, 60.0)
 
     @property
     def all(self) -> tuple[Refusal, ...]:
-        """What was refused, the oldest first."""
+        """Everything that was refused, the oldest first."""
         return tuple(self._refusals.values())
 
-    def note(self, message: Message, reason: SecurityReason) -> bool:
-        """Note that a message about routes was refused, and return whether that was because of keys."""
+    def record(self, message: Message, reason: SecurityReason) -> bool:
+        """Record that a control message was refused; return whether that was because of keys."""
         if reason not in _ABOUT_KEYS:
             return False
         if message.identifier == REQUEST_CLUSTER_ROUTES:
-            self._owes_announcement = True
+            self._is_announcement_due = True
             self.tick()
         if not self._may_read.spend(self._clock()):
             return True
@@ -91,25 +97,25 @@ class Refusals:
             _put(self._refusals, key, refusal)
             if self._may_log.spend(self._clock()):
                 log.warning("%s; from now on this is only counted", refusal.text)
-        for identifier in _announced(message):
+        for identifier in _announced_messages(message):
             _put(self._by_message, identifier, refusal)
         return True
 
     def tick(self) -> None:
-        """Announce this node to those who asked with keys that are not ours, if it is time to."""
-        if self._owes_announcement and self._may_announce.spend(self._clock()):
-            self._owes_announcement = False
+        """Announce this node to nodes that asked for routes with other keys, when that is due."""
+        if self._is_announcement_due and self._may_announce.spend(self._clock()):
+            self._is_announcement_due = False
             self._announce()
 
     def accepted(self, routes: Iterable[Route]) -> None:
-        """Note that routes were accepted after all."""
+        """Record that routes were accepted, so that earlier refusals no longer explain anything."""
         if self._by_message:
             for route in routes:
                 if route.identifier is not None:
                     self._by_message.pop(route.identifier, None)
 
     def explain(self, identifier: MessageIdentifier) -> str | None:
-        """Return why no route to a message is known, if that is because of keys."""
+        """Return why there is no route for a message, if that is because of keys."""
         refusal = self._by_message.get(identifier)
         if refusal is not None:
             return refusal.text
@@ -119,51 +125,59 @@ class Refusals:
             return f"refused: {identifier} belongs to no domain of this node ({self._domains()})"
         if signing_of(self._security, home) is None:
             return None
-        # Whoever is refused in the message's domain, or is in none at all, may be the one that handles it.
-        return next((one.text for one in self._refusals.values() if one.domain in (home, "")), None)
+        # A node that is refused in the message's domain, or has no domain at all, may be the one that handles it.
+        for candidate in self._refusals.values():
+            if candidate.domain in (home, ""):
+                return candidate.text
+        return None
 
     def _text(self, message: Message, node: bytes, reason: SecurityReason) -> str:
-        """Say how this node and the other differ: which domain, which keys, which algorithm."""
+        """Describe how this node and the other differ: in domains, keys, or algorithm."""
         other = f"node {printable_name(node)}" if node else "a node"
         domain = f"domain '{printable_name(message.domain)}'"
-        has = apparent_signing(message.signature)
+        signing = apparent_signing(message.signature)
         here = signing_of(self._security, message.domain)
         if reason is SecurityReason.UNKNOWN_DOMAIN and not message.domain:
-            return f"refused: {other} is not in a domain ({has}); this node takes: {self._domains()}"
+            return f"refused: {other} is not in a domain ({signing}); this node takes: {self._domains()}"
         if reason in (SecurityReason.UNKNOWN_DOMAIN, SecurityReason.WRONG_DOMAIN) and here is None:
-            return f"refused: no key of {domain}, in which {other} speaks ({has}); this node has: {self._domains()}"
+            return f"refused: no key of {domain}, in which {other} speaks ({signing}); this node has: {self._domains()}"
         if reason is SecurityReason.WRONG_DOMAIN:
             return f"refused: {other} announces in {domain} what belongs to another domain here"
         if reason is SecurityReason.UNSIGNED:
             return f"refused: {other} does not sign what it says in {domain}, which is {here} here"
         if reason is SecurityReason.WRONG_PROFILE:
-            return f"refused: {other} has another algorithm or profile for {domain} ({has}), which is {here} here"
+            return f"refused: {other} has another algorithm or profile for {domain} ({signing}), which is {here} here"
         return f"refused: no key of {domain} here ({here}) made the signature of {other}: the keys differ"
 
     def _domains(self) -> str:
-        """Name the domains of this node, with how they are signed."""
-        named = [(domain, signing_of(self._security, domain)) for domain in self._security.domains]
-        return ", ".join(f"'{domain}' ({signing})" for domain, signing in named if signing is not None) or "no keys"
+        """Return the signed domains of this node and how they are signed, as text."""
+        texts = []
+        for domain in self._security.domains:
+            signing = signing_of(self._security, domain)
+            if signing is not None:
+                texts.append(f"'{domain}' ({signing})")
+        return ", ".join(texts) or "no keys"
 
 
 class _Budget:
-    """So much in a period, and no more."""
+    """Permits a limited number of actions in each period."""
 
-    def __init__(self, most: int, period: float) -> None:
-        self._most = most
+    def __init__(self, limit: int, period: float) -> None:
+        self._limit = limit
         self._period = period
         self._since = -math.inf
         self._spent = 0
 
     def spend(self, now: float) -> bool:
-        """Return whether there is something left, and take one."""
+        """Return whether another action is permitted, and count it."""
         if now - self._since >= self._period:
-            self._since, self._spent = now, 0
+            self._since = now
+            self._spent = 0
         self._spent += 1
-        return self._spent <= self._most
+        return self._spent <= self._limit
 
 
-def _announced(message: Message) -> list[MessageIdentifier]:
+def _announced_messages(message: Message) -> list[MessageIdentifier]:
     if message.identifier != REGISTER_ROUTE:
         return []
     try:
@@ -174,8 +188,9 @@ def _announced(message: Message) -> list[MessageIdentifier]:
         return []
 
 
-def _put(known: dict[_Key, Refusal], key: _Key, value: Refusal) -> None:
-    known.pop(key, None)
-    if len(known) >= _REMEMBERED:
-        del known[next(iter(known))]
-    known[key] = value
+def _put(refusals: dict[_Key, Refusal], key: _Key, refusal: Refusal) -> None:
+    refusals.pop(key, None)
+    if len(refusals) >= _REMEMBERED:
+        oldest = next(iter(refusals))
+        del refusals[oldest]
+    refusals[key] = refusal

@@ -1,4 +1,11 @@
-"""What others say they have, and whether they still say it: a route whose end was not heard must not stay for ever."""
+"""When each route of another node was last advertised, so that routes whose withdrawal was lost expire.
+
+A withdrawal is lost on nodes that are cut off when it is published. So is the end of a node that restarts at once under
+the same identity. But a node that goes on answering requests without naming a route does not have that route any more.
+
+Time is counted in rounds: in each, every node is asked for all its routes. A route expires when its node has answered
+in the latest round and the route has been missing for `MISSED_ROUNDS`.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +14,54 @@ from collections.abc import Collection, Iterable
 from hopline.message import MessageIdentifier
 from hopline.routing import Route
 
-MISSED_TURNS = 2  # one answer may be lost, or be to another question
+MISSED_ROUNDS = 2  # one answer may be lost, or answer another question
 
 
 class RouteFreshness:
-    """Remembers when each route was said last, in turns: with each, everybody is asked for all that he has.
-
-    A message that takes a route back is lost on those who are cut off when it is sent; so is the end of a node that
-    comes back at once under the same identity. Who goes on answering without naming a route does not have it any more.
-    """
+    """Remembers for every route of every node the round in which it was last advertised."""
 
     def __init__(self) -> None:
-        self._turn = 0
-        self._said: dict[bytes, dict[Route, int]] = {}
+        self._round = 0
+        self._advertised: dict[bytes, dict[Route, int]] = {}
 
-    def heard(self, node: bytes, routes: Iterable[Route]) -> None:
-        """Note that a node says it has these routes."""
-        self._said.setdefault(node, {}).update(dict.fromkeys(routes, self._turn))
+    def record(self, node: bytes, routes: Iterable[Route]) -> None:
+        """Record that a node advertises these routes in the current round."""
+        rounds = self._advertised.setdefault(node, {})
+        rounds.update(dict.fromkeys(routes, self._round))
 
-    def knows(self, node: bytes, route: Route) -> bool:
-        """Return whether a node has said that it has a route."""
-        return route in self._said.get(node, ())
+    def has(self, node: bytes, route: Route) -> bool:
+        """Return whether a node has advertised a route."""
+        return route in self._advertised.get(node, ())
 
     def count_with(self, node: bytes, routes: Iterable[Route]) -> int:
-        """Return how many routes a node would have with these: at a cost proportional to these alone."""
-        said = self._said.get(node, {})
-        return len(said) + len({route for route in routes if route not in said})
+        """Return how many routes a node would have with these. The cost depends on these alone."""
+        advertised = self._advertised.get(node, {})
+        added = {route for route in routes if route not in advertised}
+        return len(advertised) + len(added)
 
     def forget(self, node: bytes, route: Route | None = None) -> None:
-        """Forget a route, or the whole node."""
+        """Remove a route, or the whole node."""
         if route is None:
-            self._said.pop(node, None)
+            self._advertised.pop(node, None)
         else:
-            self._said.get(node, {}).pop(route, None)
+            self._advertised.get(node, {}).pop(route, None)
 
     def forget_messages(self, node: bytes, identifiers: Collection[MessageIdentifier | None]) -> None:
-        """Forget messages of a node, whichever of its actors were said to handle them."""
-        said = self._said.get(node, {})
-        for route in [route for route in said if route.identifier in identifiers]:
-            del said[route]
+        """Remove messages of a node, whichever of its actors handle them."""
+        advertised = self._advertised.get(node, {})
+        removed = [route for route in advertised if route.identifier in identifiers]
+        for route in removed:
+            del advertised[route]
 
-    def next_turn(self) -> list[tuple[bytes, Route]]:
-        """Begin another turn, and give the routes that are said no more, by nodes that still say something."""
-        self._turn += 1
-        latest = self._turn - 1
-        stale = [
-            (node, route)
-            for node, routes in self._said.items()
-            if latest in routes.values()
-            for route, turn in routes.items()
-            if turn <= latest - MISSED_TURNS
-        ]
+    def next_round(self) -> list[tuple[bytes, Route]]:
+        """Begin another round; remove and return the routes that have expired."""
+        latest = self._round
+        self._round += 1
+        stale = []
+        for node, rounds in self._advertised.items():
+            has_answered = latest in rounds.values()
+            if has_answered:
+                stale += [(node, route) for route, seen in rounds.items() if seen <= latest - MISSED_ROUNDS]
         for node, route in stale:
             self.forget(node, route)
         return stale

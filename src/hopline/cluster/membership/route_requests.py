@@ -1,54 +1,57 @@
-"""Who was told everything that lives here, and when: once a moment is enough, however often a question is replayed."""
+"""Which nodes were recently sent all routes, so that a replayed request does not cause another answer."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 
-_SPACING = 0.5  # seconds in which one node is not told everything twice
+_SPACING = 0.5  # seconds in which one node is not sent all routes twice
 
-Asker = tuple[bytes, str, str]  # a node, where it is, and in which domain it asks
+Requester = tuple[bytes, str, str]
+"""A node, its address, and the domain of its request."""
 
 
 class Verdict(Enum):
-    """What to do with a question."""
+    """What to do with a request for all routes."""
 
     ANSWER = auto()
-    WAS_GREETED = auto()  # it was told before it could ask
+    ALREADY_GREETED = auto()  # the routes were sent before the request arrived
     TOO_OFTEN = auto()
 
 
 class RouteRequests:
-    """Remembers the last answers, up to a bound."""
+    """Remembers the latest answers, up to a bound."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._answered: dict[Asker, float] = {}
-        self._greeted: set[Asker] = set()  # those among them who have not asked yet
+        self._answered_at: dict[Requester, float] = {}
+        self._greeted: set[Requester] = set()  # those among them that have not asked yet
 
-    def greet(self, asker: Asker, now: float) -> bool:
-        """Return whether to tell a newcomer everything without a question: not if its question was faster."""
-        if self._was_answered(asker, now):
+    def greet(self, requester: Requester, now: float) -> bool:
+        """Return whether to send all routes to a new node without a request: not if its request arrived first."""
+        if self._was_answered(requester, now):
             return False
-        self._note(asker, now)
-        self._greeted.add(asker)
+        self._record(requester, now)
+        self._greeted.add(requester)
         return True
 
-    def _was_answered(self, asker: Asker, now: float) -> bool:
-        return now - self._answered.get(asker, -_SPACING) < _SPACING
-
-    def ask(self, asker: Asker, now: float) -> Verdict:
-        """Return whether to answer a question, and take it for answered then."""
-        was_greeted = asker in self._greeted
-        self._greeted.discard(asker)
-        if self._was_answered(asker, now):
-            return Verdict.WAS_GREETED if was_greeted else Verdict.TOO_OFTEN
-        self._note(asker, now)
+    def ask(self, requester: Requester, now: float) -> Verdict:
+        """Return whether to answer a request; if so, count it as answered."""
+        was_greeted = requester in self._greeted
+        self._greeted.discard(requester)
+        if self._was_answered(requester, now):
+            return Verdict.ALREADY_GREETED if was_greeted else Verdict.TOO_OFTEN
+        self._record(requester, now)
         return Verdict.ANSWER
 
-    def _note(self, asker: Asker, now: float) -> None:
-        answered = self._answered
-        if answered.pop(asker, None) is None and len(answered) >= self._capacity:
-            oldest = next(iter(answered))
-            del answered[oldest]
+    def _was_answered(self, requester: Requester, now: float) -> bool:
+        answered_at = self._answered_at.get(requester)
+        return answered_at is not None and now - answered_at < _SPACING
+
+    def _record(self, requester: Requester, now: float) -> None:
+        answered_at = self._answered_at
+        is_new = answered_at.pop(requester, None) is None
+        if is_new and len(answered_at) >= self._capacity:
+            oldest = next(iter(answered_at))
+            del answered_at[oldest]
             self._greeted.discard(oldest)
-        answered[asker] = now
+        answered_at[requester] = now

@@ -1,4 +1,4 @@
-"""What the members of a synod say, as messages: the only place where the lease meets protobuf."""
+"""The messages between the members of a synod, to and from protobuf."""
 
 from __future__ import annotations
 
@@ -39,22 +39,20 @@ SynodMessage: TypeAlias = ConsensusMessage | SynodHeartbeat
 
 
 def to_message(value: SynodMessage) -> Message:
-    """Write what a member says."""
+    """Return the service message for a value that a member publishes."""
     match value:
         case ReadLease(ballot):
             return service_message(READ_LEASE, service_pb2.LeaseRead(ballot=_ballot(ballot)))
         case AckRead(ballot, known, lease, uri):
-            return service_message(
-                ACK_READ_LEASE,
-                service_pb2.LeaseAckRead(
-                    ballot=_ballot(ballot),
-                    known_write_ballot=_ballot(known),
-                    lease=None if lease is None else _lease(lease),
-                    sender_uri=uri,
-                ),
+            content: Content = service_pb2.LeaseAckRead(
+                ballot=_ballot(ballot),
+                known_write_ballot=_ballot(known),
+                lease=None if lease is None else _lease(lease),
+                sender_uri=uri,
             )
+            return service_message(ACK_READ_LEASE, content)
         case NackRead(ballot, uri):
-            content: Content = service_pb2.LeaseNackRead(ballot=_ballot(ballot), sender_uri=uri)
+            content = service_pb2.LeaseNackRead(ballot=_ballot(ballot), sender_uri=uri)
             return service_message(NACK_READ_LEASE, content)
         case WriteLease(ballot, lease):
             content = service_pb2.LeaseWrite(ballot=_ballot(ballot), lease=_lease(lease))
@@ -69,7 +67,8 @@ def to_message(value: SynodMessage) -> Message:
             return service_message(QUORUM_HEARTBEAT, service_pb2.QuorumHeartBeat(node_uri=uri))
 
 
-def _ballot(ballot: Ballot) -> service_pb2.Ballot:  # a zero is left out
+def _ballot(ballot: Ballot) -> service_pb2.Ballot:
+    # As the reference does, a zero is left out.
     return service_pb2.Ballot(
         timestamp=ballot.timestamp or None, identity=ballot.identity, message_number=ballot.number or None
     )
@@ -85,7 +84,11 @@ def _lease(lease: Lease) -> service_pb2.Lease:
 
 
 def from_message(message: Message) -> SynodMessage:
-    """Read what a member said, or raise `PayloadError`; a message of another kind says nothing that a synod knows."""
+    """Return the value in a service message of a member.
+
+    Raises:
+        PayloadError: The message is not one of a synod, or is malformed.
+    """
     reader = _READERS.get(message.identifier)
     if reader is None:
         raise PayloadError(SynodHeartbeat, f"{message.identifier} is no message of a synod", message.body)
@@ -93,18 +96,19 @@ def from_message(message: Message) -> SynodMessage:
 
 
 def _read(message: Message) -> ReadLease:
-    return ReadLease(_ballot_of(read(message, service_pb2.LeaseRead)))
+    content = read(message, service_pb2.LeaseRead)
+    return ReadLease(_ballot_of(content))
 
 
 def _ack_read(message: Message) -> AckRead:
     content = read(message, service_pb2.LeaseAckRead)
-    known = content.known_write_ballot
-    return AckRead(
-        _ballot_of(content),
-        _plain_ballot(known) if content.HasField("known_write_ballot") else NO_BALLOT,
-        _plain_lease(content.lease) if content.HasField("lease") else None,
-        content.sender_uri,
-    )
+    known_write_ballot = NO_BALLOT
+    if content.HasField("known_write_ballot"):
+        known_write_ballot = _plain_ballot(content.known_write_ballot)
+    lease = None
+    if content.HasField("lease"):
+        lease = _plain_lease(content.lease)
+    return AckRead(_ballot_of(content), known_write_ballot, lease, content.sender_uri)
 
 
 def _nack_read(message: Message) -> NackRead:
@@ -130,7 +134,8 @@ def _nack_write(message: Message) -> NackWrite:
 
 
 def _heartbeat(message: Message) -> SynodHeartbeat:
-    return SynodHeartbeat(read(message, service_pb2.QuorumHeartBeat).node_uri)
+    content = read(message, service_pb2.QuorumHeartBeat)
+    return SynodHeartbeat(content.node_uri)
 
 
 _WithBallot: TypeAlias = (
@@ -161,7 +166,7 @@ def _plain_lease(lease: service_pb2.Lease) -> Lease:
 
 def _check_time(content: Content, ticks: int) -> None:
     if not 0 <= ticks <= MAX_TICKS:
-        raise PayloadError(type(content), f"{ticks} is no time of .NET", content.SerializeToString())
+        raise PayloadError(type(content), f"{ticks} is not a time that .NET can express", content.SerializeToString())
 
 
 _READERS: dict[MessageIdentifier, Callable[[Message], SynodMessage]] = {

@@ -1,4 +1,4 @@
-"""The service messages: which there are, what each carries, and how one is made and read.
+"""The service messages: which exist, what each carries, and how to make and read one.
 
 >>> from hopline.cluster.messages.service import UNREGISTER_NODE, read, service_message
 >>> from hopline.cluster.messages.service_pb2 import UnregisterNode
@@ -72,10 +72,10 @@ UNREGISTER_NODE = _named(b"UNREGNODE")
 REQUEST_CLUSTER_ROUTES = _named(b"REQCLUSTROUTES")
 REQUEST_NODE_ROUTES = _named(b"REQNODEROUTES")
 DISCOVER_ROUTE = _named(b"DISCOVMSGROUTE")
-# Meant for the inside of one process, but the reference takes it from the network too: it is here to be refused.
+# Meant for use inside one process, but the reference accepts it from the network too. It is listed to be refused.
 UNREGISTER_UNREACHABLE_NODE = _named(b"UNREGUNREACHABLENODE")
 
-# Who is alive, and who leads.
+# Liveness and leadership.
 HEARTBEAT = _named(b"HEARTBEAT")
 NOT_LEADER = _named(b"RNDZVNOTLEADER")
 RECONFIGURE = _named(b"RNDZVRECONFIG")
@@ -99,9 +99,9 @@ WRITE_LEASE = _named(b"WRITELEASE")
 ACK_WRITE_LEASE = _named(b"ACKWRITELEASE")
 NACK_WRITE_LEASE = _named(b"NACKWRITELEASE")
 
-# What only a rendezvous server sends: from anybody else it could take a network over.
+# Published by rendezvous servers only: accepted from anybody else, they could take a network over.
 LEADER_MESSAGES = frozenset({HEARTBEAT, NOT_LEADER, RECONFIGURE, PONG})
-# What changes or asks for routes. It comes through the rendezvous or straight from a node, which means the same.
+# Control messages, which change or ask for routes. They mean the same whether published or sent directly.
 CONTROL = frozenset(
     {
         REGISTER_ROUTE,
@@ -113,7 +113,7 @@ CONTROL = frozenset(
     }
 )
 
-# What each carries; None is an empty body.
+# The content of each; None is an empty body.
 CATALOGUE: Mapping[MessageIdentifier, type[Content] | None] = {
     REGISTER_ROUTE: RegisterExternalMessageRoute,
     UNREGISTER_ROUTE: UnregisterMessageRoute,
@@ -147,28 +147,41 @@ CATALOGUE: Mapping[MessageIdentifier, type[Content] | None] = {
 
 
 def is_service(message: Message) -> bool:
-    """Tell whether a message is one of the catalogue. Exceptions and receipts are not: hubs get those."""
+    """Return whether a message is in the catalogue. Exceptions and receipts are not: they are for hubs."""
     return message.identity.startswith(_PREFIX) and message.identifier in CATALOGUE
 
 
 def service_message(kind: MessageIdentifier, content: Content | None, *, domain: str = "") -> Message:
-    """Make a service message: unicast, of no flow, with no limit of time."""
-    expected = CATALOGUE.get(kind)
+    """Return a service message: unicast, without a flow and without a limit of time.
+
+    Raises:
+        ArgumentError: The kind is not in the catalogue, or the content is of another kind.
+    """
     if kind not in CATALOGUE:
         raise ArgumentError("kind", "one of the catalogue", kind)
-    if not (content is None if expected is None else isinstance(content, expected)):
+    expected = CATALOGUE[kind]
+    is_expected = content is None if expected is None else isinstance(content, expected)
+    if not is_expected:
         raise ArgumentError(f"content of {kind}", expected.__name__ if expected else "None", content)
     body = b"" if content is None else content.SerializeToString()
     return Message(kind.identity, version=kind.version, partition=kind.partition, bodies=(body,), domain=domain)
 
 
 def read(message: Message, cls: type[Kind]) -> Kind:
-    """Read what a service message carries, or raise `PayloadError`."""
+    """Return the content of a service message.
+
+    Raises:
+        PayloadError: The body is not a valid content of that kind.
+    """
     return read_body(message.body, cls)
 
 
 def read_body(body: bytes, cls: type[Kind]) -> Kind:
-    """Read bytes of that kind, such as the owner's payload in a lease, or raise `PayloadError`."""
+    """Return bytes as content, such as the owner's payload in a lease.
+
+    Raises:
+        PayloadError: The bytes are not a valid content of that kind.
+    """
     content = PROTOBUF.decode(body, cls)
     damaged = _damaged_text(content)
     if damaged is not None:
@@ -177,9 +190,10 @@ def read_body(body: bytes, cls: type[Kind]) -> Kind:
 
 
 def _damaged_text(content: Content) -> str | None:
-    """Name a text that is none: protobuf's second syntax lets any bytes pass, and hands them out where a str should be.
+    """Return the name of a text field that is not UTF-8, if there is one.
 
-    Only fields that can hold text are visited, so that the many contracts of a registration cost nothing.
+    protobuf's second syntax accepts any bytes in a text, and returns them in place of a str. Only fields that can
+    contain text are visited, so that the many contracts of a registration cost nothing.
     """
     for field in _fields_with_text(content.DESCRIPTOR):
         value = getattr(content, field.name)
@@ -187,7 +201,8 @@ def _damaged_text(content: Content) -> str | None:
             if not isinstance(value, str):
                 return field.full_name
             continue
-        for part in value if field.is_repeated else (value,):
+        parts = value if field.is_repeated else (value,)
+        for part in parts:
             damaged = _damaged_text(part)
             if damaged is not None:
                 return damaged
@@ -196,28 +211,37 @@ def _damaged_text(content: Content) -> str | None:
 
 @cache
 def _fields_with_text(descriptor: Descriptor) -> tuple[FieldDescriptor, ...]:
-    return tuple(
-        field
-        for field in descriptor.fields
-        if field.type == FieldDescriptor.TYPE_STRING
-        or (field.message_type is not None and _fields_with_text(field.message_type))
-    )
+    fields = []
+    for field in descriptor.fields:
+        is_text = field.type == FieldDescriptor.TYPE_STRING
+        contains_text = field.message_type is not None and bool(_fields_with_text(field.message_type))
+        if is_text or contains_text:
+            fields.append(field)
+    return tuple(fields)
 
 
 # -- contracts and routes ----------------------------------------------------------------------------------------------
 
 
 def contract_of(identifier: MessageIdentifier) -> MessageContract:
-    """Write the kind of a message. One whose version is text, or no 16-bit number, has no place on the wire."""
+    """Return a message identifier as it stands in service messages.
+
+    Raises:
+        ArgumentError: The version is text or not a 16-bit number, which service messages cannot express.
+    """
     version = _written_version(identifier)
     if version is None:
         raise ArgumentError("version", f"a number up to {MAX_VERSION}", identifier.version)
-    # A zero is left out, an empty partition is not.
+    # As the reference does, a zero is left out, and an empty partition is not.
     return MessageContract(version=version or None, identity=identifier.identity, partition=identifier.partition)
 
 
 def identifier_of(contract: MessageContract) -> MessageIdentifier:
-    """Read the kind of a message, or raise `PayloadError` when its version is no 16-bit number."""
+    """Return the message identifier in a service message.
+
+    Raises:
+        PayloadError: The version is not a 16-bit number.
+    """
     if contract.version > MAX_VERSION:
         raise PayloadError(MessageContract, f"a version of {contract.version}", contract.SerializeToString())
     return MessageIdentifier(contract.identity, contract.version, contract.partition)
@@ -226,12 +250,15 @@ def identifier_of(contract: MessageContract) -> MessageIdentifier:
 def registration(
     uri: str, node_identity: bytes, health_uri: str, heartbeat_interval: timedelta | float, routes: Iterable[Route]
 ) -> RegisterExternalMessageRoute:
-    """Announce routes, grouped by their receivers. One that comes out without routes must not be sent.
+    """Return an announcement of routes, grouped by receiver. If it contains no routes, it must not be sent.
 
-    What has no place on the wire is left out: see `contract_of`.
+    Routes that service messages cannot express are left out: see `contract_of`.
+
+    Raises:
+        ArgumentError: The heartbeat interval is not positive: peers would consider the node dead at once.
     """
     interval = to_timespan(heartbeat_interval)
-    if interval is None or interval.value < 0:  # peers would take the node for dead at once
+    if interval is None or interval.value < 0:
         raise ArgumentError("heartbeat_interval", "more than zero", heartbeat_interval)
     return RegisterExternalMessageRoute(
         uri=uri,
@@ -242,10 +269,10 @@ def registration(
 
 
 def unregistration(uri: str, node_identity: bytes, routes: Iterable[Route]) -> UnregisterMessageRoute:
-    """Take routes back, grouped by their receivers. One that comes out without routes must not be sent.
+    """Return a withdrawal of routes, grouped by receiver. If it contains no routes, it must not be sent.
 
-    The reference gives up on the whole message at a hub without a contract, and never looks at the one it has: ours is
-    a message that no actor handles.
+    The reference fails on a hub without a contract, but ignores the contract that it has. So a hub gets one of a
+    message that no actor handles.
     """
     registrations = _by_receiver(routes)
     for entry in registrations:
@@ -257,9 +284,12 @@ def unregistration(uri: str, node_identity: bytes, routes: Iterable[Route]) -> U
 def routes_of(
     content: RegisterExternalMessageRoute | UnregisterMessageRoute, *, with_unknown: bool = False
 ) -> list[Route]:
-    """Read the routes of an announcement or a withdrawal.
+    """Return the routes in an announcement or a withdrawal.
 
-    A receiver that is neither hub nor actor stands for all actors of its node, if `with_unknown` is set.
+    Args:
+        content: The announcement or withdrawal.
+        with_unknown: Whether to include receivers that are neither hub nor actor, which in a withdrawal stand for all
+            actors of the node.
     """
     routes = []
     for entry in content.routes:
@@ -290,7 +320,7 @@ def _written_version(identifier: MessageIdentifier) -> int | None:
     return version if isinstance(version, int) and 0 <= version <= MAX_VERSION else None
 
 
-_SPEAKERS: dict[MessageIdentifier, tuple[type[Content], str]] = {
+_SENDER_FIELDS: dict[MessageIdentifier, tuple[type[Content], str]] = {
     REGISTER_ROUTE: (RegisterExternalMessageRoute, "node_identity"),
     UNREGISTER_ROUTE: (UnregisterMessageRoute, "receiver_node_identity"),
     UNREGISTER_NODE: (UnregisterNode, "receiver_node_identity"),
@@ -300,13 +330,13 @@ _SPEAKERS: dict[MessageIdentifier, tuple[type[Content], str]] = {
 
 
 def ping() -> Message:
-    """Make the question whether a rendezvous server leads, and the probe of a node."""
+    """Return a ping, which a rendezvous server answers if it leads, and which nodes ignore."""
     return service_message(PING, None)
 
 
 def sender_of(message: Message) -> bytes | None:
-    """Give the node that speaks in a message about routes, as it says itself; None where it does not."""
-    kind, field = _SPEAKERS.get(message.identifier, (None, ""))
+    """Return the node that a control message claims to come from; None if it names none."""
+    kind, field = _SENDER_FIELDS.get(message.identifier, (None, ""))
     if kind is None:
         return None
     try:

@@ -15,7 +15,6 @@ from hopline.cluster.messages.service import LEADER_MESSAGES, PING
 from hopline.message import (
     ArgumentError,
     BindError,
-    LocalError,
     Message,
     MessageIdentifier,
     NotRunningError,
@@ -41,7 +40,7 @@ _CONTROL = frozenset(kind.identity for kind in CONTROL)
 _NOT_ROUTED = _CONTROL | {PING.identity}
 _KEY_FILE_PERIOD = 1.0  # seconds between looks whether the key file changed
 _UNDER_WAY = 0.1  # seconds for the first message of a node that has sent none before and has not heard that we stop
-_ROLL_CALL_TIME = 3.0  # seconds within which those who sent work must have heard that we stop
+_DRAIN_TIMEOUT = 3.0  # seconds within which those who sent work must have heard that we stop
 _ASK_AGAIN = 0.6  # seconds between questions; who was told everything half a second ago is not told again
 _LOOK = 0.005
 _OUTLET_CAPACITY = 1_000
@@ -142,6 +141,7 @@ class NetworkConnection:
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
         self._is_attached = True
+        self.membership.start()
         self.membership.announce(router.directory.advertised())
         router.directory.on_added = self.membership.announce
         router.directory.on_removed = self.membership.withdraw
@@ -205,7 +205,7 @@ class NetworkConnection:
     def discover(self, message: Message) -> None:
         """Look for a route."""
         if self._is_attached:  # else everybody is asked for everything in a moment
-            self.membership.look_for(message)
+            self.membership.discover(message)
 
     def explain(self, identifier: MessageIdentifier) -> str | None:
         """Return why there is no route to a message, if that is because of keys."""
@@ -223,7 +223,7 @@ class NetworkConnection:
             message = message.clone(ttl_ticks=left)
         try:
             return encode(message, self._format_of(node) or self._formats.server, limits=self._limits)
-        except LocalError:
+        except ArgumentError:
             if not waited:  # whoever offers it is told
                 raise
             self._take_back(node, [(message, waited)])  # the peer's format is another since it was offered
@@ -231,7 +231,7 @@ class NetworkConnection:
 
     def _gave_up(self, node: bytes, left: list[tuple[Message, float]]) -> None:
         self._answer_links.closed(node)
-        self.membership.lost(node)
+        self.membership.remove_node(node)
         self._take_back(node, left)
 
     def _take_back(self, node: bytes, left: list[tuple[Message, float]]) -> None:
@@ -267,7 +267,7 @@ class NetworkConnection:
             return
         routing = message.routing
         if routing and self._format_by(routing[-1].identity) is not message.wire_format:
-            self.speaks(routing[-1].identity, message.wire_format, Evidence.SENT)
+            self.note_written_format(routing[-1].identity, message.wire_format, Evidence.SENT)
         if routing and not message.receiver_identity and routing[-1].identity not in self._callers:
             self._note_caller(routing[-1].identity)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
@@ -300,7 +300,7 @@ class NetworkConnection:
         if message.identity == PING.identity:
             self.pings += 1
         else:
-            self.membership.take(message)
+            self.membership.receive(message)
         if tap is not None and before is not None:
             reasons = refused - before
             tap.took_control(message, frames, next(iter(reasons), None))
@@ -313,12 +313,12 @@ class NetworkConnection:
         except RemoteError:
             self.membership.traffic.refused["malformed"] += 1
             return
-        says_it_itself = message.identifier in LEADER_MESSAGES
-        self._formats.hear_server(message.wire_format, says_it_itself=says_it_itself, is_copied=is_copied)
+        is_own_message = message.identifier in LEADER_MESSAGES
+        self._formats.record_server(message.wire_format, is_own_message=is_own_message, is_copied=is_copied)
         if is_copied:
             return
-        self.membership.hear(message)
-        if self.membership.following.is_joined:
+        self.membership.receive_broadcast(message)
+        if self.membership.follower.is_joined:
             self._joined.set()
 
     def _take_heartbeat(self, frames: list[bytes]) -> None:
@@ -329,7 +329,7 @@ class NetworkConnection:
         except RemoteError:
             self.membership.traffic.refused["malformed"] += 1
             return
-        self.membership.hear_heartbeat(message)
+        self.membership.receive_heartbeat(message)
 
     # -- what the membership asks for ----------------------------------------------------------------------------------
 
@@ -347,9 +347,9 @@ class NetworkConnection:
         return self._uplink.send(encode(message, self._formats.server))
 
     def _uplink_broke(self) -> None:
-        self.membership.following.broke(self._clock())
+        self.membership.follower.on_disconnected(self._clock())
 
-    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
+    def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
         """Send a message straight to a node, if it is there and has room; one that `introduces` may open the link.
 
         Where there is room for one message only, it is that of the answer that was asked for: it names this node too.
@@ -397,7 +397,7 @@ class NetworkConnection:
         self._close_link(node, linger=_ANSWER_LINGER)
 
     def _is_alive(self, node: bytes) -> bool:
-        return self.membership.health.was_heard(node)
+        return self.membership.health.has_heartbeat(node)
 
     def is_address(self, uri: str) -> bool:
         """Tell whether a node can be at an address that it or another one announced."""
@@ -407,11 +407,13 @@ class NetworkConnection:
         """Give an address of a server with its name looked up, as of when the node started."""
         return self._resolved.get(uri, uri)
 
-    def speaks(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED) -> None:
+    def note_written_format(
+        self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED
+    ) -> None:
         """Note in which format a node writes."""
-        self._formats.learn(node, wire_format, evidence)
+        self._formats.record(node, wire_format, evidence)
 
-    def reads(self, node: bytes, formats: frozenset[WireFormat]) -> None:
+    def note_read_formats(self, node: bytes, formats: frozenset[WireFormat]) -> None:
         """Note which formats a node has declared to read."""
         self._formats.declare(node, formats)
 
@@ -442,15 +444,15 @@ class NetworkConnection:
         await asyncio.sleep(_UNDER_WAY)
 
     async def _heard_by_callers(self) -> None:
-        """Wait until whatever was sent here before its sender heard of the withdrawal has come. See `RollCall`."""
+        """Wait until whatever was sent here before its sender heard of the withdrawal has come. See `DrainBarrier`."""
         membership, loop = self.membership, self._loop
-        roll_call = membership.roll_call
-        roll_call.begin(node for node in self._callers if node in membership.health)
-        deadline = loop.time() + _ROLL_CALL_TIME
+        barrier = membership.drain_barrier
+        barrier.begin(node for node in self._callers if node in membership.health)
+        deadline = loop.time() + _DRAIN_TIMEOUT
         ask_at = 0.0
-        while self.is_joined and not roll_call.is_complete and (now := loop.time()) < deadline:
+        while self.is_joined and not barrier.is_complete and (now := loop.time()) < deadline:
             if now >= ask_at:
-                membership.ask_everybody()
+                membership.request_routes()
                 ask_at = now + _ASK_AGAIN
             await asyncio.sleep(_LOOK)
 
@@ -487,7 +489,7 @@ class NetworkConnection:
     @property
     def is_joined(self) -> bool:
         """Tell whether a rendezvous server that leads is heard."""
-        return self._is_attached and self.membership.following.is_joined
+        return self._is_attached and self.membership.follower.is_joined
 
     @property
     def is_serving(self) -> bool:
@@ -509,15 +511,15 @@ class NetworkConnection:
         if not self._is_attached:
             return None
         membership = self.membership
-        traffic, following = membership.traffic, membership.following
+        traffic, follower = membership.traffic, membership.follower
         return NetworkReport(
-            rendezvous=following.server.broadcast_uri,
-            is_joined=following.is_joined,
-            rendezvous_changes=following.changes,
+            rendezvous=follower.server.broadcast_uri,
+            is_joined=follower.is_joined,
+            rendezvous_changes=follower.changes,
             peers=len(membership.health),
             published=traffic.published,
-            told=traffic.told,
-            heard=traffic.heard,
+            told=traffic.sent,
+            heard=traffic.received,
             refused_routes=dict(traffic.refused),
             refused_messages={str(reason): count for reason, count in self._refused.items()},
             unacknowledged=self._backend.unacknowledged,

@@ -122,37 +122,37 @@ def test_every_announcement_of_a_node_has_its_declaration_and_nothing_else_it_sa
     assert {message.extension for message in world.announcements()} == {OWN_DECLARATION}
     assert {message.extension for message in world.published if message.identifier != REGISTER_ROUTE} == {b""}
     assert [message.extension for message in world.member.introduction(NODE)] == [OWN_DECLARATION]
-    world.member.take(announcement(), is_broadcast=True)  # the newcomer is told what lives here
+    world.member.receive(announcement(), is_broadcast=True)  # the newcomer is told what lives here
     assert [message.extension for message in world.told] == [OWN_DECLARATION]
 
 
 @pytest.mark.parametrize("is_broadcast", [False, True], ids=["straight", "relayed"])
 def test_a_declaration_is_taken_wherever_it_comes_from(*, is_broadcast: bool) -> None:
     world = World()
-    world.member.take(announcement(V5, V6), is_broadcast=is_broadcast)
+    world.member.receive(announcement(V5, V6), is_broadcast=is_broadcast)
     assert world.declared == {NODE: BOTH}
-    world.member.take(announcement(V5), is_broadcast=is_broadcast)
+    world.member.receive(announcement(V5), is_broadcast=is_broadcast)
     assert world.declared == {NODE: {V5}}
 
 
 def test_what_is_relayed_without_a_declaration_undoes_none() -> None:
     world = World()
-    world.member.take(announcement(V5, V6))
-    world.member.take(announcement(), is_broadcast=True)  # a server of the reference has left it out
+    world.member.receive(announcement(V5, V6))
+    world.member.receive(announcement(), is_broadcast=True)  # a server of the reference has left it out
     assert world.declared == {NODE: BOTH}
 
 
 def test_a_node_that_announces_itself_straight_without_a_declaration_has_none_any_more() -> None:
     world = World()
-    world.member.take(announcement(V5, V6), is_broadcast=True)
-    world.member.take(announcement())
+    world.member.receive(announcement(V5, V6), is_broadcast=True)
+    world.member.receive(announcement())
     assert world.declared == {NODE: frozenset()}
 
 
 def test_a_node_that_comes_back_elsewhere_without_a_declaration_has_none_any_more() -> None:
     world = World()
-    world.member.take(announcement(V5, V6))
-    world.member.take(announcement(uri=ELSEWHERE), is_broadcast=True)
+    world.member.receive(announcement(V5, V6))
+    world.member.receive(announcement(uri=ELSEWHERE), is_broadcast=True)
     assert world.declared == {NODE: frozenset()}
 
 
@@ -165,10 +165,10 @@ def test_what_is_refused_declares_nothing(changes: dict[str, object]) -> None:
     security = DomainSecurity([Domain("orders", new_key(), ["ORDER"])], clock=lambda: 0.0)
     world = World(security)
     signed = security.sign_control(announcement(V5, V6), "orders")
-    world.member.take(signed.clone(**changes))
+    world.member.receive(signed.clone(**changes))
     assert world.declared == {}
     assert sum(world.member.traffic.refused.values()) == 1
-    world.member.take(signed)
+    world.member.receive(signed)
     assert world.declared == {NODE: BOTH}
 
 
@@ -176,9 +176,9 @@ def test_a_weaker_domain_neither_declares_nor_undoes() -> None:
     orders, payments = (Domain(name, new_key(), [name.upper()]) for name in ("orders", "payments"))
     security = DomainSecurity([orders, payments], clock=lambda: 0.0)
     world = World(security)
-    world.member.take(security.sign_control(announcement(V5, V6), "orders"))
-    world.member.take(security.sign_control(announcement(), "payments"))
-    world.member.take(security.sign_control(announcement(V5), "payments"))
+    world.member.receive(security.sign_control(announcement(V5, V6), "orders"))
+    world.member.receive(security.sign_control(announcement(), "payments"))
+    world.member.receive(security.sign_control(announcement(V5), "payments"))
     assert world.declared == {NODE: BOTH}
 
 

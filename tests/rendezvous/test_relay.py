@@ -27,8 +27,9 @@ from hopline.cluster.messages.service_pb2 import (
 )
 from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.message import MessageIdentifier, PayloadError, WireFormat
+from hopline.rendezvous.held_messages import Publication
 from hopline.rendezvous.partner import Listen, Partner
-from hopline.rendezvous.relay import ROUTE_KINDS, Publication, Refusal, Relay, RelaySettings, RelayStep
+from hopline.rendezvous.relay import ROUTE_KINDS, Refusal, Relay, RelaySettings, RelayStep
 from hopline.wire import decode, encode, layouts
 from tests.wire.vectors import frames_of, load
 

@@ -194,6 +194,6 @@ def test_an_unsigned_message_is_looked_for_in_signed_domains_too() -> None:
     world.leader_speaks()
     world.published.clear()
     for identity in (b"NEWS", b"PAYMENT"):
-        world.member.look_for(Message.flow_start(identity, b""))
+        world.member.discover(Message.flow_start(identity, b""))
     searches = [message.domain for message in world.published if message.identifier == DISCOVER_ROUTE]
     assert searches == ["orders", "payments", "news", "payments"]

@@ -12,13 +12,13 @@ PRICES = Route(b"\1actor", MessageIdentifier(b"Prices", 1))
 ORDERS = Route(b"\1actor", MessageIdentifier(b"Orders", 1))
 
 
-def turns(hearsay: RouteFreshness, *said: list[tuple[bytes, Route]]) -> list[list[tuple[bytes, Route]]]:
+def turns(freshness: RouteFreshness, *said: list[tuple[bytes, Route]]) -> list[list[tuple[bytes, Route]]]:
     """Let nodes answer in turn, and give what is given up at the end of each."""
     given_up = []
     for answers in said:
         for node, route in answers:
-            hearsay.heard(node, [route])
-        given_up.append(hearsay.next_turn())
+            freshness.record(node, [route])
+        given_up.append(freshness.next_round())
     return given_up
 
 
@@ -41,15 +41,15 @@ def test_a_node_that_says_nothing_at_all_keeps_its_routes() -> None:
 
 
 def test_what_one_node_says_is_nothing_to_another() -> None:
-    hearsay = RouteFreshness()
-    assert turns(hearsay, [(NODE, PRICES), (OTHER, PRICES)], *[[(NODE, PRICES)]] * 4) == [[]] * 5
+    freshness = RouteFreshness()
+    assert turns(freshness, [(NODE, PRICES), (OTHER, PRICES)], *[[(NODE, PRICES)]] * 4) == [[]] * 5
 
 
 def test_what_was_taken_back_is_not_given_up_again() -> None:
-    hearsay = RouteFreshness()
-    turns(hearsay, [(NODE, HUB), (NODE, PRICES), (OTHER, HUB)])
-    hearsay.forget(NODE, PRICES)
-    hearsay.forget(NODE, ORDERS)
-    hearsay.forget(OTHER)
-    hearsay.forget(OTHER, HUB)
-    assert turns(hearsay, *[[(NODE, HUB)]] * 4) == [[]] * 4
+    freshness = RouteFreshness()
+    turns(freshness, [(NODE, HUB), (NODE, PRICES), (OTHER, HUB)])
+    freshness.forget(NODE, PRICES)
+    freshness.forget(NODE, ORDERS)
+    freshness.forget(OTHER)
+    freshness.forget(OTHER, HUB)
+    assert turns(freshness, *[[(NODE, HUB)]] * 4) == [[]] * 4
