@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from hopline.generator import faults, garbage, placeholders, scenarios
-from hopline.generator.scenarios import CHAIN, LEDGER, ORDERS
-from hopline.generator.script import (
-    ANYONE,
-    ASKER,
+from hopline.generator import faults, placeholders, scenarios, undecodable
+from hopline.generator.flow_template import (
+    ANY_NODE,
     ATTACKER,
     GATEWAY,
     OTHER_ATTACKER,
+    REQUESTER,
     ZERO_IDS,
+    FlowTemplate,
     Lifetime,
-    Play,
 )
+from hopline.generator.scenarios import CHAIN, LEDGER, ORDERS
 from hopline.generator.topology import Service
 from hopline.message import WireFormat
 
@@ -28,12 +28,12 @@ ALL_FORMATS = tuple(FORMAT_WEIGHTS)
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A play that is still to be written for a format."""
+class Scenario:
+    """A template that is still to be written for a format."""
 
     name: str
-    write: Callable[[Play], object]
-    roles: tuple[int, ...] = (ASKER, Service.PRICE)
+    write: Callable[[FlowTemplate], object]
+    roles: tuple[int, ...] = (REQUESTER, Service.PRICE)
     formats: tuple[WireFormat, ...] = ALL_FORMATS
     weight: int = 0  # among the flows that are as they should be
     fault: str = ""
@@ -43,75 +43,80 @@ class Scene:
     correlation: bytes = placeholders.CORRELATION
     before_end_us: int | None = None  # begins so long before every node's last word; None: at any time
 
-    def play(self, wire_format: WireFormat) -> Play:
+    def template(self, wire_format: WireFormat) -> FlowTemplate:
         """Write it."""
-        play = Play(self.name, self.roles, wire_format, self.lifetime, self.is_traced, self.domain, self.correlation)
-        self.write(play)
-        return play
+        template = FlowTemplate(
+            self.name, self.roles, wire_format, self.lifetime, self.is_traced, self.domain, self.correlation
+        )
+        self.write(template)
+        return template
 
 
-_RECORDS = (ASKER, Service.RECORDS)
+_RECORDS = (REQUESTER, Service.RECORDS)
 _UNLIMITED = Lifetime.UNLIMITED
-_BASKET = (ASKER, Service.ORDER)
+_BASKET = (REQUESTER, Service.ORDER)
 _ASKED_FOR_A_BASKET = ("asked.quote", "asked.available", "told.metric")
 
 NESTED = (
-    Scene("asked.quote", scenarios.quote),
-    Scene(
+    Scenario("asked.quote", scenarios.quote),
+    Scenario(
         "asked.available",
         partial(scenarios.availability, asked=("asked.quote", "told.metric")),
-        (ASKER, Service.STOCK),
+        (REQUESTER, Service.STOCK),
     ),
-    Scene("told.metric", scenarios.metric, _RECORDS, lifetime=_UNLIMITED),
-    Scene("asked.exception", faults.exception),
-    Scene("asked.lost", faults.lost_request, formats=SIGNABLE, lifetime=Lifetime.SHORT),
-    Scene("asked.behind", partial(scenarios.availability, asked=("asked.exception",)), (ASKER, Service.STOCK)),
+    Scenario("told.metric", scenarios.metric, _RECORDS, lifetime=_UNLIMITED),
+    Scenario("asked.exception", faults.exception),
+    Scenario("asked.lost", faults.lost_request, formats=SIGNABLE, lifetime=Lifetime.SHORT),
+    Scenario("asked.behind", partial(scenarios.availability, asked=("asked.exception",)), (REQUESTER, Service.STOCK)),
 )
 """Flows that are begun by the handlers of others, and never by themselves."""
 
 USUAL = (
-    Scene("order", scenarios.order, (ASKER, *CHAIN), SIGNABLE, 20, is_traced=True, domain=ORDERS),
-    Scene("quote", scenarios.quote, weight=30),
-    Scene("stock", scenarios.stock, (ASKER, Service.STOCK), weight=10, is_traced=True),
-    Scene("local", scenarios.local, (ASKER,), weight=10),
-    Scene("note", scenarios.note, _RECORDS, SIGNABLE, 8, lifetime=_UNLIMITED, domain=LEDGER),
-    Scene("metric", scenarios.metric, _RECORDS, weight=8, lifetime=_UNLIMITED),
-    Scene("news", scenarios.news, (ASKER, ANYONE, ANYONE, ANYONE), weight=4, lifetime=_UNLIMITED),
-    Scene(
+    Scenario("order", scenarios.order, (REQUESTER, *CHAIN), SIGNABLE, 20, is_traced=True, domain=ORDERS),
+    Scenario("quote", scenarios.quote, weight=30),
+    Scenario("stock", scenarios.stock, (REQUESTER, Service.STOCK), weight=10, is_traced=True),
+    Scenario("local", scenarios.local, (REQUESTER,), weight=10),
+    Scenario("note", scenarios.note, _RECORDS, SIGNABLE, 8, lifetime=_UNLIMITED, domain=LEDGER),
+    Scenario("metric", scenarios.metric, _RECORDS, weight=8, lifetime=_UNLIMITED),
+    Scenario("news", scenarios.news, (REQUESTER, ANY_NODE, ANY_NODE, ANY_NODE), weight=4, lifetime=_UNLIMITED),
+    Scenario(
         "receipt",
         scenarios.parcel_with_receipt,
-        (ASKER, Service.SHIP),
+        (REQUESTER, Service.SHIP),
         SIGNABLE,
         5,
         lifetime=_UNLIMITED,
     ),
-    Scene("basket", partial(scenarios.basket, asked=_ASKED_FOR_A_BASKET), _BASKET, weight=4),
-    Scene("forwarded", scenarios.forwarded, (ASKER, Service.STOCK, Service.CHARGE), SIGNABLE, 5),
+    Scenario("basket", partial(scenarios.basket, asked=_ASKED_FOR_A_BASKET), _BASKET, weight=4),
+    Scenario("forwarded", scenarios.forwarded, (REQUESTER, Service.STOCK, Service.CHARGE), SIGNABLE, 5),
 )
 
 
-def _scene(fault: str, kind: str, write: Callable[[Play], object], **what: object) -> Scene:
-    return Scene(f"{fault}.{kind}", write, fault=fault, **what)  # type: ignore[arg-type]
+def _scene(fault: str, kind: str, write: Callable[[FlowTemplate], object], **what: object) -> Scenario:
+    return Scenario(f"{fault}.{kind}", write, fault=fault, **what)  # type: ignore[arg-type]
 
 
-def _zero() -> Iterator[Scene]:
+def _zero() -> Iterator[Scenario]:
     for name, correlation in ZERO_IDS.items():
         what = {"lifetime": _UNLIMITED, "correlation": correlation}
-        yield _scene("zero", f"ping_{name}", scenarios.ping, roles=(ASKER, ANYONE), **what)
-        yield _scene("zero", f"beacon_{name}", scenarios.beacon, roles=(ASKER, GATEWAY), **what)
+        yield _scene("zero", f"ping_{name}", scenarios.ping, roles=(REQUESTER, ANY_NODE), **what)
+        yield _scene("zero", f"beacon_{name}", scenarios.beacon, roles=(REQUESTER, GATEWAY), **what)
 
 
-def _garbage() -> Iterator[Scene]:
-    for fault, kinds in (("malformed", garbage.MALFORMED), ("truncated", garbage.TRUNCATED)):
+def _garbage() -> Iterator[Scenario]:
+    for fault, kinds in (("malformed", undecodable.MALFORMED), ("truncated", undecodable.TRUNCATED)):
         for kind, (wire_format, _) in kinds.items():
-            write = partial(garbage.spoil, fault=fault, kind=kind)
-            yield _scene(fault, kind, write, roles=(ATTACKER, ANYONE), formats=(wire_format,), lifetime=_UNLIMITED)
+            write = partial(undecodable.spoil, fault=fault, kind=kind)
+            yield _scene(fault, kind, write, roles=(ATTACKER, ANY_NODE), formats=(wire_format,), lifetime=_UNLIMITED)
 
 
-_FIRST_PAIR = (ASKER, Service.ORDER)  # one of which has a clock that is behind, by more than the time that is left then
+_FIRST_PAIR = (
+    REQUESTER,
+    Service.ORDER,
+)  # one of which has a clock that is behind, by more than the time that is left then
 _LAST_US = 30_000
-_FORGER = (ASKER, Service.PRICE, ATTACKER)
-_REPLAYER = (ASKER, Service.RECORDS, OTHER_ATTACKER)
+_FORGER = (REQUESTER, Service.PRICE, ATTACKER)
+_REPLAYER = (REQUESTER, Service.RECORDS, OTHER_ATTACKER)
 
 FAULTY = (
     _scene("lost", "request", faults.lost_request, formats=SIGNABLE),
@@ -132,7 +137,7 @@ FAULTY = (
         "exception",
         "order",
         partial(scenarios.order, failing=True),
-        roles=(ASKER, *CHAIN),
+        roles=(REQUESTER, *CHAIN),
         formats=SIGNABLE,
         is_traced=True,
         domain=ORDERS,
@@ -156,7 +161,7 @@ FAULTY = (
         "dropped",
         "beacon",
         partial(scenarios.beacon, dropped=True),
-        roles=(ASKER, GATEWAY),
+        roles=(REQUESTER, GATEWAY),
         lifetime=_UNLIMITED,
         correlation=ZERO_IDS["guid"],
     ),

@@ -1,8 +1,9 @@
-"""The faults: one play for each kind of flow that goes wrong, and in just one way."""
+"""The faults: one flow for each kind of flow that goes wrong, and in just one way."""
 
 from __future__ import annotations
 
 from hopline.capture.records import Event
+from hopline.generator.flow_template import Delay, FlowTemplate, MessageInFlight, TransitStatus
 from hopline.generator.scenarios import (
     HOP_LIMIT,
     LEDGER,
@@ -13,7 +14,6 @@ from hopline.generator.scenarios import (
     note,
     quote,
 )
-from hopline.generator.script import Arrival, Delay, Parcel, Play
 from hopline.generator.topology import Service
 from hopline.message import Message
 
@@ -21,207 +21,209 @@ STRANGER = "stranger"
 """A key that no domain has."""
 
 
-def _fails(play: Play, outcome: str, callback: str = "") -> None:
-    play.fate.outcome, play.fate.callback = outcome, callback
+def _fails(flow: FlowTemplate, outcome: str, callback: str = "") -> None:
+    flow.expected.outcome, flow.expected.callback = outcome, callback
 
 
 # -- on the way --------------------------------------------------------------------------------------------------------
 
 
-def lost_request(play: Play) -> None:
+def lost_request(flow: FlowTemplate) -> None:
     """Lose the question."""
-    sending = ask_quote(play).leave(1)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "request")
-    _fails(play, "expired", "expired")
+    sending = ask_quote(flow).send(1)
+    sending.arrival, sending.mark = TransitStatus.LOST, ("lost", "request")
+    _fails(flow, "expired", "expired")
 
 
-def lost_answer(play: Play) -> None:
+def lost_answer(flow: FlowTemplate) -> None:
     """Lose the answer."""
-    sending = answer_quote(ask_quote(play).travel(1).deliver(Service.PRICE)).leave(0)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "answer")
-    _fails(play, "expired", "expired")
+    sending = answer_quote(ask_quote(flow).transfer(1).deliver(Service.PRICE)).send(0)
+    sending.arrival, sending.mark = TransitStatus.LOST, ("lost", "answer")
+    _fails(flow, "expired", "expired")
 
 
-def lost_metric(play: Play) -> None:
+def lost_metric(flow: FlowTemplate) -> None:
     """Lose a message that nobody waits for."""
-    sending = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west").leave(1)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "one_way")
-    _fails(play, "failed")
+    sending = flow.start(b"METRIC", flow.body("gauge", 200), partition=b"eu-west").send(1)
+    sending.arrival, sending.mark = TransitStatus.LOST, ("lost", "one_way")
+    _fails(flow, "failed")
 
 
-def lost_at_the_end(play: Play) -> None:
+def lost_at_the_end(flow: FlowTemplate) -> None:
     """Lose the last message to a node that says hardly anything more: what its clock says then decides."""
-    sending = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west").leave(1)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "last")
-    _fails(play, "failed")
+    sending = flow.start(b"METRIC", flow.body("gauge", 200), partition=b"eu-west").send(1)
+    sending.arrival, sending.mark = TransitStatus.LOST, ("lost", "last")
+    _fails(flow, "failed")
 
 
-def duplicated_answer(play: Play) -> None:
+def duplicated_answer(flow: FlowTemplate) -> None:
     """Let the answer arrive twice: the hub throws the second one away."""
-    answer = quote(play)
+    answer = quote(flow)
     _arrives_again(answer, 1, ("duplicated", "answer"))
-    answer.happens(Event.DELIVERED, Delay.MAILBOX, receiver=-1, since=answer.last)
+    answer.add_step(Event.DELIVERED, Delay.MAILBOX, receiver=-1, since=answer.last)
 
 
-def duplicated_metric(play: Play) -> None:
+def duplicated_metric(flow: FlowTemplate) -> None:
     """Let a message arrive twice, and be handled twice."""
-    message = metric(play)
+    message = metric(flow)
     _arrives_again(message, 0, ("duplicated", "one_way"))
-    message.deliver(Service.RECORDS).handled(delay=Delay.RUN)
+    message.deliver(Service.RECORDS).finish_handler(delay=Delay.RUN)
 
 
-def _arrives_again(parcel: Parcel, sender: int, mark: tuple[str, str]) -> None:
+def _arrives_again(parcel: MessageInFlight, sender: int, mark: tuple[str, str]) -> None:
     at = parcel.role
     parcel.role = sender
-    parcel.arrive(at, delay=Delay.AGAIN, arrival=Arrival.DUPLICATE, mark=mark)
+    parcel.receive(at, delay=Delay.AGAIN, arrival=TransitStatus.DUPLICATE, mark=mark)
 
 
-def late(play: Play, *, is_taken: bool = False) -> None:
+def late(flow: FlowTemplate, *, is_taken: bool = False) -> None:
     """Answer when the lifetime of the question is over. A promise may take it all the same: then it was not late."""
-    request = ask_quote(play).travel(1).deliver(Service.PRICE)
-    answer = request.result(b"QUOTED", play.body("price", 176), delay=Delay.OVERTIME)
-    request.handled(answer)
-    answer.leave(0)
-    answer.arrive(0, mark=("late", "taken" if is_taken else "answer"))
-    answer.come_home(is_awaited=is_taken)
-    play.fate.is_overtime = True
+    request = ask_quote(flow).transfer(1).deliver(Service.PRICE)
+    answer = request.result(b"QUOTED", flow.body("price", 176), delay=Delay.OVERTIME)
+    request.finish_handler(answer)
+    answer.send(0)
+    answer.receive(0, mark=("late", "taken" if is_taken else "answer"))
+    answer.deliver_to_hub(is_awaited=is_taken)
+    flow.expected.is_overtime = True
     if is_taken:
-        play.fate.callback = "answered"
+        flow.expected.callback = "answered"
     else:
-        _fails(play, "expired", "late")
+        _fails(flow, "expired", "late")
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
 
 
-def expired(play: Play) -> None:
+def expired(flow: FlowTemplate) -> None:
     """Let the question wait in the mailbox until its time is up."""
-    request = ask_quote(play).travel(1)
+    request = ask_quote(flow).transfer(1)
     step = request.end(Event.EXPIRED, "its lifetime was over while it waited", delay=Delay.LIFETIME)
     step.mark = ("expired", "mailbox")
-    _fails(play, "expired", "expired")
+    _fails(flow, "expired", "expired")
 
 
-def overflow(play: Play) -> None:
+def overflow(flow: FlowTemplate) -> None:
     """Find no room in the mailbox, and tell nobody."""
-    step = ask_quote(play).travel(1).end(Event.OVERFLOW, "too many messages wait for room")
+    step = ask_quote(flow).transfer(1).end(Event.OVERFLOW, "too many messages wait for room")
     step.mark = ("overflow", "mailbox")
-    _fails(play, "failed", "unanswered")
+    _fails(flow, "failed", "unanswered")
 
 
-def unroutable(play: Play) -> None:
+def unroutable(flow: FlowTemplate) -> None:
     """Ask for what nobody does; the router says so."""
-    request = ask_quote(play)
+    request = ask_quote(flow)
     request.end(Event.UNROUTABLE, "nobody handles it").mark = ("unroutable", "reported")
-    request.exception("nobody handles QUOTE/1", "hopline.message.errors.DeliveryError").come_home()
-    _fails(play, "failed", "exception")
+    request.exception("nobody handles QUOTE/1", "hopline.message.errors.DeliveryError").deliver_to_hub()
+    _fails(flow, "failed", "exception")
 
 
-def failed(play: Play) -> None:
+def failed(flow: FlowTemplate) -> None:
     """Lose the actor while the question waits for it; its node says so."""
-    request = ask_quote(play).travel(1)
+    request = ask_quote(flow).transfer(1)
     request.end(Event.FAILED, "its actor was removed before it could handle it").mark = ("failed", "reported")
     report = request.exception("its actor was removed", "hopline.message.errors.DeliveryError")
-    report.travel(0).come_home()
-    _fails(play, "failed", "exception")
+    report.transfer(0).deliver_to_hub()
+    _fails(flow, "failed", "exception")
 
 
-def hop_limit(play: Play) -> None:
+def hop_limit(flow: FlowTemplate) -> None:
     """Send the question to and fro between two nodes that each think the other handles it."""
-    request = ask_quote(play)
+    request = ask_quote(flow)
     for hop in range(HOP_LIMIT):
-        request.leave((hop + 1) % 2, delay=Delay.TURN)
-        request.arrive((hop + 1) % 2)
+        request.send((hop + 1) % 2, delay=Delay.TURN)
+        request.receive((hop + 1) % 2)
     step = request.end(Event.HOP_LIMIT, f"sent from node to node {HOP_LIMIT} times")
     step.mark = ("hop_limit", "loop")
-    _fails(play, "failed", "unanswered")
+    _fails(flow, "failed", "unanswered")
 
 
 # -- handlers ----------------------------------------------------------------------------------------------------------
 
 
-def exception(play: Play) -> None:
+def exception(flow: FlowTemplate) -> None:
     """Fail in the handler."""
-    request = ask_quote(play).travel(1).deliver(Service.PRICE)
+    request = ask_quote(flow).transfer(1).deliver(Service.PRICE)
     report = request.exception("no such article", "LookupError")
-    request.handled(report, "LookupError: no such article")
-    report.leave(0)
-    report.arrive(0, mark=("exception", "handler"))
-    report.come_home()
-    _fails(play, "failed", "exception")
+    request.finish_handler(report, "LookupError: no such article")
+    report.send(0)
+    report.receive(0, mark=("exception", "handler"))
+    report.deliver_to_hub()
+    _fails(flow, "failed", "exception")
 
 
-def unanswered(play: Play) -> None:
+def unanswered(flow: FlowTemplate) -> None:
     """Handle the question, and return nothing."""
-    request = ask_quote(play)
-    request.leave(1)
-    request.arrive(1, mark=("unanswered", "handler"))
-    request.deliver(Service.PRICE).handled(delay=Delay.RUN)
-    _fails(play, "unanswered", "unanswered")
+    request = ask_quote(flow)
+    request.send(1)
+    request.receive(1, mark=("unanswered", "handler"))
+    request.deliver(Service.PRICE).finish_handler(delay=Delay.RUN)
+    _fails(flow, "unanswered", "unanswered")
 
 
-def orphan(play: Play) -> None:
+def orphan(flow: FlowTemplate) -> None:
     """Answer somebody whose node has no capture: how it began nobody knows."""
-    request = ask_quote(play)
-    request.leave(1)
-    request.arrive(1, mark=("orphan", "request"))
+    request = ask_quote(flow)
+    request.send(1)
+    request.receive(1, mark=("orphan", "request"))
     request.deliver(Service.PRICE)
-    answer_quote(request).leave(0)
-    _fails(play, "orphan", "unanswered")
+    answer_quote(request).send(0)
+    _fails(flow, "orphan", "unanswered")
 
 
 # -- attacks -----------------------------------------------------------------------------------------------------------
 
 
-def _forged(play: Play, verdict: str, signer: str, label: str) -> None:
+def _forged(flow: FlowTemplate, verdict: str, signer: str, label: str) -> None:
     """Add to a flow that is as it should be a message that somebody else made for it."""
-    flow = quote(play)
-    message = Message(b"ORDER.CHARGE", bodies=(play.body("order", 208),), correlation_id=play.correlation, hops=1)
-    forgery = Parcel(play, message, 2, play.letters)
-    play.letters += 1
+    answer = quote(flow)
+    message = Message(b"ORDER.CHARGE", bodies=(flow.body("order", 208),), correlation_id=flow.correlation, hops=1)
+    forgery = MessageInFlight(flow, message, 2, flow.message_count)
+    flow.message_count += 1
     forgery.sign(signer, label)
     forgery.show()
-    forgery.arrive(1, delay=Delay.AGAIN, after=flow.last, verdict=verdict, mark=("forged", verdict), is_offence=True)
-    forgery.happens(Event.REJECTED, Delay.TAIL, reason=verdict, is_offence=True)
+    forgery.receive(1, delay=Delay.AGAIN, after=answer.last, verdict=verdict, mark=("forged", verdict), is_offence=True)
+    forgery.add_step(Event.REJECTED, Delay.TAIL, reason=verdict, is_offence=True)
 
 
-def bad_signature(play: Play) -> None:
+def bad_signature(flow: FlowTemplate) -> None:
     """Sign with a key that is not the domain's."""
-    _forged(play, "bad_signature", STRANGER, ORDERS)
+    _forged(flow, "bad_signature", STRANGER, ORDERS)
 
 
-def wrong_domain(play: Play) -> None:
+def wrong_domain(flow: FlowTemplate) -> None:
     """Use the key of one domain for a message of another."""
-    _forged(play, "wrong_domain", LEDGER, LEDGER)
+    _forged(flow, "wrong_domain", LEDGER, LEDGER)
 
 
-def unknown_domain(play: Play) -> None:
+def unknown_domain(flow: FlowTemplate) -> None:
     """Use a domain that nobody has heard of."""
-    _forged(play, "unknown_domain", STRANGER, "outlands")
+    _forged(flow, "unknown_domain", STRANGER, "outlands")
 
 
-def _replayed(play: Play, by: int, arrival: Arrival, kind: str) -> None:
-    message = note(play)
+def _replayed(flow: FlowTemplate, by: int, arrival: TransitStatus, kind: str) -> None:
+    message = note(flow)
     at = message.role
     message.role = by
-    message.arrive(at, delay=Delay.LATER, verdict="replayed", arrival=arrival, mark=("replayed", kind), is_offence=True)
-    message.happens(Event.REJECTED, Delay.TAIL, reason="replayed", is_offence=True)
+    message.receive(
+        at, delay=Delay.LATER, verdict="replayed", arrival=arrival, mark=("replayed", kind), is_offence=True
+    )
+    message.add_step(Event.REJECTED, Delay.TAIL, reason="replayed", is_offence=True)
 
 
-def replayed_by_itself(play: Play) -> None:
+def replayed_by_itself(flow: FlowTemplate) -> None:
     """Send a good message again, in the name of the node that sent it."""
-    _replayed(play, 0, Arrival.DUPLICATE, "own_name")
+    _replayed(flow, 0, TransitStatus.DUPLICATE, "own_name")
 
 
-def replayed_by_attacker(play: Play) -> None:
+def replayed_by_attacker(flow: FlowTemplate) -> None:
     """Send a good message again, in a name of one's own."""
-    _replayed(play, 2, Arrival.UNSENT, "attacker")
+    _replayed(flow, 2, TransitStatus.UNSENT, "attacker")
 
 
-def unsigned(play: Play) -> None:
+def unsigned(flow: FlowTemplate) -> None:
     """Leave out the signature where the domain wants one."""
-    message = play.start(b"LEDGER.NOTE", play.body("entry", 304))
-    message.leave(1, signer="")
-    message.arrive(1, mark=("unsigned", "node"))
+    message = flow.start(b"LEDGER.NOTE", flow.body("entry", 304))
+    message.send(1, signer="")
+    message.receive(1, mark=("unsigned", "node"))
     message.end(Event.REJECTED, "unsigned")
-    _fails(play, "failed")
+    _fails(flow, "failed")

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from hopline.generator import plan
-from hopline.generator.draws import Draws
+from hopline.generator.compiled_scenarios import CompiledScenarios
+from hopline.generator.flow_batch import FlowBatch, GeneratorContext
 from hopline.generator.keys import make_keys
-from hopline.generator.performance import Performance, Setting
+from hopline.generator.node_logs import LogPart, NodeLogs
 from hopline.generator.plan import Options
-from hopline.generator.segments import Segments
-from hopline.generator.stage import Stage
-from hopline.generator.tape import Tapes, Written
+from hopline.generator.randomness import RandomStream
+from hopline.generator.segments import SegmentWriter
 from hopline.generator.topology import make_topology
-from hopline.generator.truth import Truth
+from hopline.generator.truth import GroundTruth
 from hopline.message import LocalError
 
 BATCH_RECORDS = 400_000
@@ -64,22 +64,22 @@ def generate(
 
 def _generate(directory: Path, options: Options, progress: Callable[[int], None], batch_records: int) -> dict[str, int]:
     topology = make_topology(options.nodes, options.skewed, options.seed)
-    stage = Stage(plan.scenes_of(options), options.formats, options.level)
+    compiled = CompiledScenarios(plan.scenarios_of(options), options.formats, options.level)
     keys = make_keys(directory / "keys", options.seed)
-    setting = Setting(
+    context = GeneratorContext(
         topology,
         options.seed,
         keys,
         int(plan.moments(np.array([options.active_us // 2]))[0]),
         options.huge_messages,
     )
-    truth = Truth(directory / "truth", stage, topology, options.seed, options.start_us)
-    tapes = Tapes(stage, topology, options.start_us)
-    segments = [Segments(directory / "captures", name) for name in topology.names()[: topology.captured]]
+    truth = GroundTruth(directory / "truth", compiled, topology, options.seed, options.start_us)
+    tapes = NodeLogs(compiled, topology, options.start_us)
+    segments = [SegmentWriter(directory / "captures", name) for name in topology.names()[: topology.captured]]
     writers = ThreadPoolExecutor(_WRITERS)
     try:
         writing: list[Future[None]] = []
-        for batch in _batches(setting, stage, options, tapes, truth, batch_records):
+        for batch in _batches(context, compiled, options, tapes, truth, batch_records):
             for future in writing:
                 future.result()
             writing = [writers.submit(segments[one.node].write, one) for one in batch]
@@ -96,35 +96,40 @@ def _generate(directory: Path, options: Options, progress: Callable[[int], None]
 
 
 def _batches(
-    setting: Setting, stage: Stage, options: Options, tapes: Tapes, truth: Truth, batch_records: int
-) -> Iterator[list[Written]]:
-    totals = plan.counts(options, stage)
+    context: GeneratorContext,
+    compiled: CompiledScenarios,
+    options: Options,
+    tapes: NodeLogs,
+    truth: GroundTruth,
+    batch_records: int,
+) -> Iterator[list[LogPart]]:
+    totals = plan.counts(options, compiled)
     batches = max(1, -(-options.messages // batch_records))
     flow = 0
     for batch in range(batches):
         begin, end = (options.active_us * at // batches for at in (batch, batch + 1))
-        performances = []
-        for at, cell in enumerate(stage.cells):
+        flow_batches = []
+        for at, compiled_flow in enumerate(compiled.cells):
             number = plan.in_batch(totals[at], batch, batches, at)
-            before_end_us = cell.scene.before_end_us
+            before_end_us = compiled_flow.scenario.before_end_us
             if before_end_us is not None:
                 number = totals[at] if batch == batches - 1 else 0
             if not number:
                 continue
-            draws = Draws(options.seed, 2, batch, at)
+            draws = RandomStream(options.seed, 2, batch, at)
             flows = np.arange(flow, flow + number)
-            flow += number * cell.flows
+            flow += number * compiled_flow.flows
             starts = plan.moments(begin + draws.below(end - begin, number))
             if before_end_us is not None:
                 starts = plan.closing_moment(options) - before_end_us + 1_000 * np.arange(number)
             # A huge flow has rows of its own, and is given by itself.
-            parts = [slice(one, one + 1) for one in range(number)] if cell.play.repeated else [slice(None)]
+            parts = [slice(one, one + 1) for one in range(number)] if compiled_flow.template.repeated else [slice(None)]
             for share in parts:
-                performances += Performance(setting, cell, flows[share], starts[share], draws).everything
+                flow_batches += FlowBatch(context, compiled_flow, flows[share], starts[share], draws).everything
         until = int(plan.moments(np.array([end]))[0]) if batch < batches - 1 else None
-        for one in performances:
+        for one in flow_batches:
             truth.add(one)
-        written = list(tapes.add(performances, until))
+        written = list(tapes.add(flow_batches, until))
         for part in written:
             truth.add_written(part)
         truth.flush()

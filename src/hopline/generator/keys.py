@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopline.generator.draws import Draws
 from hopline.generator.faults import STRANGER
+from hopline.generator.randomness import RandomStream
 from hopline.generator.scenarios import LEDGER, LEDGER_IDENTITIES, ORDER_IDENTITIES, ORDERS
 from hopline.security import KEY_SIZE, Key, key_line
 from hopline.security.mac import Mac
@@ -20,7 +20,7 @@ _PRIVATE = 0o600
 
 def make_keys(directory: Path, seed: int) -> dict[str, tuple[Mac, ...]]:
     """Draw keys, write those of the domains to files, and give what signs with each, the newest first."""
-    draws = Draws(seed, 3)
+    draws = RandomStream(seed, 3)
     drawn = {domain: [Key(row.tobytes()) for row in draws.octets(count, KEY_SIZE)] for domain, count in _KEYS.items()}
     directory.mkdir(parents=True)
     key_file = directory / KEY_FILE

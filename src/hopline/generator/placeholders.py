@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hopline.generator.draws import Draws
+from hopline.generator.randomness import RandomStream
 from hopline.generator.topology import IDENTITY_SIZE, URI_SIZE
 from hopline.message import ReceiverKind
 
@@ -14,7 +14,7 @@ NOISE_SIZES = range(40, 360, 8)  # digits that a body may have drawn
 CORRELATION_SIZE = 36
 TICKS_PER_MILLISECOND = 10_000
 
-_draws = Draws(0x9A3)
+_draws = RandomStream(0x9A3)
 
 
 def _bytes(size: int) -> bytes:
@@ -37,6 +37,6 @@ SIGNATURES = {size: _bytes(size) for size in (16, 32)}
 
 
 @cache
-def noise(letter: int, size: int) -> str:
+def noise(message_index: int, size: int) -> str:
     """Give what stands for the part of a body that is drawn, by the number of the message in its flow."""
-    return "".join(chr(ord("g") + byte % 16) for byte in Draws(0x9A4, letter).octets(1, size).tobytes())
+    return "".join(chr(ord("g") + byte % 16) for byte in RandomStream(0x9A4, message_index).octets(1, size).tobytes())

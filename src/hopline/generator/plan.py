@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import numpy as np
 
 from hopline.capture.records import Level
-from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, NESTED, USUAL, Scene
-from hopline.generator.draws import Numbers
+from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, NESTED, USUAL, Scenario
+from hopline.generator.compiled_scenarios import CompiledFlow, CompiledScenarios
+from hopline.generator.flow_template import ANY_NODE, EVERY_NODE, ZERO_IDS, Lifetime
+from hopline.generator.randomness import Numbers
 from hopline.generator.scenarios import ping
-from hopline.generator.script import ANYONE, EACH, ZERO_IDS, Lifetime
-from hopline.generator.stage import Cell, Stage
 from hopline.generator.topology import MAX_NODES, MIN_NODES
 from hopline.message import LocalError, WireFormat
 
@@ -30,10 +30,10 @@ _HUGE_SHARE = 8
 _LAST_FAULTS = 8  # of each kind that is planted at the end
 DEFAULT_START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 
-CLOSING = Scene(
+CLOSING = Scenario(
     "closing",
     ping,
-    (EACH, ANYONE),
+    (EVERY_NODE, ANY_NODE),
     lifetime=Lifetime.UNLIMITED,
     correlation=ZERO_IDS["guid"],
     formats=ALL_FORMATS,
@@ -99,9 +99,9 @@ class Options:
         return int(self.start.timestamp()) * SECOND
 
 
-def scenes_of(options: Options) -> list[Scene]:
+def scenarios_of(options: Options) -> list[Scenario]:
     """Give the plays that are needed."""
-    return [*USUAL, *NESTED, *(scene for scene in FAULTY if options.rates.get(scene.fault, 0) > 0), CLOSING]
+    return [*USUAL, *NESTED, *(scenario for scenario in FAULTY if options.rates.get(scenario.fault, 0) > 0), CLOSING]
 
 
 def moments(active: Numbers) -> Numbers:
@@ -115,22 +115,22 @@ def closing_moment(options: Options) -> int:
     return int(moments(np.array([options.active_us - 1]))[0]) + _CLOSING_S * SECOND
 
 
-def counts(options: Options, stage: Stage) -> list[int]:
-    """Give the number of flows of each cell, so that there are as many records as asked for, or hardly more."""
-    weights = [_weight(options, stage, cell) for cell in stage.cells]
-    sizes = [cell.records(options.huge_messages) for cell in stage.cells]
-    closing = _closing(options, stage)
+def counts(options: Options, compiled: CompiledScenarios) -> list[int]:
+    """Return how many flows of each compiled flow make up the number of records asked for, or hardly more."""
+    weights = [_weight(options, compiled, compiled_flow) for compiled_flow in compiled.cells]
+    sizes = [compiled_flow.records(options.huge_messages) for compiled_flow in compiled.cells]
+    closing = _closing(options, compiled)
     wanted = options.messages - sum(number * sizes[at] for at, number in closing.items())
     found = _shared_out(wanted, weights, sizes)
     if options.messages >= SURE_FROM:
         # What is there for certain takes its part first, which for a huge flow is not little.
-        certain = _missing(stage, found, weights)
+        certain = _missing(compiled, found, weights)
         found = _shared_out(wanted - sum(sizes[at] for at in certain), weights, sizes)
-        for at in _missing(stage, found, weights):
+        for at in _missing(compiled, found, weights):
             found[at] = 1
-    _put_huge_ones_together(stage, found)
+    _put_huge_ones_together(compiled, found)
     # What is too much or too little is made good with the most ordinary flows.
-    quotes = [at for at, cell in enumerate(stage.cells) if cell.scene.name == "quote"]
+    quotes = [at for at, compiled_flow in enumerate(compiled.cells) if compiled_flow.scenario.name == "quote"]
     filler = max(quotes, key=lambda at: weights[at])
     others = sum(number * size for at, (number, size) in enumerate(zip(found, sizes, strict=True)) if at != filler)
     found[filler] = max(0, -(-(wanted - others) // sizes[filler]))
@@ -139,19 +139,19 @@ def counts(options: Options, stage: Stage) -> list[int]:
     return found
 
 
-def _weight(options: Options, stage: Stage, cell: Cell) -> float:
-    if cell.scene.before_end_us is not None:
+def _weight(options: Options, compiled: CompiledScenarios, compiled_flow: CompiledFlow) -> float:
+    if compiled_flow.scenario.before_end_us is not None:
         return 0.0
-    if cell.scene.fault:
+    if compiled_flow.scenario.fault:
         siblings = {
-            one.scene.name
-            for one in stage.cells
-            if one.scene.fault == cell.scene.fault and one.scene.before_end_us is None
+            one.scenario.name
+            for one in compiled.cells
+            if one.scenario.fault == compiled_flow.scenario.fault and one.scenario.before_end_us is None
         }
-        return options.rates[cell.scene.fault] / len(siblings) * cell.share
-    usual = {one.scene.name: one.scene.weight for one in stage.cells if not one.scene.fault}
+        return options.rates[compiled_flow.scenario.fault] / len(siblings) * compiled_flow.share
+    usual = {one.scenario.name: one.scenario.weight for one in compiled.cells if not one.scenario.fault}
     ordinary = 1 - sum(options.rates.values())
-    return ordinary * cell.scene.weight / sum(usual.values()) * cell.share
+    return ordinary * compiled_flow.scenario.weight / sum(usual.values()) * compiled_flow.share
 
 
 def _shared_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
@@ -159,35 +159,37 @@ def _shared_out(records: int, weights: list[float], sizes: list[int]) -> list[in
     return [int(flows * weight + 0.5) for weight in weights]
 
 
-def _missing(stage: Stage, found: list[int], weights: list[float]) -> list[int]:
-    """Give a cell for each kind of fault that would not be there at all."""
+def _missing(compiled: CompiledScenarios, found: list[int], weights: list[float]) -> list[int]:
+    """Give a compiled_flow for each kind of fault that would not be there at all."""
     by_scene: dict[str, list[int]] = {}
-    for at, cell in enumerate(stage.cells):
-        if cell.scene.fault and cell.scene.before_end_us is None:
-            by_scene.setdefault(cell.scene.name, []).append(at)
+    for at, compiled_flow in enumerate(compiled.cells):
+        if compiled_flow.scenario.fault and compiled_flow.scenario.before_end_us is None:
+            by_scene.setdefault(compiled_flow.scenario.name, []).append(at)
     return [max(cells, key=lambda at: weights[at]) for cells in by_scene.values() if not any(found[at] for at in cells)]
 
 
-def _put_huge_ones_together(stage: Stage, found: list[int]) -> None:
-    """Leave huge flows to one cell: no two of them come into one batch, and what a batch has in memory is bounded."""
-    cells = [at for at, cell in enumerate(stage.cells) if cell.play.repeated]
+def _put_huge_ones_together(compiled: CompiledScenarios, found: list[int]) -> None:
+    """Leave huge flows to one compiled flow: no two of them share a batch, which bounds its memory."""
+    cells = [at for at, compiled_flow in enumerate(compiled.cells) if compiled_flow.template.repeated]
     for at in cells[1:]:
         found[cells[0]] += found[at]
         found[at] = 0
 
 
-def _closing(options: Options, stage: Stage) -> dict[int, int]:
-    """Return the numbers of flows that begin at the end, by cell: in one format each."""
+def _closing(options: Options, compiled: CompiledScenarios) -> dict[int, int]:
+    """Return the numbers of flows that begin at the end, by compiled_flow: in one format each."""
     found: dict[int, int] = {}
     seen: set[str] = set()
-    for at, cell in enumerate(stage.cells):
-        if cell.scene.before_end_us is not None and cell.scene.name not in seen:
-            seen.add(cell.scene.name)
-            found[at] = options.nodes if cell.scene is CLOSING else _LAST_FAULTS * (options.messages >= SURE_FROM)
+    for at, compiled_flow in enumerate(compiled.cells):
+        if compiled_flow.scenario.before_end_us is not None and compiled_flow.scenario.name not in seen:
+            seen.add(compiled_flow.scenario.name)
+            found[at] = (
+                options.nodes if compiled_flow.scenario is CLOSING else _LAST_FAULTS * (options.messages >= SURE_FROM)
+            )
     return found
 
 
-def in_batch(total: int, batch: int, batches: int, cell: int) -> int:
+def in_batch(total: int, batch: int, batches: int, compiled_flow: int) -> int:
     """Give a batch's part of a number, so that all parts sum to it; small numbers are spread over the batches."""
-    phase = cell * 7919 % batches
+    phase = compiled_flow * 7919 % batches
     return (total * (batch + 1) + phase) // batches - (total * batch + phase) // batches

@@ -1,4 +1,4 @@
-"""Segments as a capture has them: Parquet files by day and node, each closed when it is long enough."""
+"""SegmentWriter as a capture has them: Parquet files by day and node, each closed when it is long enough."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.generator.tape import TAPE_SCHEMA, Written
+from hopline.generator.node_logs import LOG_SCHEMA, LogPart
 
 SEGMENT_RECORDS = 500_000
 ROW_GROUP_RECORDS = 100_000
 _DAY_US = 86_400_000_000
-_WITH_STATISTICS = [field.name for field in TAPE_SCHEMA if field.name != "frames"]  # of frames they say nothing
-_NAMES = [field.name for field in TAPE_SCHEMA if pa.types.is_dictionary(field.type)]
+_WITH_STATISTICS = [field.name for field in LOG_SCHEMA if field.name != "frames"]  # of frames they say nothing
+_NAMES = [field.name for field in LOG_SCHEMA if pa.types.is_dictionary(field.type)]
 
 
-class Segments:
+class SegmentWriter:
     """The segments of one node."""
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -28,7 +28,7 @@ class Segments:
         self._day = -1
         self._count = 0
 
-    def write(self, written: Written) -> None:
+    def write(self, written: LogPart) -> None:
         """Append records, which must follow those before."""
         days = written.ts // _DAY_US
         cuts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
@@ -50,7 +50,7 @@ class Segments:
         # Names are codes in memory only: without the schema of Arrow in it, a file says strings.
         self._writer = pq.ParquetWriter(
             path,
-            TAPE_SCHEMA,
+            LOG_SCHEMA,
             compression="zstd",
             compression_level=1,
             use_dictionary=_NAMES,

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from hopline.generator.draws import Draws, Numbers, Octets, guids
+from hopline.generator.randomness import Numbers, Octets, RandomStream, guids
 from hopline.message import ReceiverKind
 
 MIN_NODES, MAX_NODES = 4, 90
@@ -66,7 +66,7 @@ def make_topology(nodes: int, skewed: int, seed: int) -> Topology:
     everyone = nodes + _STRANGERS
     numbers = np.arange(everyone * (2 + len(Service)))
     names = guids(seed ^ 0x5EED, numbers)
-    draws = Draws(seed, 1)
+    draws = RandomStream(seed, 1)
     skews = np.zeros(everyone, np.int64)
     for nth, offset in enumerate(draws.below(MAX_SKEW_US - 50_000, min(skewed, nodes // 2))):
         skews[2 * nth + 1] = (offset + 50_000) * (1 if nth % 2 else -1)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.generator.stage import EVENTS
+from hopline.generator.compiled_scenarios import EVENTS
 
 TIME = pa.timestamp("us", tz="UTC")
 _TEXT, _LONG = pa.string(), pa.int64()
@@ -82,7 +82,7 @@ SCHEMAS = {
 }
 
 
-class TableFiles:
+class TruthTableFiles:
     """One Parquet file a table, and how many rows each has."""
 
     def __init__(self, directory: Path) -> None:

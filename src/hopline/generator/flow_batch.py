@@ -1,4 +1,4 @@
-"""Giving one play many times: who takes the roles, when each step happens, and the bytes of each message."""
+"""Giving one template many times: who takes the roles, when each step add_step, and the bytes of each message."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopline.generator.draws import Draws, Numbers, Octets, guids, hashed, hex_digits
+from hopline.generator.compiled_scenarios import CompiledFlow
+from hopline.generator.flow_template import (
+    ANY_NODE,
+    ATTACKER,
+    EVERY_NODE,
+    GATEWAY,
+    OTHER_ATTACKER,
+    REQUESTER,
+    Delay,
+    FlowTemplate,
+    Lifetime,
+)
+from hopline.generator.frame_templates import FrameTemplate, Slot, SlotKind
 from hopline.generator.placeholders import TICKS_PER_MILLISECOND
-from hopline.generator.script import ANYONE, ASKER, ATTACKER, EACH, GATEWAY, OTHER_ATTACKER, Delay, Lifetime, Play
-from hopline.generator.stage import Cell
-from hopline.generator.templates import Fill, Gap, Template
+from hopline.generator.randomness import Numbers, Octets, RandomStream, guids, hashed, hex_digits
 from hopline.generator.topology import Topology, placed
 from hopline.security.mac import Mac
 
@@ -36,8 +46,8 @@ _MOST_ITEM_SPACE, _ALL_ITEMS_US = 60, 6_000_000
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What all performances share."""
+class GeneratorContext:
+    """What all flow_batches share."""
 
     topology: Topology
     seed: int
@@ -47,41 +57,41 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Parent:
+class ParentStep:
     """What began the flows of a performance: a step of another one, whose handlers sent their first messages."""
 
-    performance: Performance
+    performance: FlowBatch
     step: int
     nodes: Numbers
 
 
-class Performance:
-    """A play given for some flows at once: rows are flows, but for what is repeated in a huge one.
+class FlowBatch:
+    """A template given for some flows at once: rows are flows, but for what is repeated in a huge one.
 
-    Flows that its handlers begin are performances of their own, `nested`. They have the numbers behind its own: those
+    Flows that its handlers begin are flow_batches of their own, `nested`. They have the numbers behind its own: those
     of the first come after all of its own, and so on.
     """
 
     def __init__(
         self,
-        setting: Setting,
-        cell: Cell,
+        context: GeneratorContext,
+        compiled_flow: CompiledFlow,
         flows: Numbers,
         starts: Numbers,
-        draws: Draws,
-        parent: Parent | None = None,
+        draws: RandomStream,
+        parent: ParentStep | None = None,
     ) -> None:
-        self.setting = setting
-        self.cell = cell
+        self.context = context
+        self.compiled_flow = compiled_flow
         self.flows = flows
         self.parent = parent
-        self.nested: list[Performance] = []
+        self.nested: list[FlowBatch] = []
         self._draws = draws
         self.count = len(flows)
-        self.nodes = self._cast(cell.play)
-        self.correlations = guids(setting.seed, flows)
-        self._ids = hex_digits(hashed(setting.seed ^ 0x1D, flows).astype(">u8").view(np.uint8).reshape(-1, 8))
-        low, span = _LIFETIMES_MS[cell.play.lifetime]
+        self.nodes = self._cast(compiled_flow.template)
+        self.correlations = guids(context.seed, flows)
+        self._ids = hex_digits(hashed(context.seed ^ 0x1D, flows).astype(">u8").view(np.uint8).reshape(-1, 8))
+        low, span = _LIFETIMES_MS[compiled_flow.template.lifetime]
         self.lifetimes = (low + draws.below(span, self.count)) * MILLISECOND
         self.times: list[Numbers] = []
         self._schedule(starts)
@@ -90,18 +100,18 @@ class Performance:
 
     # -- roles ---------------------------------------------------------------------------------------------------------
 
-    def _cast(self, play: Play) -> Numbers:
+    def _cast(self, template: FlowTemplate) -> Numbers:
         """Give each role a node: a column a role."""
-        count, captured = self.count, self.setting.topology.captured
+        count, captured = self.count, self.context.topology.captured
         columns: list[Numbers] = []
-        for role in play.roles:
+        for role in template.roles:
             if role >= 0:
                 columns.append(placed(role, captured, self._draws.below(2, count)))
-            elif role == ASKER:
+            elif role == REQUESTER:
                 columns.append(self._draws.below(captured, count))
-            elif role == EACH:
+            elif role == EVERY_NODE:
                 columns.append(np.arange(count) % captured)
-            elif role == ANYONE:
+            elif role == ANY_NODE:
                 columns.append(columns[-1])
             else:
                 strangers = {GATEWAY: 0, ATTACKER: 1, OTHER_ATTACKER: 2}
@@ -110,26 +120,30 @@ class Performance:
             columns[0] = self.parent.nodes
             for at in range(1, len(columns)):
                 columns[at] = np.where(columns[at] == columns[0], columns[at] ^ 1, columns[at])
-        elif play.roles[0] == ASKER and len(play.roles) > 1:
-            last = max((at for at, role in enumerate(play.roles) if role >= 0), default=0)
-            partners = [columns[at] for at in sorted({1, last}) if play.roles[at] >= 0]
+        elif template.roles[0] == REQUESTER and len(template.roles) > 1:
+            last = max((at for at, role in enumerate(template.roles) if role >= 0), default=0)
+            partners = [columns[at] for at in sorted({1, last}) if template.roles[at] >= 0]
             for _ in partners:  # who asks is neither of those that it talks to
                 taken = np.logical_or.reduce([columns[0] == partner for partner in partners])
                 columns[0] = np.where(taken, (columns[0] + 1) % captured, columns[0])
-        for at, role in enumerate(play.roles):
-            if role == ANYONE:
-                before = columns[at - 1] if play.roles[0] in (ASKER, EACH) else self._draws.below(captured, count)
+        for at, role in enumerate(template.roles):
+            if role == ANY_NODE:
+                before = (
+                    columns[at - 1]
+                    if template.roles[0] in (REQUESTER, EVERY_NODE)
+                    else self._draws.below(captured, count)
+                )
                 columns[at] = (before + 1) % captured
         return np.stack(columns, axis=1)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _schedule(self, starts: Numbers) -> None:
-        for step in self.cell.play.steps:
+        for step in self.compiled_flow.template.steps:
             if step.delay is Delay.START:
                 self.times.append(starts)
                 continue
-            before, items = self.times[step.after], self.setting.items
+            before, items = self.times[step.after], self.context.items
             if step.delay is Delay.ASKED:
                 self.times.append(self._asked(step.cause) + self._took(Delay.RUN))
             elif step.delay is Delay.ITEM:
@@ -139,7 +153,7 @@ class Performance:
             else:
                 took = self._took(step.delay, len(before))
                 if step.delay is Delay.TRANSIT:
-                    took += self.setting.topology.nearest[self.nodes[:, step.peer], self.nodes[:, step.role]]
+                    took += self.context.topology.nearest[self.nodes[:, step.peer], self.nodes[:, step.role]]
                 elif step.delay is Delay.OVERTIME:
                     took += self.lifetimes
                 elif step.delay is Delay.LIFETIME:
@@ -153,12 +167,12 @@ class Performance:
     def _asked(self, cause: int) -> Numbers:
         """Begin what the handler of a delivery asks for, one after the other, and return when it has all of it."""
         now = self.times[cause]
-        for request, cell in zip(self.cell.play.requests, self.cell.nested, strict=True):
+        for request, compiled_flow in zip(self.compiled_flow.template.requests, self.compiled_flow.nested, strict=True):
             if request.cause == cause:
                 now = now + self._took(Delay.RUN)
-                flows = self.flows + self.count * (1 + sum(one.cell.flows for one in self.nested))
-                parent = Parent(self, cause, self.nodes[:, request.role])
-                nested = Performance(self.setting, cell, flows, now, self._draws, parent)
+                flows = self.flows + self.count * (1 + sum(one.compiled_flow.flows for one in self.nested))
+                parent = ParentStep(self, cause, self.nodes[:, request.role])
+                nested = FlowBatch(self.context, compiled_flow, flows, now, self._draws, parent)
                 self.nested.append(nested)
                 now = nested.ends
         return now
@@ -166,23 +180,23 @@ class Performance:
     @property
     def ends(self) -> Numbers:
         """When whoever began the flows goes on: with the answer, without one when their time is over, or at once."""
-        fate = self.cell.play.fate
-        if not fate.callback:
+        expected = self.compiled_flow.template.expected
+        if not expected.callback:
             return self.times[0]
-        return self.times[0] + self.lifetimes if fate.taken_at < 0 else self.times[fate.taken_at]
+        return self.times[0] + self.lifetimes if expected.taken_at < 0 else self.times[expected.taken_at]
 
     @property
-    def everything(self) -> list[Performance]:
+    def everything(self) -> list[FlowBatch]:
         """This performance, and all that is nested in it, those that begin others before these."""
         return [self, *(one for nested in self.nested for one in nested.everything)]
 
     @property
-    def seen_parent(self) -> Performance | None:
+    def seen_parent(self) -> FlowBatch | None:
         """The performance whose handlers began this one, where records show it."""
-        if self.parent is None or 0 not in self.cell.sites:
+        if self.parent is None or 0 not in self.compiled_flow.record_types:
             return None
         began = self.parent.performance
-        return began if self.parent.step in began.cell.sites else None
+        return began if self.parent.step in began.compiled_flow.record_types else None
 
     @property
     def depth(self) -> int:
@@ -191,11 +205,13 @@ class Performance:
 
     @property
     def _item_space(self) -> int:
-        return max(1, min(_MOST_ITEM_SPACE, _ALL_ITEMS_US // self.setting.items))
+        return max(1, min(_MOST_ITEM_SPACE, _ALL_ITEMS_US // self.context.items))
 
     def clock(self, step: int) -> Numbers:
-        """Give the moments of a step by the clock of the node where it happens."""
-        return self.times[step] + self.setting.topology.skews[self.nodes[:, self.cell.play.steps[step].role]]
+        """Give the moments of a step by the clock of the node where it add_step."""
+        return (
+            self.times[step] + self.context.topology.skews[self.nodes[:, self.compiled_flow.template.steps[step].role]]
+        )
 
     def rows(self, step: int) -> int:
         """Count the records of a step."""
@@ -203,49 +219,52 @@ class Performance:
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
-    def image_rows(self, image: int) -> int:
-        """Count the different messages that an image stands for."""
-        is_repeated = any(self.cell.play.steps[step].image == image for step in self.cell.play.repeated)
-        return self.setting.items if is_repeated else self.count
+    def image_rows(self, snapshot: int) -> int:
+        """Count the different messages that an snapshot stands for."""
+        is_repeated = any(
+            self.compiled_flow.template.steps[step].snapshot == snapshot
+            for step in self.compiled_flow.template.repeated
+        )
+        return self.context.items if is_repeated else self.count
 
-    def write(self, image: int, out: Octets) -> None:
-        """Fill rows with the bytes of an image."""
-        shown = self.cell.play.images[image]
-        template = self.cell.templates[image]
-        self._fill(template, out, shown.aged_at)
-        for fill in template.fills:
-            if fill.gap is Gap.SIGNATURE:
-                out[:, fill.start : fill.stop] = self._signature(shown.letter, shown.signer)
+    def write(self, snapshot: int, out: Octets) -> None:
+        """Slot rows with the bytes of an snapshot."""
+        shown = self.compiled_flow.template.snapshots[snapshot]
+        template = self.compiled_flow.templates[snapshot]
+        self._fill(template, out, shown.ttl_step)
+        for fill in template.slots:
+            if fill.gap is SlotKind.SIGNATURE:
+                out[:, fill.start : fill.stop] = self._signature(shown.message_index, shown.signer)
 
-    def _fill(self, template: Template, out: Octets, aged_at: int) -> None:
+    def _fill(self, template: FrameTemplate, out: Octets, ttl_step: int) -> None:
         out[:] = template.octets
-        for fill in template.fills:
-            value = self._value(fill, aged_at, len(out))
+        for fill in template.slots:
+            value = self._value(fill, ttl_step, len(out))
             if value is not None:
                 out[:, fill.start : fill.stop] = value
 
-    def _value(self, fill: Fill, aged_at: int, rows: int) -> Octets | None:
-        topology = self.setting.topology
+    def _value(self, fill: Slot, ttl_step: int, rows: int) -> Octets | None:
+        topology = self.context.topology
         match fill.gap:
-            case Gap.CORRELATION:
+            case SlotKind.CORRELATION:
                 return self.correlations
-            case Gap.NODE:
+            case SlotKind.NODE:
                 return topology.identities[self.nodes[:, fill.of]]
-            case Gap.HUB:
+            case SlotKind.HUB:
                 return topology.hubs[self.nodes[:, fill.of]]
-            case Gap.URI:
+            case SlotKind.URI:
                 return topology.uris[self.nodes[:, fill.of]]
-            case Gap.ID:
+            case SlotKind.ID:
                 return self._ids
-            case Gap.NOISE:
+            case SlotKind.NOISE:
                 return self._drawn(fill.of, rows, fill.stop - fill.start)
-            case Gap.KEY:
+            case SlotKind.KEY:
                 return _eight_bytes(self.keys)
-            case Gap.TICKS:
-                return _eight_bytes(self.remaining(aged_at) * TICKS_PER_MICROSECOND)
-            case Gap.MILLISECONDS:  # a part of one counts whole: what is left must never become "no limit"
-                return _eight_bytes(-(-self.remaining(aged_at) * TICKS_PER_MICROSECOND // TICKS_PER_MILLISECOND))
-            case Gap.SIGNATURE:
+            case SlotKind.TICKS:
+                return _eight_bytes(self.remaining(ttl_step) * TICKS_PER_MICROSECOND)
+            case SlotKind.MILLISECONDS:  # a part of one counts whole: what is left must never become "no limit"
+                return _eight_bytes(-(-self.remaining(ttl_step) * TICKS_PER_MICROSECOND // TICKS_PER_MILLISECOND))
+            case SlotKind.SIGNATURE:
                 return None
 
     @property
@@ -253,27 +272,27 @@ class Performance:
         """The numbers of the promises."""
         return self.flows + 1
 
-    def remaining(self, aged_at: int) -> Numbers:
+    def remaining(self, ttl_step: int) -> Numbers:
         """Give what is left of the lifetime at a step."""
-        return self.lifetimes - (self.times[aged_at] - self.times[0])
+        return self.lifetimes - (self.times[ttl_step] - self.times[0])
 
-    def _drawn(self, letter: int, rows: int, digits: int) -> Octets:
-        if letter not in self._noise:
-            self._noise[letter] = hex_digits(self._draws.octets(rows, digits // 2))
-        return self._noise[letter]
+    def _drawn(self, message_index: int, rows: int, digits: int) -> Octets:
+        if message_index not in self._noise:
+            self._noise[message_index] = hex_digits(self._draws.octets(rows, digits // 2))
+        return self._noise[message_index]
 
-    def _signature(self, letter: int, signer: str) -> Octets:
-        if letter not in self._signatures:
-            template = self.cell.signed_contents[letter]
+    def _signature(self, message_index: int, signer: str) -> Octets:
+        if message_index not in self._signatures:
+            template = self.compiled_flow.signed_contents[message_index]
             contents = np.empty((self.count, template.size), np.uint8)
             self._fill(template, contents, -1)
-            self._signatures[letter] = _signed(self.setting, signer, contents, self.times[0])
-        return self._signatures[letter]
+            self._signatures[message_index] = _signed(self.context, signer, contents, self.times[0])
+        return self._signatures[message_index]
 
 
-def _signed(setting: Setting, signer: str, contents: Octets, moments: Numbers) -> Octets:
-    newest, *older = setting.keys[signer]
-    uses_old = (moments < setting.key_change).tolist() if older else [False] * len(contents)
+def _signed(context: GeneratorContext, signer: str, contents: Octets, moments: Numbers) -> Octets:
+    newest, *older = context.keys[signer]
+    uses_old = (moments < context.key_change).tolist() if older else [False] * len(contents)
     before = older[0] if older else newest
     size, joined = contents.shape[1], contents.tobytes()
     digests = [

@@ -1,7 +1,7 @@
 """Were the planted faults found, all of them and nothing else? The pipeline's tables beside the truth.
 
 >>> from pathlib import Path
->>> for score in judge(Path("out/truth"), Path("tables")):  # doctest: +SKIP
+>>> for score in evaluate(Path("out/truth"), Path("tables")):  # doctest: +SKIP
 ...     print(score.what, score.precision, score.recall)
 """
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 Row = tuple[Any, ...]
-Found = Iterable[Row]
+Rows = Iterable[Row]
 
 _FLOW_FIGURES = ("origin", "identity", "messages", "records", "hops", "nodes", "start_ts", "end_ts", "duration_us")
 _NESTING = ("flow_id", "parent_flow_id", "journey_id")
@@ -56,7 +56,7 @@ class Score:
         return self.planted == self.found == self.right
 
 
-def judge(truth: Path, tables: Path) -> Iterator[Score]:
+def evaluate(truth: Path, tables: Path) -> Iterator[Score]:
     """Compare every table with the truth, one kind of finding after the other."""
     yield from _flows(truth, tables)
     yield from _callbacks(truth, tables)
@@ -71,7 +71,7 @@ _REJECT = ("node", "seq", "code")
 _SHOWN = 5
 
 
-def _score(what: str, planted: Found, found: Found) -> Score:
+def _score(what: str, planted: Rows, found: Rows) -> Score:
     planted_counts, found_counts = Counter(planted), Counter(found)
     missed, invented = planted_counts - found_counts, found_counts - planted_counts
     return Score(

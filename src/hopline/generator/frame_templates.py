@@ -9,10 +9,10 @@ from enum import IntEnum, auto
 import numpy as np
 
 from hopline.generator import placeholders
-from hopline.generator.draws import Octets
+from hopline.generator.randomness import Octets
 
 
-class Gap(IntEnum):
+class SlotKind(IntEnum):
     """What goes into a gap."""
 
     CORRELATION = 0
@@ -28,23 +28,23 @@ class Gap(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class Slot:
     """One gap: where it is, and whose value it takes."""
 
-    gap: Gap
+    gap: SlotKind
     of: int  # role of a node, hub or address, number of the message for noise
     start: int
     stop: int
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class FrameTemplate:
     """All frames end to end, where each ends, and the gaps."""
 
     octets: Octets
     lengths: bytes  # of the frames, as 32-bit numbers
     frames: int
-    fills: tuple[Fill, ...]
+    slots: tuple[Slot, ...]
 
     @property
     def size(self) -> int:
@@ -52,32 +52,32 @@ class Template:
         return len(self.octets)
 
 
-def template_of(frames: Sequence[bytes], letter: int, roles: int) -> Template:
-    """Find the gaps in the frames of one message of a play."""
+def frame_template_of(frames: Sequence[bytes], message_index: int, roles: int) -> FrameTemplate:
+    """Find the gaps in the frames of one message of a template."""
     joined = b"".join(frames)
-    fills = tuple(
-        Fill(gap, of, at, at + len(pattern))
-        for gap, of, pattern in _patterns(letter, roles)
+    slots = tuple(
+        Slot(gap, of, at, at + len(pattern))
+        for gap, of, pattern in _patterns(message_index, roles)
         for at in _places(joined, pattern)
     )
     lengths = np.array([len(frame) for frame in frames], "<i4").tobytes()
-    return Template(np.frombuffer(joined, np.uint8), lengths, len(frames), _without_parts(fills))
+    return FrameTemplate(np.frombuffer(joined, np.uint8), lengths, len(frames), _without_parts(slots))
 
 
-def _patterns(letter: int, roles: int) -> Iterator[tuple[Gap, int, bytes]]:
-    yield Gap.CORRELATION, 0, placeholders.CORRELATION
+def _patterns(message_index: int, roles: int) -> Iterator[tuple[SlotKind, int, bytes]]:
+    yield SlotKind.CORRELATION, 0, placeholders.CORRELATION
     for role in range(roles):
-        yield Gap.NODE, role, placeholders.NODES[role]
-        yield Gap.HUB, role, placeholders.HUBS[role]
-        yield Gap.URI, role, placeholders.URIS[role].encode()
-    yield Gap.ID, 0, placeholders.ID.encode()
-    yield Gap.KEY, 0, placeholders.KEY.to_bytes(8, "little")
-    yield Gap.MILLISECONDS, 0, placeholders.LIFETIME_MS.to_bytes(8, "little")
-    yield Gap.TICKS, 0, placeholders.LIFETIME_TICKS.to_bytes(8, "little")
+        yield SlotKind.NODE, role, placeholders.NODES[role]
+        yield SlotKind.HUB, role, placeholders.HUBS[role]
+        yield SlotKind.URI, role, placeholders.URIS[role].encode()
+    yield SlotKind.ID, 0, placeholders.ID.encode()
+    yield SlotKind.KEY, 0, placeholders.KEY.to_bytes(8, "little")
+    yield SlotKind.MILLISECONDS, 0, placeholders.LIFETIME_MS.to_bytes(8, "little")
+    yield SlotKind.TICKS, 0, placeholders.LIFETIME_TICKS.to_bytes(8, "little")
     for signature in placeholders.SIGNATURES.values():
-        yield Gap.SIGNATURE, 0, signature
+        yield SlotKind.SIGNATURE, 0, signature
     for size in placeholders.NOISE_SIZES:
-        yield Gap.NOISE, letter, placeholders.noise(letter, size).encode()
+        yield SlotKind.NOISE, message_index, placeholders.noise(message_index, size).encode()
 
 
 def _places(joined: bytes, pattern: bytes) -> Iterator[int]:
@@ -87,10 +87,10 @@ def _places(joined: bytes, pattern: bytes) -> Iterator[int]:
         at = joined.find(pattern, at + 1)
 
 
-def _without_parts(fills: tuple[Fill, ...]) -> tuple[Fill, ...]:
+def _without_parts(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
     """Leave out a shorter noise that is the beginning of a longer one."""
-    longest: dict[int, Fill] = {}
-    for fill in fills:
+    longest: dict[int, Slot] = {}
+    for fill in slots:
         if fill.start not in longest or fill.stop > longest[fill.start].stop:
             longest[fill.start] = fill
     return tuple(longest.values())

@@ -16,7 +16,7 @@ _HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(
 _GUID_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
 
 
-class Draws:
+class RandomStream:
     """A stream of raw bits. Streams of other seeds or purposes are independent of it."""
 
     def __init__(self, *seed: int) -> None:

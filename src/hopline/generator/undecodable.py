@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hopline.capture.records import Event
 from hopline.generator import placeholders
-from hopline.generator.script import Arrival, Delay, Image, Play, Step
+from hopline.generator.flow_template import Delay, FlowTemplate, MessageSnapshot, Step, TransitStatus
 from hopline.message import EXCEPTION, Message, MessageIdentifier, RoutingEntry, TraceOptions, WireFormat
 from hopline.wire import RemoteError, decode, encode
 
@@ -53,17 +53,17 @@ TRUNCATED: dict[str, tuple[WireFormat, Callable[[Frames], Frames]]] = {
 }
 
 
-def spoil(play: Play, fault: str, kind: str) -> None:
+def spoil(flow: FlowTemplate, fault: str, kind: str) -> None:
     """Let something arrive from a stranger that is no message, and be rejected."""
     wire_format, change = (MALFORMED if fault == "malformed" else TRUNCATED)[kind]
-    message = _victim(play)
+    message = _victim(flow)
     frames = change(encode(message, wire_format)[1:])
     code = code_of(frames)
-    play.images.append(Image(frames, 0, message))
-    play.letters = 1
-    received = Step(Event.RECEIVED, 1, 0, -1, Delay.START, -1, peer=0, arrival=Arrival.UNSENT, code=code)
+    flow.snapshots.append(MessageSnapshot(frames, 0, message))
+    flow.message_count = 1
+    received = Step(Event.RECEIVED, 1, 0, -1, Delay.START, -1, peer=0, arrival=TransitStatus.UNSENT, code=code)
     received.mark = (fault, kind)
-    play.steps += [received, Step(Event.REJECTED, 1, 0, 0, Delay.TAIL, 0, reason=code, code=code)]
+    flow.steps += [received, Step(Event.REJECTED, 1, 0, 0, Delay.TAIL, 0, reason=code, code=code)]
 
 
 def code_of(frames: Frames) -> str:
@@ -75,10 +75,10 @@ def code_of(frames: Frames) -> str:
     raise AssertionError(f"the decoder takes what should be garbage: {frames}")
 
 
-def _victim(play: Play) -> Message:
+def _victim(flow: FlowTemplate) -> Message:
     return Message(
         b"QUOTE",
-        bodies=(play.body("article", 64),),
+        bodies=(flow.body("article", 64),),
         correlation_id=placeholders.CORRELATION,
         hops=1,
         trace_options=TraceOptions.ROUTING,

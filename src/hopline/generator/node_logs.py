@@ -1,6 +1,6 @@
 """The nodes' tapes: records of many flows put into the order in which each node saw them, numbered, with their frames.
 
-What happens after the end of a batch's time waits for the next one, so that memory stays bounded.
+What add_step after the end of a batch's time waits for the next one, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hopline.capture.records import SCHEMA
-from hopline.generator.draws import Numbers
-from hopline.generator.performance import Performance
-from hopline.generator.script import NOBODY
-from hopline.generator.stage import EVENTS, Stage
+from hopline.generator.compiled_scenarios import EVENTS, CompiledScenarios
+from hopline.generator.flow_batch import FlowBatch
+from hopline.generator.flow_template import MISSING
+from hopline.generator.randomness import Numbers
 from hopline.generator.topology import Topology
 
 _FRAMES = SCHEMA.field("frames").type
@@ -28,13 +28,13 @@ Places = npt.NDArray[np.intp]
 
 
 @dataclass(slots=True)
-class Rows:
+class RecordColumns:
     """Records before they are numbered, a column each."""
 
-    site: _Ints
+    record_type: _Ints
     node: _Ints
     peer: _Ints
-    image: _Ints
+    snapshot: _Ints
     cause: _Ints  # row of the cause, where that has no number yet
     cause_seq: Numbers
     time: Numbers
@@ -42,26 +42,28 @@ class Rows:
     flow: Numbers
 
     @classmethod
-    def of(cls, count: int) -> Rows:
+    def of(cls, count: int) -> RecordColumns:
         """Make room for records."""
-        site, node, peer, image, cause = np.full((5, count), NOBODY, np.int32)
-        return cls(site, node, peer, image, cause, *np.full((4, count), NOBODY, np.int64))
+        record_type, node, peer, snapshot, cause = np.full((5, count), MISSING, np.int32)
+        return cls(record_type, node, peer, snapshot, cause, *np.full((4, count), MISSING, np.int64))
 
-    def take(self, at: Places | slice) -> Rows:
+    def take(self, at: Places | slice) -> RecordColumns:
         """Give some of the records."""
-        return Rows(*(getattr(self, one.name)[at] for one in fields(self)))
+        return RecordColumns(*(getattr(self, one.name)[at] for one in fields(self)))
 
-    def followed_by(self, other: Rows) -> Rows:
+    def followed_by(self, other: RecordColumns) -> RecordColumns:
         """Put other records behind these."""
-        return Rows(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+        return RecordColumns(
+            *(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self))
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class LogPart:
     """Records of one node, numbered, in their order: as columns, and as what a capture has."""
 
     node: int
-    site: _Ints
+    record_type: _Ints
     peer: _Ints
     seq: Numbers
     ts: Numbers  # microseconds since 1970, by the node's clock
@@ -70,18 +72,18 @@ class Written:
     records: Callable[[slice], pa.RecordBatch]  # made when they are written, by whoever writes: room is used again
 
 
-class Tapes:
+class NodeLogs:
     """All nodes' tapes."""
 
-    def __init__(self, stage: Stage, topology: Topology, start: int) -> None:
-        self._stage = stage
+    def __init__(self, compiled: CompiledScenarios, topology: Topology, start: int) -> None:
+        self._stage = compiled
         self._topology = topology
         self._start = start
         self._next_seq = np.ones(topology.captured, np.int64)
         self._lost = np.zeros(topology.captured, np.int64)  # records dropped since the last one that was kept
         # Kept from batch to batch, because new memory costs more than filling it; one is written while one is filled.
         self._rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
-        self._waiting = Rows.of(0)
+        self._waiting = RecordColumns.of(0)
         self._waiting_blobs = pa.array([], pa.binary())
         names = topology.names()
         self._names = pa.array(names, pa.string())
@@ -89,18 +91,18 @@ class Tapes:
         self._uris = pa.array([row.tobytes().decode() for row in topology.uris], pa.string())
         self._events = pa.array([str(event) for event in EVENTS], pa.string())
 
-    def add(self, performances: Sequence[Performance], until: int | None) -> Iterator[Written]:
+    def add(self, flow_batches: Sequence[FlowBatch], until: int | None) -> Iterator[LogPart]:
         """Take flows, and give all records before a moment (all, without one), node by node.
 
         What was given must be written before the call after the next one.
         """
-        rows, blobs = self._perform(performances)
-        shift, offset = len(self._waiting.site), len(self._waiting_blobs)
-        rows.cause[rows.cause != NOBODY] += shift
-        rows.image += offset
+        rows, blobs = self._perform(flow_batches)
+        shift, offset = len(self._waiting.record_type), len(self._waiting_blobs)
+        rows.cause[rows.cause != MISSING] += shift
+        rows.snapshot += offset
         rows = self._waiting.followed_by(rows)
         blobs = pa.concat_arrays([self._waiting_blobs, blobs]) if offset else blobs
-        is_due = np.ones(len(rows.site), bool) if until is None else rows.time < until
+        is_due = np.ones(len(rows.record_type), bool) if until is None else rows.time < until
         due = np.flatnonzero(is_due)
         order = due[np.argsort((rows.node[due].astype(np.int64) << _NODE_SHIFT) + rows.time[due], kind="stable")]
         counts = np.bincount(rows.node[order], minlength=self._topology.captured)
@@ -108,20 +110,20 @@ class Tapes:
         firsts = np.repeat(self._next_seq - (ends - counts), counts)
         self._next_seq = self._next_seq + counts
         seq = firsts + np.arange(len(order))
-        seq_of = np.full(len(rows.site), NOBODY, np.int64)
+        seq_of = np.full(len(rows.record_type), MISSING, np.int64)
         seq_of[order] = seq
-        has_cause = rows.cause != NOBODY
+        has_cause = rows.cause != MISSING
         rows.cause_seq[has_cause] = seq_of[rows.cause[has_cause]]
         yield from self._written(rows, order, seq, counts, blobs)
         self._keep(rows, np.flatnonzero(~is_due), blobs)
 
-    def _perform(self, performances: Sequence[Performance]) -> tuple[Rows, pa.Array]:
-        """Give the records of all performances, and the bytes of all messages in them."""
-        count = sum(one.rows(step) for one in performances for step in one.cell.recorded)
+    def _perform(self, flow_batches: Sequence[FlowBatch]) -> tuple[RecordColumns, pa.Array]:
+        """Give the records of all flow_batches, and the bytes of all messages in them."""
+        count = sum(one.rows(step) for one in flow_batches for step in one.compiled_flow.recorded)
         sizes = [
-            (one, image, one.image_rows(image), template.size)
-            for one in performances
-            for image, template in one.cell.templates.items()
+            (one, snapshot, one.image_rows(snapshot), template.size)
+            for one in flow_batches
+            for snapshot, template in one.compiled_flow.templates.items()
         ]
         size_of_all = sum(number * size for _, _, number, size in sizes)
         if len(self._rooms[0]) < size_of_all:
@@ -131,34 +133,36 @@ class Tapes:
         ends = np.zeros(sum(number for _, _, number, _ in sizes) + 1, np.int32)
         first_image: dict[tuple[int, int], int] = {}
         at = row = 0
-        for one, image, number, size in sizes:
-            one.write(image, octets[at : at + number * size].reshape(number, size))
+        for one, snapshot, number, size in sizes:
+            one.write(snapshot, octets[at : at + number * size].reshape(number, size))
             ends[row + 1 : row + number + 1] = at + size * np.arange(1, number + 1)
-            first_image[id(one), image] = row
+            first_image[id(one), snapshot] = row
             at, row = at + number * size, row + number
         blobs = pa.BinaryArray.from_buffers(pa.binary(), row, [None, pa.py_buffer(ends), pa.py_buffer(octets)])
-        rows = Rows.of(count)
+        rows = RecordColumns.of(count)
         at = 0
         first_row: dict[tuple[int, int], int] = {}
-        for one in performances:
+        for one in flow_batches:
             at = _put(rows, at, one, first_image, first_row)
         return rows, blobs
 
-    def _keep(self, rows: Rows, late: Places, blobs: pa.Array) -> None:
+    def _keep(self, rows: RecordColumns, late: Places, blobs: pa.Array) -> None:
         waiting = rows.take(late)
-        place = np.full(len(rows.site), NOBODY, np.int32)
+        place = np.full(len(rows.record_type), MISSING, np.int32)
         place[late] = np.arange(len(late))
-        still = (waiting.cause != NOBODY) & (waiting.cause_seq == NOBODY)
-        waiting.cause = np.where(still, place[waiting.cause], NOBODY).astype(np.int32)
-        images, waiting.image = _renumbered(waiting.image)
-        self._waiting, self._waiting_blobs = waiting, blobs.take(pa.array(images))
+        still = (waiting.cause != MISSING) & (waiting.cause_seq == MISSING)
+        waiting.cause = np.where(still, place[waiting.cause], MISSING).astype(np.int32)
+        snapshots, waiting.snapshot = _renumbered(waiting.snapshot)
+        self._waiting, self._waiting_blobs = waiting, blobs.take(pa.array(snapshots))
 
-    def _written(self, rows: Rows, order: Places, seq: Numbers, counts: Numbers, blobs: pa.Array) -> Iterator[Written]:
+    def _written(
+        self, rows: RecordColumns, order: Places, seq: Numbers, counts: Numbers, blobs: pa.Array
+    ) -> Iterator[LogPart]:
         """Give the records node by node."""
         ends = np.cumsum(counts).tolist()
         for node, (first, last) in enumerate(pairwise([0, *ends])):
             mine, numbers = rows.take(order[first:last]), seq[first:last]
-            is_lost = self._stage.is_dropped[mine.site]
+            is_lost = self._stage.is_dropped[mine.record_type]
             lost_before = np.concatenate([[-self._lost[node]], np.cumsum(is_lost)])
             if lost_before[-1] != lost_before[0]:
                 kept = np.flatnonzero(~is_lost)
@@ -171,33 +175,35 @@ class Tapes:
             if len(numbers):
                 ts = self._start + mine.time + self._topology.skews[node]
                 records = partial(self._records, node, mine, numbers, ts, dropped, blobs)
-                yield Written(node, mine.site, mine.peer, numbers, ts, mine.flow, dropped, records)
+                yield LogPart(node, mine.record_type, mine.peer, numbers, ts, mine.flow, dropped, records)
 
     def _records(
-        self, node: int, rows: Rows, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array, part: slice
+        self, node: int, rows: RecordColumns, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array, part: slice
     ) -> pa.RecordBatch:
         rows, seq, ts, dropped = rows.take(part), seq[part], ts[part], dropped[part]
-        stage, site, count = self._stage, rows.site, len(rows.site)
-        groups = stage.receivers[site]
-        receivers = np.where(groups == NOBODY, NOBODY, groups * self._topology.nodes + node)
+        compiled, record_type, count = self._stage, rows.record_type, len(rows.record_type)
+        groups = compiled.receivers[record_type]
+        receivers = np.where(groups == MISSING, MISSING, groups * self._topology.nodes + node)
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(ts).cast(SCHEMA.field("ts").type),
                 pa.array(seq),
                 _named(rows.node, self._names),
                 _named(rows.node, self._uris),
-                _named(stage.events[site], self._events),
+                _named(compiled.events[record_type], self._events),
                 _named(rows.peer, self._names),
                 _named(receivers, self._receivers),
-                _named(stage.receiver_name_codes[site], stage.receiver_names),
-                _named(stage.handler_codes[site], stage.handlers),
+                _named(compiled.receiver_name_codes[record_type], compiled.receiver_names),
+                _named(compiled.handler_codes[record_type], compiled.handlers),
                 _optional(rows.cause_seq),
                 _optional(rows.duration),
-                _named(stage.reason_codes[site], stage.reasons),
+                _named(compiled.reason_codes[record_type], compiled.reasons),
                 pa.array(dropped.astype(np.int32)),
-                self._frames(stage.templates_of_sites[site], blobs.take(pa.array(rows.image)), count),
+                self._frames(
+                    compiled.templates_of_record_types[record_type], blobs.take(pa.array(rows.snapshot)), count
+                ),
             ],
-            schema=TAPE_SCHEMA,
+            schema=LOG_SCHEMA,
         )
 
     def _frames(self, templates: Numbers, blobs: pa.Array, count: int) -> pa.ListArray:
@@ -214,29 +220,29 @@ class Tapes:
 
 
 _CODES = pa.dictionary(pa.int32(), pa.string())
-TAPE_SCHEMA = pa.schema([field.with_type(_CODES) if pa.types.is_string(field.type) else field for field in SCHEMA])
+LOG_SCHEMA = pa.schema([field.with_type(_CODES) if pa.types.is_string(field.type) else field for field in SCHEMA])
 """The capture's, with names as codes in memory: a file looks the same."""
 
 
 def _put(
-    rows: Rows,
+    rows: RecordColumns,
     at: int,
-    one: Performance,
+    one: FlowBatch,
     first_image: dict[tuple[int, int], int],
     first_row: dict[tuple[int, int], int],
 ) -> int:
     """Put the records of one performance into their places, and give the next free one."""
-    steps = one.cell.play.steps
-    for number in one.cell.recorded:
+    steps = one.compiled_flow.template.steps
+    for number in one.compiled_flow.recorded:
         step, count = steps[number], one.rows(number)
         part = slice(at, at + count)
         first_row[id(one), number] = at
         each = np.arange(count)
-        rows.site[part] = one.cell.sites[number]
+        rows.record_type[part] = one.compiled_flow.record_types[number]
         rows.node[part] = one.nodes[:, step.role]
-        if step.peer != NOBODY:
+        if step.peer != MISSING:
             rows.peer[part] = one.nodes[:, step.peer]
-        rows.image[part] = first_image[id(one), step.image] + (each if one.image_rows(step.image) > 1 else 0)
+        rows.snapshot[part] = first_image[id(one), step.snapshot] + (each if one.image_rows(step.snapshot) > 1 else 0)
         cause = id(one), step.cause
         if number == 0 and one.parent is not None:
             cause = id(one.parent.performance), one.parent.step
@@ -244,7 +250,7 @@ def _put(
             causes = one.count if number == 0 else one.rows(step.cause)
             rows.cause[part] = first_row[cause] + (each if causes > 1 else 0)
         rows.time[part] = one.times[number]
-        if step.since != NOBODY:
+        if step.since != MISSING:
             rows.duration[part] = one.times[number] - one.times[step.since]
         rows.flow[part] = one.flows
         at += count
@@ -264,8 +270,8 @@ def _values(array: pa.Array) -> pa.Buffer:
 
 def _named(codes: npt.NDArray[np.integer], names: pa.Array) -> pa.DictionaryArray:
     codes = codes.astype(np.int32, copy=False)
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == NOBODY), names)
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == MISSING), names)
 
 
 def _optional(numbers: Numbers) -> pa.Array:
-    return pa.array(numbers, mask=numbers == NOBODY)
+    return pa.array(numbers, mask=numbers == MISSING)

@@ -1,6 +1,6 @@
-"""A flow as a play: roles that nodes take, messages that travel between them, and each event in its order.
+"""A flow as a template: roles that nodes take, messages that travel between them, and each event in its order.
 
-A play is written once, with placeholders for whatever differs from flow to flow, and performed many thousand times.
+A template is written once, with placeholders for whatever differs from flow to flow, and performed many thousand times.
 """
 
 from __future__ import annotations
@@ -25,13 +25,20 @@ from hopline.message import (
 )
 from hopline.wire import encode
 
-ASKER, GATEWAY, ATTACKER, OTHER_ATTACKER, ANYONE, EACH = -1, -2, -3, -4, -5, -6  # each node, one after the other
+REQUESTER, GATEWAY, ATTACKER, OTHER_ATTACKER, ANY_NODE, EVERY_NODE = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+)  # each node, one after the other
 HUB = -1
-NOBODY = -1
+MISSING = -1
 
 
 class Delay(IntEnum):
-    """How long after the step before it something happens."""
+    """How long after the step before it something add_step."""
 
     START = 0
     QUEUE = auto()
@@ -57,7 +64,7 @@ class Lifetime(IntEnum):
     SHORT = auto()
 
 
-class Arrival(IntEnum):
+class TransitStatus(IntEnum):
     """What became of a sending, or where an arrival comes from."""
 
     NONE = 0
@@ -70,13 +77,13 @@ class Arrival(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class MessageSnapshot:
     """The bytes of a message as one or more records show them."""
 
     frames: list[bytes]
-    letter: int  # number of the message in its flow
+    message_index: int  # number of the message in its flow
     message: Message
-    aged_at: int = -1  # step at which its remaining lifetime is told, where it has one
+    ttl_step: int = -1  # step at which its remaining lifetime is told, where it has one
     signer: str = ""  # the key that signs it: see keys
 
 
@@ -86,17 +93,17 @@ class Step:
 
     event: Event
     role: int
-    image: int
+    snapshot: int
     after: int  # the step that its time counts from
     delay: Delay
     follows: int  # the step that led to it
-    peer: int = NOBODY
+    peer: int = MISSING
     receiver: int | None = None  # HUB, or a service
-    cause: int = NOBODY
-    since: int = NOBODY  # the step from which its duration counts
+    cause: int = MISSING
+    since: int = MISSING  # the step from which its duration counts
     reason: str = ""
     verdict: str = ""
-    arrival: Arrival = Arrival.NONE
+    arrival: TransitStatus = TransitStatus.NONE
     mark: tuple[str, str] = ("", "")  # fault class and kind
     code: str = ""  # reason code of what is no message
     is_offence: bool = False  # left out of the flow that it claims
@@ -104,29 +111,29 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class NestedRequest:
     """A flow that a handler begins while it runs."""
 
-    scene: str
+    scenario: str
     cause: int  # the delivery that is being handled
     role: int
 
 
 @dataclass(slots=True)
-class Fate:
-    """What is true of every flow of a play."""
+class ExpectedOutcome:
+    """What is true of every flow of a template."""
 
     outcome: str = "complete"
     callback: str = ""
     answer: Message | None = None
-    answered_at: int = NOBODY  # the first step that shows the answer to the one who asked
+    answered_at: int = MISSING  # the first step that shows the answer to the one who asked
     answers: int = 0
-    taken_at: int = NOBODY  # the first step that shows that the one who asked took an answer
+    taken_at: int = MISSING  # the first step that shows that the one who asked took an answer
     is_overtime: bool = False  # the answer comes after the lifetime of the request
 
 
 @dataclass(slots=True)
-class Play:
+class FlowTemplate:
     """One kind of flow, in one format, on its way to be complete."""
 
     name: str
@@ -136,12 +143,12 @@ class Play:
     is_traced: bool = False
     domain: str = ""
     correlation: bytes = placeholders.CORRELATION
-    fate: Fate = field(default_factory=Fate)
+    expected: ExpectedOutcome = field(default_factory=ExpectedOutcome)
     steps: list[Step] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
-    letters: int = 0
+    snapshots: list[MessageSnapshot] = field(default_factory=list)
+    message_count: int = 0
     repeated: frozenset[int] = frozenset()  # steps that happen once for each item of a huge flow
-    requests: list[Request] = field(default_factory=list)  # of its handlers, in their order
+    requests: list[NestedRequest] = field(default_factory=list)  # of its handlers, in their order
 
     @property
     def is_flow(self) -> bool:
@@ -157,7 +164,7 @@ class Play:
 
     def body(self, what: str, noise: int) -> bytes:
         """Write a body with a number of its own and so many drawn digits, for the next message."""
-        return f'{{"{what}":"{placeholders.ID}","check":"{placeholders.noise(self.letters, noise)}"}}'.encode()
+        return f'{{"{what}":"{placeholders.ID}","check":"{placeholders.noise(self.message_count, noise)}"}}'.encode()
 
     def start(
         self,
@@ -169,7 +176,7 @@ class Play:
         receiver: int = HUB,
         distribution: Distribution = Distribution.UNICAST,
         partition: bytes = b"",
-    ) -> Parcel:
+    ) -> MessageInFlight:
         """Let somebody give the first message of a flow to the router."""
         message = Message(
             identity,
@@ -184,64 +191,71 @@ class Play:
             message = message.register_callback_point(
                 placeholders.NODES[by], placeholders.HUBS[by], callbacks, placeholders.KEY
             )
-        return self.submitted(message, by, NOBODY, NOBODY, Delay.START, receiver)
+        return self.submitted(message, by, MISSING, MISSING, Delay.START, receiver)
 
     def submitted(
         self, message: Message, role: int, after: int, cause: int, delay: Delay, receiver: int | None
-    ) -> Parcel:
+    ) -> MessageInFlight:
         """Add a message of its own to the flow."""
-        parcel = Parcel(self, message, role, self.letters)
-        self.letters += 1
+        parcel = MessageInFlight(self, message, role, self.message_count)
+        self.message_count += 1
         parcel.show()
-        follows = after if cause == NOBODY else cause
-        parcel.happens(Event.SUBMITTED, delay, after=after, follows=follows, cause=cause, receiver=receiver)
+        follows = after if cause == MISSING else cause
+        parcel.add_step(Event.SUBMITTED, delay, after=after, follows=follows, cause=cause, receiver=receiver)
         return parcel
 
 
-class Parcel:
+class MessageInFlight:
     """A message on its way: where it is, what it looks like now, and what happened last."""
 
-    def __init__(self, play: Play, message: Message, role: int, letter: int, signer: str = "") -> None:
-        self.play = play
+    def __init__(
+        self, template: FlowTemplate, message: Message, role: int, message_index: int, signer: str = ""
+    ) -> None:
+        self.template = template
         self.message = message
         self.role = role
-        self.letter = letter
-        self.image = NOBODY
-        self.last = NOBODY
-        self.sent = NOBODY
-        self.delivered = NOBODY
+        self.message_index = message_index
+        self.snapshot = MISSING
+        self.last = MISSING
+        self.sent = MISSING
+        self.delivered = MISSING
         self.signer = signer
 
-    def show(self, aged_at: int = 0) -> None:
+    def show(self, ttl_step: int = 0) -> None:
         """Take the picture that the next records have."""
         # A capture leaves out the frame in front, which is the socket's.
-        frames = encode(self.message, self.play.wire_format)[1:]
-        aged_at = aged_at if self.message.ttl_ticks else NOBODY
-        self.play.images.append(Image(frames, self.letter, self.message, aged_at, self.signer))
-        self.image = len(self.play.images) - 1
+        frames = encode(self.message, self.template.wire_format)[1:]
+        ttl_step = ttl_step if self.message.ttl_ticks else MISSING
+        self.template.snapshots.append(MessageSnapshot(frames, self.message_index, self.message, ttl_step, self.signer))
+        self.snapshot = len(self.template.snapshots) - 1
 
-    def happens(
+    def add_step(
         self, event: Event, delay: Delay, *, after: int | None = None, follows: int | None = None, **what: object
     ) -> Step:
-        """Add an event of this message to the play. What happened to it last led to it, unless told otherwise."""
+        """Add an event of this message to the template. What happened to it last led to it, unless told otherwise."""
         after = self.last if after is None else after
         follows = after if follows is None else follows
-        step = Step(event, self.role, self.image, after, delay, follows, **what)  # type: ignore[arg-type]
-        self.play.steps.append(step)
-        self.last = len(self.play.steps) - 1
+        step = Step(event, self.role, self.snapshot, after, delay, follows, **what)  # type: ignore[arg-type]
+        self.template.steps.append(step)
+        self.last = len(self.template.steps) - 1
         return step
 
-    def leave(self, to: int, *, delay: Delay = Delay.QUEUE, signer: str | None = None) -> Step:
+    def send(self, to: int, *, delay: Delay = Delay.QUEUE, signer: str | None = None) -> Step:
         """Send it to another node: one more hop, this router in the trace if it keeps one, signed if it must be."""
-        play, message = self.play, self.message
+        template, message = self.template, self.message
         routing = message.routing
-        if message.trace_options or play.wire_format in (WireFormat.V5, WireFormat.V6):  # the older ones only if asked
+        if message.trace_options or template.wire_format in (
+            WireFormat.V5,
+            WireFormat.V6,
+        ):  # the older ones only if asked
             routing = (*routing, RoutingEntry(placeholders.URIS[self.role], placeholders.NODES[self.role]))
         self.message = message.clone(hops=message.hops + 1, routing=routing)
-        self.sign(play.domain if signer is None else signer)
-        self.show(aged_at=len(play.steps))
-        watched = play.captured[to]
-        step = self.happens(Event.SENT, delay, peer=to, arrival=Arrival.ARRIVED if watched else Arrival.UNWATCHED)
+        self.sign(template.domain if signer is None else signer)
+        self.show(ttl_step=len(template.steps))
+        watched = template.captured[to]
+        step = self.add_step(
+            Event.SENT, delay, peer=to, arrival=TransitStatus.ARRIVED if watched else TransitStatus.UNWATCHED
+        )
         self.sent = self.last
         return step
 
@@ -253,44 +267,44 @@ class Parcel:
             self.message = self.message.clone(domain=label, signature=placeholders.SIGNATURES[size])
             self.signer = signer
 
-    def arrive(self, at: int, *, delay: Delay = Delay.TRANSIT, after: int | None = None, **what: object) -> Step:
+    def receive(self, at: int, *, delay: Delay = Delay.TRANSIT, after: int | None = None, **what: object) -> Step:
         """Let it come in at another node, from the one where it was."""
         was, self.role = self.role, at
-        sent = self.play.captured[was]
+        sent = self.template.captured[was]
         defaults: dict[str, object] = {
             "peer": was,
             "verdict": "verified" if self.signer else "unsigned",
-            "arrival": Arrival.MATCHED if sent else Arrival.UNSENT,
+            "arrival": TransitStatus.MATCHED if sent else TransitStatus.UNSENT,
         }
-        return self.happens(Event.RECEIVED, delay, after=after, follows=self.sent, **{**defaults, **what})
+        return self.add_step(Event.RECEIVED, delay, after=after, follows=self.sent, **{**defaults, **what})
 
-    def travel(self, to: int) -> Parcel:
+    def transfer(self, to: int) -> MessageInFlight:
         """Send it, and let it arrive."""
-        self.leave(to)
-        self.arrive(to)
+        self.send(to)
+        self.receive(to)
         return self
 
-    def deliver(self, receiver: int) -> Parcel:
+    def deliver(self, receiver: int) -> MessageInFlight:
         """Put it before a local receiver."""
         came = self.last
-        self.happens(Event.DELIVERED, Delay.MAILBOX, receiver=receiver, since=came)
+        self.add_step(Event.DELIVERED, Delay.MAILBOX, receiver=receiver, since=came)
         self.delivered = self.last
         self.receiver = receiver
         return self
 
-    def request(self, scene: str) -> None:
+    def request(self, scenario: str) -> None:
         """Let its handler begin another flow, and wait for the answer if one is wanted, before it goes on."""
-        self.play.requests.append(Request(scene, self.delivered, self.role))
+        self.template.requests.append(NestedRequest(scenario, self.delivered, self.role))
 
-    def result(self, identity: bytes, body: bytes, *, delay: Delay = Delay.RUN) -> Parcel:
+    def result(self, identity: bytes, body: bytes, *, delay: Delay = Delay.RUN) -> MessageInFlight:
         """Let its handler return a message: with the flow, the trace and the callback point of this one."""
         return self._outcome(MessageIdentifier(identity), body, delay)
 
-    def exception(self, text: str, type_name: str) -> Parcel:
+    def exception(self, text: str, type_name: str) -> MessageInFlight:
         """Let its handler, or the router, report a failure to whoever waits."""
         return self._outcome(EXCEPTION, ExceptionReport(text, type_name).to_body(), Delay.RUN)
 
-    def _outcome(self, kind: MessageIdentifier, body: bytes, delay: Delay) -> Parcel:
+    def _outcome(self, kind: MessageIdentifier, body: bytes, delay: Delay) -> MessageInFlight:
         incoming = self.message
         message = Message(
             kind.identity,
@@ -307,10 +321,10 @@ class Parcel:
                 incoming.callback_key,
             )
         # A router that reports an ending does so by itself: nothing was being handled.
-        receiver = self.receiver if self.delivered != NOBODY else None
-        return self.play.submitted(message, self.role, self.last, self.delivered, delay, receiver)
+        receiver = self.receiver if self.delivered != MISSING else None
+        return self.template.submitted(message, self.role, self.last, self.delivered, delay, receiver)
 
-    def confirm(self) -> Parcel:
+    def add_receipt(self) -> MessageInFlight:
         """Let the router confirm the receipt: the message goes on without the wish, and the receipt goes home."""
         incoming = self.message
         confirmation = Message(
@@ -326,13 +340,15 @@ class Parcel:
         )
         came = self.last
         self.message = incoming.without_callback(RECEIPT)
-        self.show(aged_at=self.play.images[self.image].aged_at)
-        return self.play.submitted(confirmation, self.role, came, NOBODY, Delay.TAIL, None)
+        self.show(ttl_step=self.template.snapshots[self.snapshot].ttl_step)
+        return self.template.submitted(confirmation, self.role, came, MISSING, Delay.TAIL, None)
 
-    def handled(self, after: Parcel | None = None, reason: str = "", *, delay: Delay = Delay.TAIL) -> None:
+    def finish_handler(
+        self, after: MessageInFlight | None = None, reason: str = "", *, delay: Delay = Delay.TAIL
+    ) -> None:
         """End its handler: right after what it returned, or after a run of its own."""
         step = after.last if after is not None else self.last
-        self.happens(
+        self.add_step(
             Event.HANDLED,
             delay,
             after=step,
@@ -345,21 +361,21 @@ class Parcel:
 
     def end(self, event: Event, reason: str, *, delay: Delay = Delay.TAIL) -> Step:
         """End it other than by handling."""
-        return self.happens(event, delay, reason=reason)
+        return self.add_step(event, delay, reason=reason)
 
-    def come_home(self, *, is_awaited: bool = True) -> Parcel:
+    def deliver_to_hub(self, *, is_awaited: bool = True) -> MessageInFlight:
         """Deliver an answer to the hub that waits for it, or waited too long."""
         came = self.last
         self.deliver(HUB)
-        first = came if self.play.steps[came].event is Event.RECEIVED else self.last
+        first = came if self.template.steps[came].event is Event.RECEIVED else self.last
         if is_awaited:
-            self.happens(Event.RESOLVED, Delay.TAIL, receiver=HUB, cause=self.delivered)
-            if self.play.fate.taken_at == NOBODY:
-                self.play.fate.taken_at = self.last
-        fate = self.play.fate
-        fate.answers += 1
-        if fate.answer is None:
-            fate.answer, fate.answered_at = self.message, first
+            self.add_step(Event.RESOLVED, Delay.TAIL, receiver=HUB, cause=self.delivered)
+            if self.template.expected.taken_at == MISSING:
+                self.template.expected.taken_at = self.last
+        expected = self.template.expected
+        expected.answers += 1
+        if expected.answer is None:
+            expected.answer, expected.answered_at = self.message, first
         return self
 
 
