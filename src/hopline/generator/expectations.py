@@ -1,8 +1,12 @@
-"""What the script of a template says about all of its flows, and about the records of each of its record_types."""
+"""What a flow template implies about all of its flows, and about the records of each of its record types.
+
+These functions answer by the definitions of docs/pipeline.md, but from the template alone, at the level that is
+captured: a step without a record does not count, because no reader of the capture can know of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,114 +14,130 @@ import pyarrow as pa
 
 from hopline.capture.records import Event, shown
 from hopline.generator.compiled_scenarios import CompiledFlow, CompiledScenarios
-from hopline.generator.flow_template import MISSING, FlowTemplate, Step, TransitStatus
-from hopline.message import Message
+from hopline.generator.flow_template import MISSING, Step, TransitStatus
 
 OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
+_REQUEST_EVENTS = (Event.SUBMITTED, Event.SENT, Event.RECEIVED)
+
+_STEP_TEXTS: Mapping[str, Callable[[Step], str]] = {
+    "fault": lambda step: step.mark.fault,
+    "kind": lambda step: step.mark.kind,
+    "event": lambda step: str(step.event),
+    "code": lambda step: step.reject_code,
+    "verdict": lambda step: step.verdict,
+}
 
 
 class RecordTypeTexts:
-    """What is the same for all records of a record_type, by record_type."""
+    """Texts that are the same for all records of a type."""
 
     def __init__(self, compiled: CompiledScenarios) -> None:
-        steps, cells = compiled.record_type_steps, compiled.record_type_flows
+        steps = compiled.record_type_steps
         messages = [compiled.message_of(record_type) for record_type in range(len(steps))]
-        self._texts: Mapping[str, npt.NDArray[np.object_]] = {
-            "fault": np.array([step.mark[0] for step in steps], object),
-            "kind": np.array([step.mark[1] for step in steps], object),
-            "event": np.array([str(step.event) for step in steps], object),
-            "code": np.array([step.code for step in steps], object),
-            "verdict": np.array([step.verdict for step in steps], object),
-            "identity": np.array([shown(message.identity) for message in messages], object),
-            "domain": np.array([message.domain for message in messages], object),
-        }
-        flows = [
-            compiled_flow.template.is_flow and not step.code for compiled_flow, step in zip(cells, steps, strict=True)
-        ]
-        self.is_flow = np.array(flows, bool)
-        self.is_incident = np.array([step.verdict in OFFENCES or step.mark[0] == "unsigned" for step in steps], bool)
+        self._texts: dict[str, npt.NDArray[np.object_]] = {}
+        for name, text_of in _STEP_TEXTS.items():
+            self._texts[name] = np.array([text_of(step) for step in steps], object)
+        self._texts["identity"] = np.array([shown(message.identity) for message in messages], object)
+        self._texts["domain"] = np.array([message.domain for message in messages], object)
+        has_flow: list[bool] = []
+        for flow, step in zip(compiled.record_type_flows, steps, strict=True):
+            has_flow.append(flow.template.is_flow and not step.reject_code)
+        self.has_flow = np.array(has_flow, bool)
+        self.is_incident = np.array([_is_incident(step) for step in steps], bool)
 
-    def text(self, what: str, record_type: npt.NDArray[np.int32]) -> pa.Array:
-        """Give a text for each record."""
-        return pa.array(self._texts[what][record_type], pa.string())
+    def text(self, name: str, record_type: npt.NDArray[np.int32]) -> pa.Array:
+        """Return a text for each record."""
+        texts = self._texts[name][record_type]
+        return pa.array(texts, pa.string())
 
 
-def of_the_flow(compiled_flow: CompiledFlow) -> list[int]:
-    """Give the steps whose records belong to the flow: what somebody forged does not."""
-    return [step for step in compiled_flow.recorded if not compiled_flow.template.steps[step].is_offence]
+def _is_incident(step: Step) -> bool:
+    return step.verdict in OFFENCES or step.mark.fault == "unsigned"
 
 
-def outcomes_of(compiled_flow: CompiledFlow) -> tuple[str, str]:
-    """Return how its flows and their callbacks end, as far as it is recorded: an answer is late unless it was taken."""
-    expected = compiled_flow.template.expected
-    if expected.is_overtime and expected.taken_at not in compiled_flow.record_types:
-        return "expired", "late"
-    return expected.outcome, expected.callback
+def steps_of_flow(flow: CompiledFlow) -> list[int]:
+    """Return the recorded steps that belong to the flow; forged and replayed messages do not."""
+    steps = flow.template.steps
+    return [step for step in flow.record_types if not steps[step].is_offence]
 
 
-def is_stitched(compiled_flow: CompiledFlow) -> bool:
-    """Tell whether there is a flow at all: not without a correlation id, and not of what cannot be read."""
-    return compiled_flow.template.is_flow and not all(
-        compiled_flow.template.steps[step].code for step in of_the_flow(compiled_flow)
-    )
+def flow_outcome(flow: CompiledFlow) -> str:
+    """Return how the flow ends, as far as records show it."""
+    return "expired" if _is_late(flow) else flow.template.expected.outcome
 
 
-def roots_of(compiled_flow: CompiledFlow) -> list[int]:
-    """Give the steps that show how a flow began; none where no record does."""
-    template = compiled_flow.template
-    if 0 in compiled_flow.recorded:
+def callback_outcome(flow: CompiledFlow) -> str:
+    """Return how the flow's callback ends, as far as records show it."""
+    return "late" if _is_late(flow) else flow.template.expected.callback
+
+
+def _is_late(flow: CompiledFlow) -> bool:
+    """Return whether the answer is late: it is, unless a record shows that the requester took it."""
+    expected = flow.template.expected
+    return expected.is_overtime and expected.resolved_at not in flow.record_types
+
+
+def is_flow(flow: CompiledFlow) -> bool:
+    """Return whether the records form a flow: they have a correlation id, and some can be decoded."""
+    steps = flow.template.steps
+    is_undecodable = all(steps[step].reject_code for step in steps_of_flow(flow))
+    return flow.template.is_flow and not is_undecodable
+
+
+def root_steps(flow: CompiledFlow) -> list[int]:
+    """Return the steps that show how the flow began; none if no record does."""
+    if 0 in flow.record_types:
         return [0]
-    return [
-        step
-        for step in asked_at(compiled_flow)
-        if template.steps[step].event is Event.SENT and _message(template, step).hops == 1
-    ]
+    template = flow.template
+    roots: list[int] = []
+    for step in requester_steps(flow):
+        is_sent = template.steps[step].event is Event.SENT
+        if is_sent and template.snapshot_of(step).message.hops == 1:
+            roots.append(step)
+    return roots
 
 
-def firsts_of(compiled_flow: CompiledFlow) -> list[int]:
-    """Give the steps of which the first in time begins a flow whose root nobody saw: those sent on least."""
-    steps, template = of_the_flow(compiled_flow), compiled_flow.template
-    ranks = {step: max(_message(template, step).hops, len(_message(template, step).routing)) for step in steps}
-    return [step for step in steps if ranks[step] == min(ranks.values())]
+def earliest_steps(flow: CompiledFlow) -> list[int]:
+    """Return the steps the first of which begins a flow without a recorded root: those with the fewest hops."""
+    ranks: dict[int, int] = {}
+    for step in steps_of_flow(flow):
+        message = flow.template.snapshot_of(step).message
+        ranks[step] = max(message.hops, len(message.routing))
+    lowest = min(ranks.values())
+    return [step for step, rank in ranks.items() if rank == lowest]
 
 
-def leaves_of(compiled_flow: CompiledFlow) -> list[int]:
-    """Give the steps that no recorded step of the flow follows."""
-    steps = of_the_flow(compiled_flow)
-    followed = {_recorded_before(compiled_flow, step) for step in steps}
+def leaf_steps(flow: CompiledFlow) -> list[int]:
+    """Return the steps that no recorded step of the flow follows."""
+    steps = steps_of_flow(flow)
+    followed = {_recorded_predecessor(flow, step) for step in steps}
     return [step for step in steps if step not in followed]
 
 
-def _recorded_before(compiled_flow: CompiledFlow, step: int) -> int:
-    before = compiled_flow.template.steps[step].follows
-    while before != MISSING and before not in compiled_flow.record_types:
-        before = compiled_flow.template.steps[before].follows
-    return before
+def _recorded_predecessor(flow: CompiledFlow, step: int) -> int:
+    steps = flow.template.steps
+    predecessor = steps[step].follows
+    while predecessor != MISSING and predecessor not in flow.record_types:
+        predecessor = steps[predecessor].follows
+    return predecessor
 
 
-def asked_at(compiled_flow: CompiledFlow) -> list[int]:
-    """Give the steps that show the first message of a flow where it began, as it was submitted or sent."""
-    return [step for step in _questions(compiled_flow) if compiled_flow.template.steps[step].role == 0]
+def requester_steps(flow: CompiledFlow) -> list[int]:
+    """Return the steps that show the first message at the requester, submitted or sent."""
+    return [step for step in request_steps(flow) if flow.template.steps[step].role == 0]
 
 
-def is_question_seen(compiled_flow: CompiledFlow) -> bool:
-    """Tell whether any record shows the first message of a flow as it was submitted, sent or received."""
-    return bool(_questions(compiled_flow))
+def request_steps(flow: CompiledFlow) -> list[int]:
+    """Return the steps that show the first message of the flow, submitted, sent or received."""
+    template = flow.template
+    requests: list[int] = []
+    for step in flow.record_types:
+        is_first_message = template.snapshot_of(step).message_index == 0
+        if is_first_message and template.steps[step].event in _REQUEST_EVENTS:
+            requests.append(step)
+    return requests
 
 
-def _questions(compiled_flow: CompiledFlow) -> list[int]:
-    template, events = compiled_flow.template, (Event.SUBMITTED, Event.SENT, Event.RECEIVED)
-    return [
-        step
-        for step in compiled_flow.recorded
-        if template.steps[step].event in events and template.snapshots[template.steps[step].snapshot].message_index == 0
-    ]
-
-
-def counts_as_hop(step: Step) -> bool:
-    """Tell whether a step is a transit of its own: a sending, or an arrival whose sending nobody saw."""
-    return step.event is Event.SENT or step.arrival is TransitStatus.UNSENT
-
-
-def _message(template: FlowTemplate, step: int) -> Message:
-    return template.snapshots[template.steps[step].snapshot].message
+def is_hop(step: Step) -> bool:
+    """Return whether a step counts as a hop: a sending, or an arrival whose sending is not captured."""
+    return step.event is Event.SENT or step.transit is TransitStatus.UNSENT

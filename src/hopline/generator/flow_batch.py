@@ -1,8 +1,17 @@
-"""Giving one template many times: who takes the roles, when each step add_step, and the bytes of each message."""
+"""Instantiating a flow template for many flows at once: nodes for the roles, times of the steps, bytes of messages.
+
+Theory of operation. All arrays have one row per flow, except for the repeated steps of a huge flow: a batch with such
+steps has a single flow, and their arrays have one row per item. Random values come from one `RandomStream` in the order
+in which they are needed, and what a flow's number alone must determine (its ids) is hashed from that number; so a seed
+always gives the same bytes, and the order of draws in this file is part of the format.
+
+A handler's own requests are nested batches, created while the times of the outer one are computed, because a handler
+goes on only when it has its answers. The flows of a nested batch are numbered behind those of the batches before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,293 +22,360 @@ from hopline.generator.flow_template import (
     ATTACKER,
     EVERY_NODE,
     GATEWAY,
+    MISSING,
     OTHER_ATTACKER,
     REQUESTER,
     Delay,
-    FlowTemplate,
     Lifetime,
+    Step,
 )
 from hopline.generator.frame_templates import FrameTemplate, Slot, SlotKind
 from hopline.generator.placeholders import TICKS_PER_MILLISECOND
 from hopline.generator.randomness import Numbers, Octets, RandomStream, guids, hashed, hex_digits
-from hopline.generator.topology import Topology, placed
+from hopline.generator.topology import Topology, node_of_service
 from hopline.security.mac import Mac
 
 TICKS_PER_MICROSECOND = 10
 MILLISECOND = 1_000
-LONGEST_FLOW_US = 30_000_000
-# Shortest time and how much longer it may take, in microseconds; most take little longer.
+
+# The shortest delay and how much longer it may be, in microseconds. Most are little longer than the shortest.
 _DELAYS = {
     Delay.QUEUE: (4, 90),
     Delay.TRANSIT: (0, 900),
     Delay.MAILBOX: (12, 4_000),
     Delay.RUN: (120, 24_000),
-    Delay.TAIL: (2, 30),
+    Delay.IMMEDIATE: (2, 30),
     Delay.OVERTIME: (20_000, 400_000),
-    Delay.LIFETIME: (10, 500),
-    Delay.AGAIN: (200, 40_000),
-    Delay.LATER: (1_000_000, 18_000_000),
-    Delay.TURN: (3, 40),
+    Delay.EXPIRY: (10, 500),
+    Delay.DUPLICATE: (200, 40_000),
+    Delay.REPLAY: (1_000_000, 18_000_000),
+    Delay.FORWARD: (3, 40),
 }
-_LIFETIMES_MS = {Lifetime.UNLIMITED: (0, 1), Lifetime.LONG: (5_000, 12_000), Lifetime.SHORT: (120, 400)}
-_MOST_ITEM_SPACE, _ALL_ITEMS_US = 60, 6_000_000
+_LONGEST_RUN = _DELAYS[Delay.RUN][1]
+_LIFETIMES_MS = {
+    Lifetime.UNLIMITED: (0, 1),
+    Lifetime.LONG: (5_000, 12_000),
+    Lifetime.SHORT: (120, 400),
+}
+_MAX_ITEM_INTERVAL_US, _MAX_ITEMS_DURATION_US = 60, 6_000_000
+_BUSINESS_ID_SEED = 0x1D
+_UNCAPTURED = {GATEWAY: 0, ATTACKER: 1, OTHER_ATTACKER: 2}  # in the order of the topology
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GeneratorContext:
-    """What all flow_batches share."""
+    """What all batches share."""
 
     topology: Topology
     seed: int
     keys: Mapping[str, Sequence[Mac]]
-    key_change: int  # moment from which the newest key of a domain signs
-    items: int  # of a huge flow
+    key_change: int  # time from which the newest key of a domain signs
+    items: int  # answers of a huge flow
+
+    @property
+    def item_interval(self) -> int:
+        """Microseconds between two answers of a huge flow."""
+        interval = min(_MAX_ITEM_INTERVAL_US, _MAX_ITEMS_DURATION_US // self.items)
+        return max(1, interval)
 
 
 @dataclass(frozen=True)
 class ParentStep:
-    """What began the flows of a performance: a step of another one, whose handlers sent their first messages."""
+    """What began the flows of a nested batch: the delivery that was being handled, and the nodes where."""
 
-    performance: FlowBatch
+    batch: FlowBatch
     step: int
     nodes: Numbers
 
 
 class FlowBatch:
-    """A template given for some flows at once: rows are flows, but for what is repeated in a huge one.
+    """Some flows of one template.
 
-    Flows that its handlers begin are flow_batches of their own, `nested`. They have the numbers behind its own: those
-    of the first come after all of its own, and so on.
+    Attributes:
+        flows: The number of each flow.
+        nodes: The node of each role, one column per role.
+        times: The times of each step, in microseconds since the start, by a perfect clock.
+        lifetimes: The lifetime of each request in microseconds, zero without a limit.
+        nested: The batches that its handlers began.
     """
 
     def __init__(
         self,
         context: GeneratorContext,
-        compiled_flow: CompiledFlow,
+        compiled: CompiledFlow,
         flows: Numbers,
         starts: Numbers,
-        draws: RandomStream,
+        stream: RandomStream,
         parent: ParentStep | None = None,
     ) -> None:
         self.context = context
-        self.compiled_flow = compiled_flow
+        self.compiled = compiled
+        self.template = compiled.template
         self.flows = flows
+        self.count = len(flows)
         self.parent = parent
         self.nested: list[FlowBatch] = []
-        self._draws = draws
-        self.count = len(flows)
-        self.nodes = self._cast(compiled_flow.template)
-        self.correlations = guids(context.seed, flows)
-        self._ids = hex_digits(hashed(context.seed ^ 0x1D, flows).astype(">u8").view(np.uint8).reshape(-1, 8))
-        low, span = _LIFETIMES_MS[compiled_flow.template.lifetime]
-        self.lifetimes = (low + draws.below(span, self.count)) * MILLISECOND
-        self.times: list[Numbers] = []
-        self._schedule(starts)
+        self._stream = stream
         self._noise: dict[int, Octets] = {}
         self._signatures: dict[int, Octets] = {}
+        self.correlations = guids(context.seed, flows)
+        self._business_ids = _business_ids(context.seed, flows)
+        self.nodes = self._assign_roles()
+        shortest, span = _LIFETIMES_MS[self.template.lifetime]
+        self.lifetimes = (shortest + stream.below(span, self.count)) * MILLISECOND
+        self.times: list[Numbers] = []
+        self._schedule(starts)
 
     # -- roles ---------------------------------------------------------------------------------------------------------
 
-    def _cast(self, template: FlowTemplate) -> Numbers:
-        """Give each role a node: a column a role."""
-        count, captured = self.count, self.context.topology.captured
+    def _assign_roles(self) -> Numbers:
+        """Return a node for each role, one column per role."""
+        roles = self.template.roles
         columns: list[Numbers] = []
-        for role in template.roles:
-            if role >= 0:
-                columns.append(placed(role, captured, self._draws.below(2, count)))
-            elif role == REQUESTER:
-                columns.append(self._draws.below(captured, count))
-            elif role == EVERY_NODE:
-                columns.append(np.arange(count) % captured)
-            elif role == ANY_NODE:
-                columns.append(columns[-1])
-            else:
-                strangers = {GATEWAY: 0, ATTACKER: 1, OTHER_ATTACKER: 2}
-                columns.append(np.full(count, captured + strangers[role]))
-        if self.parent is not None:  # who asks is given: another node of the pair does the work where it is the same
-            columns[0] = self.parent.nodes
-            for at in range(1, len(columns)):
-                columns[at] = np.where(columns[at] == columns[0], columns[at] ^ 1, columns[at])
-        elif template.roles[0] == REQUESTER and len(template.roles) > 1:
-            last = max((at for at, role in enumerate(template.roles) if role >= 0), default=0)
-            partners = [columns[at] for at in sorted({1, last}) if template.roles[at] >= 0]
-            for _ in partners:  # who asks is neither of those that it talks to
-                taken = np.logical_or.reduce([columns[0] == partner for partner in partners])
-                columns[0] = np.where(taken, (columns[0] + 1) % captured, columns[0])
-        for at, role in enumerate(template.roles):
+        for role in roles:
+            columns.append(columns[-1] if role == ANY_NODE else self._candidates(role))
+        if self.parent is not None:
+            self._put_requester_on_parent_node(columns, self.parent.nodes)
+        elif roles[0] == REQUESTER and len(roles) > 1:
+            self._keep_requester_from_partners(columns)
+        for index, role in enumerate(roles):
             if role == ANY_NODE:
-                before = (
-                    columns[at - 1]
-                    if template.roles[0] in (REQUESTER, EVERY_NODE)
-                    else self._draws.below(captured, count)
-                )
-                columns[at] = (before + 1) % captured
+                columns[index] = self._neighbours(columns, index)
         return np.stack(columns, axis=1)
 
-    # -- time ----------------------------------------------------------------------------------------------------------
+    def _candidates(self, role: int) -> Numbers:
+        captured = self.context.topology.captured
+        if role >= 0:
+            choices = self._stream.below(2, self.count)
+            return node_of_service(role, captured, choices)
+        if role == REQUESTER:
+            return self._stream.below(captured, self.count)
+        if role == EVERY_NODE:
+            return np.arange(self.count) % captured
+        return np.full(self.count, captured + _UNCAPTURED[role])
+
+    @staticmethod
+    def _put_requester_on_parent_node(columns: list[Numbers], parent_nodes: Numbers) -> None:
+        """Set the requester to the parent's node; a service on that node moves to the other node of its pair."""
+        columns[0] = parent_nodes
+        for index in range(1, len(columns)):
+            nodes = columns[index]
+            columns[index] = np.where(nodes == parent_nodes, nodes ^ 1, nodes)
+
+    def _keep_requester_from_partners(self, columns: list[Numbers]) -> None:
+        """Move the requester to a node that is neither the first nor the last service that it talks to."""
+        roles = self.template.roles
+        services = [index for index, role in enumerate(roles) if role >= 0]
+        last_service = max(services, default=0)
+        partner_roles = sorted({1, last_service})
+        partners = [columns[index] for index in partner_roles if roles[index] >= 0]
+        for _ in partners:
+            collisions = [columns[0] == partner for partner in partners]
+            is_taken = np.logical_or.reduce(collisions)
+            next_nodes = (columns[0] + 1) % self.context.topology.captured
+            columns[0] = np.where(is_taken, next_nodes, columns[0])
+
+    def _neighbours(self, columns: list[Numbers], index: int) -> Numbers:
+        captured = self.context.topology.captured
+        if self.template.roles[0] in (REQUESTER, EVERY_NODE):
+            previous = columns[index - 1]
+        else:
+            previous = self._stream.below(captured, self.count)
+        return (previous + 1) % captured
+
+    # -- times ---------------------------------------------------------------------------------------------------------
 
     def _schedule(self, starts: Numbers) -> None:
-        for step in self.compiled_flow.template.steps:
+        for step in self.template.steps:
             if step.delay is Delay.START:
-                self.times.append(starts)
-                continue
-            before, items = self.times[step.after], self.context.items
-            if step.delay is Delay.ASKED:
-                self.times.append(self._asked(step.cause) + self._took(Delay.RUN))
-            elif step.delay is Delay.ITEM:
-                self.times.append(before + _DELAYS[Delay.RUN][1] + self._item_space * np.arange(1, items + 1))
-            elif step.delay is Delay.ITEMS:
-                self.times.append(before + _DELAYS[Delay.RUN][1] + self._item_space * (items + 2))
+                times = starts
+            elif step.delay is Delay.NESTED_REQUESTS:
+                times = self._run_nested_requests(step.cause) + self._delays(Delay.RUN, self.count)
+            elif step.delay in (Delay.ITEM, Delay.AFTER_ITEMS):
+                times = self._item_times(step)
             else:
-                took = self._took(step.delay, len(before))
-                if step.delay is Delay.TRANSIT:
-                    took += self.context.topology.nearest[self.nodes[:, step.peer], self.nodes[:, step.role]]
-                elif step.delay is Delay.OVERTIME:
-                    took += self.lifetimes
-                elif step.delay is Delay.LIFETIME:
-                    before = np.maximum(before, starts + self.lifetimes)
-                self.times.append(before + took)
+                times = self._times_after(step, starts)
+            self.times.append(times)
 
-    def _took(self, delay: Delay, rows: int | None = None) -> Numbers:
-        low, span = _DELAYS[delay]
-        return low + (self._draws.small(self.count if rows is None else rows) * span >> 16)
+    def _times_after(self, step: Step, starts: Numbers) -> Numbers:
+        previous = self.times[step.after]
+        delays = self._delays(step.delay, len(previous))
+        if step.delay is Delay.TRANSIT:
+            senders = self.nodes[:, step.peer]
+            receivers = self.nodes[:, step.role]
+            delays += self.context.topology.distances[senders, receivers]
+        elif step.delay is Delay.OVERTIME:
+            delays += self.lifetimes
+        elif step.delay is Delay.EXPIRY:
+            previous = np.maximum(previous, starts + self.lifetimes)
+        return previous + delays
 
-    def _asked(self, cause: int) -> Numbers:
-        """Begin what the handler of a delivery asks for, one after the other, and return when it has all of it."""
+    def _item_times(self, step: Step) -> Numbers:
+        items = self.context.items
+        begin = self.times[step.after] + _LONGEST_RUN
+        if step.delay is Delay.ITEM:
+            return begin + self.context.item_interval * np.arange(1, items + 1)
+        return begin + self.context.item_interval * (items + 2)
+
+    def _delays(self, delay: Delay, count: int) -> Numbers:
+        shortest, span = _DELAYS[delay]
+        return shortest + (self._stream.small(count) * span >> 16)
+
+    def _run_nested_requests(self, cause: int) -> Numbers:
+        """Begin the requests of a delivery's handler one after the other, and return when it has all answers."""
         now = self.times[cause]
-        for request, compiled_flow in zip(self.compiled_flow.template.requests, self.compiled_flow.nested, strict=True):
-            if request.cause == cause:
-                now = now + self._took(Delay.RUN)
-                flows = self.flows + self.count * (1 + sum(one.compiled_flow.flows for one in self.nested))
-                parent = ParentStep(self, cause, self.nodes[:, request.role])
-                nested = FlowBatch(self.context, compiled_flow, flows, now, self._draws, parent)
-                self.nested.append(nested)
-                now = nested.ends
+        for request, compiled in zip(self.template.requests, self.compiled.nested, strict=True):
+            if request.cause != cause:
+                continue
+            now = now + self._delays(Delay.RUN, self.count)
+            earlier = 1 + sum(batch.compiled.flow_count for batch in self.nested)
+            flows = self.flows + self.count * earlier
+            parent = ParentStep(self, cause, self.nodes[:, request.role])
+            nested = FlowBatch(self.context, compiled, flows, now, self._stream, parent)
+            self.nested.append(nested)
+            now = nested.resume_times
         return now
 
     @property
-    def ends(self) -> Numbers:
-        """When whoever began the flows goes on: with the answer, without one when their time is over, or at once."""
-        expected = self.compiled_flow.template.expected
+    def resume_times(self) -> Numbers:
+        """When the requesters go on: with an answer, without one when the lifetime ends, or at once if one-way."""
+        begin = self.times[0]
+        expected = self.template.expected
         if not expected.callback:
-            return self.times[0]
-        return self.times[0] + self.lifetimes if expected.taken_at < 0 else self.times[expected.taken_at]
+            return begin
+        if expected.resolved_at == MISSING:
+            return begin + self.lifetimes
+        return self.times[expected.resolved_at]
+
+    def clock_times(self, step: int) -> Numbers:
+        """Return the times of a step by the clocks of the nodes where it happens."""
+        nodes = self.nodes[:, self.template.steps[step].role]
+        return self.times[step] + self.context.topology.skews[nodes]
+
+    # -- nesting -------------------------------------------------------------------------------------------------------
+
+    def with_nested(self) -> Iterator[FlowBatch]:
+        """Yield this batch and all batches nested in it, outer ones first."""
+        yield self
+        for batch in self.nested:
+            yield from batch.with_nested()
 
     @property
-    def everything(self) -> list[FlowBatch]:
-        """This performance, and all that is nested in it, those that begin others before these."""
-        return [self, *(one for nested in self.nested for one in nested.everything)]
-
-    @property
-    def seen_parent(self) -> FlowBatch | None:
-        """The performance whose handlers began this one, where records show it."""
-        if self.parent is None or 0 not in self.compiled_flow.record_types:
+    def recorded_parent(self) -> FlowBatch | None:
+        """The batch whose handlers began this one, if records show that."""
+        if self.parent is None or 0 not in self.compiled.record_types:
             return None
-        began = self.parent.performance
-        return began if self.parent.step in began.compiled_flow.record_types else None
+        outer = self.parent.batch
+        is_recorded = self.parent.step in outer.compiled.record_types
+        return outer if is_recorded else None
 
     @property
     def depth(self) -> int:
-        """How many flows lie between the first one and the innermost, both included."""
-        return 1 + max((nested.depth for nested in self.nested), default=0)
-
-    @property
-    def _item_space(self) -> int:
-        return max(1, min(_MOST_ITEM_SPACE, _ALL_ITEMS_US // self.context.items))
-
-    def clock(self, step: int) -> Numbers:
-        """Give the moments of a step by the clock of the node where it add_step."""
-        return (
-            self.times[step] + self.context.topology.skews[self.nodes[:, self.compiled_flow.template.steps[step].role]]
-        )
-
-    def rows(self, step: int) -> int:
-        """Count the records of a step."""
-        return len(self.times[step])
+        """The number of levels of nested flows, this one included."""
+        return 1 + max((batch.depth for batch in self.nested), default=0)
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
-    def image_rows(self, snapshot: int) -> int:
-        """Count the different messages that an snapshot stands for."""
-        is_repeated = any(
-            self.compiled_flow.template.steps[step].snapshot == snapshot
-            for step in self.compiled_flow.template.repeated
-        )
+    def step_rows(self, step: int) -> int:
+        """Return the number of records of a step."""
+        return len(self.times[step])
+
+    def snapshot_rows(self, snapshot: int) -> int:
+        """Return the number of different messages that a snapshot stands for."""
+        steps = self.template.steps
+        is_repeated = any(steps[step].snapshot == snapshot for step in self.template.repeated)
         return self.context.items if is_repeated else self.count
 
-    def write(self, snapshot: int, out: Octets) -> None:
-        """Slot rows with the bytes of an snapshot."""
-        shown = self.compiled_flow.template.snapshots[snapshot]
-        template = self.compiled_flow.templates[snapshot]
-        self._fill(template, out, shown.ttl_step)
-        for fill in template.slots:
-            if fill.gap is SlotKind.SIGNATURE:
-                out[:, fill.start : fill.stop] = self._signature(shown.message_index, shown.signer)
+    def write(self, snapshot_number: int, out: Octets) -> None:
+        """Fill `out` with the bytes of a snapshot, one row per message."""
+        snapshot = self.template.snapshots[snapshot_number]
+        frame_template = self.compiled.frame_templates[snapshot_number]
+        self._fill(frame_template, out, snapshot.ttl_step)
+        for slot in frame_template.slots:
+            if slot.kind is SlotKind.SIGNATURE:
+                signatures = self._signatures_of(snapshot.message_index, snapshot.signer)
+                out[:, slot.start : slot.stop] = signatures
 
-    def _fill(self, template: FrameTemplate, out: Octets, ttl_step: int) -> None:
-        out[:] = template.octets
-        for fill in template.slots:
-            value = self._value(fill, ttl_step, len(out))
-            if value is not None:
-                out[:, fill.start : fill.stop] = value
+    def _fill(self, frame_template: FrameTemplate, out: Octets, ttl_step: int) -> None:
+        """Fill in everything but signatures, which cover the rest."""
+        out[:] = frame_template.octets
+        for slot in frame_template.slots:
+            if slot.kind is not SlotKind.SIGNATURE:
+                out[:, slot.start : slot.stop] = self._slot_values(slot, ttl_step, len(out))
 
-    def _value(self, fill: Slot, ttl_step: int, rows: int) -> Octets | None:
+    def _slot_values(self, slot: Slot, ttl_step: int, rows: int) -> Octets:
         topology = self.context.topology
-        match fill.gap:
+        match slot.kind:
             case SlotKind.CORRELATION:
                 return self.correlations
             case SlotKind.NODE:
-                return topology.identities[self.nodes[:, fill.of]]
+                return topology.identities[self.nodes[:, slot.owner]]
             case SlotKind.HUB:
-                return topology.hubs[self.nodes[:, fill.of]]
+                return topology.hubs[self.nodes[:, slot.owner]]
             case SlotKind.URI:
-                return topology.uris[self.nodes[:, fill.of]]
-            case SlotKind.ID:
-                return self._ids
+                return topology.uris[self.nodes[:, slot.owner]]
+            case SlotKind.BUSINESS_ID:
+                return self._business_ids
             case SlotKind.NOISE:
-                return self._drawn(fill.of, rows, fill.stop - fill.start)
-            case SlotKind.KEY:
-                return _eight_bytes(self.keys)
+                return self._noise_of(slot.owner, rows, slot.stop - slot.start)
+            case SlotKind.CALLBACK_KEY:
+                return _eight_bytes(self.callback_keys)
             case SlotKind.TICKS:
-                return _eight_bytes(self.remaining(ttl_step) * TICKS_PER_MICROSECOND)
-            case SlotKind.MILLISECONDS:  # a part of one counts whole: what is left must never become "no limit"
-                return _eight_bytes(-(-self.remaining(ttl_step) * TICKS_PER_MICROSECOND // TICKS_PER_MILLISECOND))
+                return _eight_bytes(self._remaining_ticks(ttl_step))
+            case SlotKind.MILLISECONDS:
+                # Round up: what remains must never become zero, which means "no limit".
+                milliseconds = -(-self._remaining_ticks(ttl_step) // TICKS_PER_MILLISECOND)
+                return _eight_bytes(milliseconds)
             case SlotKind.SIGNATURE:
-                return None
+                raise AssertionError("a signature covers the other slots: fill them first")
 
     @property
-    def keys(self) -> Numbers:
-        """The numbers of the promises."""
+    def callback_keys(self) -> Numbers:
+        """The callback keys of the requests."""
         return self.flows + 1
 
-    def remaining(self, ttl_step: int) -> Numbers:
-        """Give what is left of the lifetime at a step."""
-        return self.lifetimes - (self.times[ttl_step] - self.times[0])
+    def _remaining_ticks(self, step: int) -> Numbers:
+        elapsed = self.times[step] - self.times[0]
+        return (self.lifetimes - elapsed) * TICKS_PER_MICROSECOND
 
-    def _drawn(self, message_index: int, rows: int, digits: int) -> Octets:
-        if message_index not in self._noise:
-            self._noise[message_index] = hex_digits(self._draws.octets(rows, digits // 2))
-        return self._noise[message_index]
+    def _noise_of(self, message_index: int, rows: int, digits: int) -> Octets:
+        noise = self._noise.get(message_index)
+        if noise is None:
+            noise = hex_digits(self._stream.octets(rows, digits // 2))
+            self._noise[message_index] = noise
+        return noise
 
-    def _signature(self, message_index: int, signer: str) -> Octets:
-        if message_index not in self._signatures:
-            template = self.compiled_flow.signed_contents[message_index]
-            contents = np.empty((self.count, template.size), np.uint8)
-            self._fill(template, contents, -1)
-            self._signatures[message_index] = _signed(self.context, signer, contents, self.times[0])
-        return self._signatures[message_index]
+    def _signatures_of(self, message_index: int, signer: str) -> Octets:
+        signatures = self._signatures.get(message_index)
+        if signatures is None:
+            frame_template = self.compiled.signed_contents[message_index]
+            contents = np.empty((self.count, frame_template.size), np.uint8)
+            self._fill(frame_template, contents, MISSING)
+            signatures = self._sign(signer, contents)
+            self._signatures[message_index] = signatures
+        return signatures
+
+    def _sign(self, signer: str, contents: Octets) -> Octets:
+        """Sign each row with the key that its domain had at the start of the flow."""
+        newest, *older = self.context.keys[signer]
+        first_key = older[0] if older else newest
+        is_before_change = self.times[0] < self.context.key_change
+        rows, size = contents.shape
+        joined = contents.tobytes()
+        digests: list[bytes] = []
+        for row, uses_first_key in enumerate(is_before_change.tolist()):
+            key = first_key if uses_first_key else newest
+            content = joined[row * size : (row + 1) * size]
+            digests.append(key.of(content))
+        return np.frombuffer(b"".join(digests), np.uint8).reshape(rows, newest.size)
 
 
-def _signed(context: GeneratorContext, signer: str, contents: Octets, moments: Numbers) -> Octets:
-    newest, *older = context.keys[signer]
-    uses_old = (moments < context.key_change).tolist() if older else [False] * len(contents)
-    before = older[0] if older else newest
-    size, joined = contents.shape[1], contents.tobytes()
-    digests = [
-        (before if is_old else newest).of(joined[at * size : at * size + size]) for at, is_old in enumerate(uses_old)
-    ]
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(contents), newest.size)
+def _business_ids(seed: int, flows: Numbers) -> Octets:
+    hashes = hashed(seed ^ _BUSINESS_ID_SEED, flows)
+    octets = hashes.astype(">u8").view(np.uint8)
+    return hex_digits(octets.reshape(-1, 8))
 
 
 def _eight_bytes(numbers: Numbers) -> Octets:
-    return np.ascontiguousarray(numbers.astype("<i8")).view(np.uint8).reshape(len(numbers), 8)
+    little_endian = np.ascontiguousarray(numbers.astype("<i8"))
+    return little_endian.view(np.uint8).reshape(len(numbers), 8)

@@ -1,16 +1,27 @@
-"""A flow as a template: roles that nodes take, messages that travel between them, and each event in its order.
+"""The template of one kind of flow: roles that nodes take, messages that travel between them, and every event in order.
 
-A template is written once, with placeholders for whatever differs from flow to flow, and performed many thousand times.
+Theory of operation. Millions of generated flows are instances of about a hundred templates. A scenario (see
+`scenarios`, `faults` and `undecodable`) builds a `FlowTemplate` once for each wire format by moving a
+`MessageInFlight` from node to node; every move appends a `Step`. `flow_batch` then instantiates a template for
+thousands of flows at a time with numpy. For this to work:
+
+* A template knows no nodes, only roles: indexes into `FlowTemplate.roles`. Role 0 begins the flow.
+* It knows no times: a step happens some `Delay` after an earlier step.
+* Its messages contain placeholders for all values that differ from flow to flow. A `MessageSnapshot` keeps the encoded
+  frames; steps that show the same bytes share a snapshot.
+* What the truth needs that cannot be derived from the steps alone stands in `ExpectedOutcome`.
+
+Steps, snapshots and messages are referred to by index; `MISSING` stands for none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
+from typing import NamedTuple
 
 from hopline.capture.records import Event
 from hopline.generator import placeholders
-from hopline.generator.topology import Service
 from hopline.message import (
     EXCEPTION,
     NO_FLOW,
@@ -25,35 +36,41 @@ from hopline.message import (
 )
 from hopline.wire import encode
 
-REQUESTER, GATEWAY, ATTACKER, OTHER_ATTACKER, ANY_NODE, EVERY_NODE = (
-    -1,
-    -2,
-    -3,
-    -4,
-    -5,
-    -6,
-)  # each node, one after the other
+# Roles other than services: which node takes them.
+REQUESTER = -1  # a random captured node
+GATEWAY = -2  # the node without a capture
+ATTACKER, OTHER_ATTACKER = -3, -4
+ANY_NODE = -5  # the neighbour of the role before it
+EVERY_NODE = -6  # each captured node in turn
+UNCAPTURED_ROLES = (GATEWAY, ATTACKER, OTHER_ATTACKER)
+
 HUB = -1
+"""The receiver of a step that is a hub; other receivers are services."""
 MISSING = -1
+
+LEDGER_DOMAIN = "ledger"
+MD5_SIZE, SHA256_SIZE = 16, 32
+NO_FLOW_IDS = {"guid": NO_FLOW, "empty": b"", "bytes": bytes(16)}
+"""Correlation ids of messages that belong to no flow."""
 
 
 class Delay(IntEnum):
-    """How long after the step before it something add_step."""
+    """How long after an earlier step a step happens."""
 
     START = 0
     QUEUE = auto()
     TRANSIT = auto()
     MAILBOX = auto()
     RUN = auto()
-    TAIL = auto()
-    OVERTIME = auto()  # longer than the request lives
-    LIFETIME = auto()  # as long as the request lives
-    AGAIN = auto()  # a network that repeats itself
-    LATER = auto()  # somebody who recorded it and sends it again
-    ITEM = auto()  # one after the other, of very many
-    ITEMS = auto()  # after all of these
-    TURN = auto()  # a router that sends on at once
-    ASKED = auto()  # a handler that goes on when all that it asked for is there
+    IMMEDIATE = auto()
+    OVERTIME = auto()  # longer than the lifetime of the request
+    EXPIRY = auto()  # until the lifetime of the request ends
+    DUPLICATE = auto()  # until the network repeats a message
+    REPLAY = auto()  # until an attacker sends a recorded message again
+    ITEM = auto()  # one of the many answers of a huge flow
+    AFTER_ITEMS = auto()
+    FORWARD = auto()  # a router that sends on at once
+    NESTED_REQUESTS = auto()  # until the handler has the answers to its own requests
 
 
 class Lifetime(IntEnum):
@@ -65,15 +82,25 @@ class Lifetime(IntEnum):
 
 
 class TransitStatus(IntEnum):
-    """What became of a sending, or where an arrival comes from."""
+    """How a `sent` or `received` step relates to the other end of its hop."""
 
     NONE = 0
-    ARRIVED = auto()
-    LOST = auto()
-    UNWATCHED = auto()  # to a node without a capture
-    MATCHED = auto()
-    DUPLICATE = auto()
-    UNSENT = auto()  # no capture has its sending
+    ARRIVED = auto()  # sent, and received by a captured node
+    LOST = auto()  # sent, and never received
+    UNWATCHED = auto()  # sent to a node without a capture
+    MATCHED = auto()  # received, and its sending is captured
+    DUPLICATE = auto()  # received once more than it was sent
+    UNSENT = auto()  # received, and no capture has its sending
+
+
+class FaultMark(NamedTuple):
+    """The planted fault that a step's record stands for."""
+
+    fault: str
+    kind: str
+
+
+NO_FAULT = FaultMark("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +108,15 @@ class MessageSnapshot:
     """The bytes of a message as one or more records show them."""
 
     frames: list[bytes]
-    message_index: int  # number of the message in its flow
+    message_index: int
     message: Message
-    ttl_step: int = -1  # step at which its remaining lifetime is told, where it has one
-    signer: str = ""  # the key that signs it: see keys
+    ttl_step: int = MISSING  # the step at whose time the remaining lifetime is written, if it has one
+    signer: str = ""  # name of the signing key, see `keys`
 
 
 @dataclass(slots=True)
 class Step:
-    """One event. Its record is one row of a capture, if the node has one."""
+    """One event. It leaves a record if its node has a capture."""
 
     event: Event
     role: int
@@ -98,16 +125,16 @@ class Step:
     delay: Delay
     follows: int  # the step that led to it
     peer: int = MISSING
-    receiver: int | None = None  # HUB, or a service
+    receiver: int | None = None  # HUB or a service
     cause: int = MISSING
-    since: int = MISSING  # the step from which its duration counts
+    duration_from: int = MISSING  # the step that its duration counts from
     reason: str = ""
     verdict: str = ""
-    arrival: TransitStatus = TransitStatus.NONE
-    mark: tuple[str, str] = ("", "")  # fault class and kind
-    code: str = ""  # reason code of what is no message
-    is_offence: bool = False  # left out of the flow that it claims
-    is_dropped: bool = False  # happened, and is missing in the capture
+    transit: TransitStatus = TransitStatus.NONE
+    mark: FaultMark = NO_FAULT
+    reject_code: str = ""  # why its frames cannot be decoded
+    is_offence: bool = False  # forged or replayed: not part of the flow whose id it carries
+    is_dropped: bool = False  # happens, but is missing in the capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +142,26 @@ class NestedRequest:
     """A flow that a handler begins while it runs."""
 
     scenario: str
-    cause: int  # the delivery that is being handled
+    cause: int  # the delivery being handled
     role: int
 
 
 @dataclass(slots=True)
 class ExpectedOutcome:
-    """What is true of every flow of a template."""
+    """What the truth says about every flow of a template."""
 
     outcome: str = "complete"
     callback: str = ""
     answer: Message | None = None
-    answered_at: int = MISSING  # the first step that shows the answer to the one who asked
+    answered_at: int = MISSING  # the first step that shows the answer at the requester
     answers: int = 0
-    taken_at: int = MISSING  # the first step that shows that the one who asked took an answer
+    resolved_at: int = MISSING  # the first step that shows that the requester took an answer
     is_overtime: bool = False  # the answer comes after the lifetime of the request
 
 
 @dataclass(slots=True)
 class FlowTemplate:
-    """One kind of flow, in one format, on its way to be complete."""
+    """One kind of flow in one wire format."""
 
     name: str
     roles: tuple[int, ...]
@@ -148,7 +175,7 @@ class FlowTemplate:
     snapshots: list[MessageSnapshot] = field(default_factory=list)
     message_count: int = 0
     repeated: frozenset[int] = frozenset()  # steps that happen once for each item of a huge flow
-    requests: list[NestedRequest] = field(default_factory=list)  # of its handlers, in their order
+    requests: list[NestedRequest] = field(default_factory=list)  # in the order in which handlers make them
 
     @property
     def is_flow(self) -> bool:
@@ -157,14 +184,22 @@ class FlowTemplate:
 
     @property
     def captured(self) -> list[bool]:
-        """Which roles have a capture."""
-        return [role not in (GATEWAY, ATTACKER, OTHER_ATTACKER) for role in self.roles]
+        """Whether there is a capture, role by role."""
+        return [role not in UNCAPTURED_ROLES for role in self.roles]
 
-    # -- messages ------------------------------------------------------------------------------------------------------
+    @property
+    def records_routers(self) -> bool:
+        """Whether the format records every router that a message passes, traced or not."""
+        return self.wire_format in (WireFormat.V5, WireFormat.V6)
 
-    def body(self, what: str, noise: int) -> bytes:
-        """Write a body with a number of its own and so many drawn digits, for the next message."""
-        return f'{{"{what}":"{placeholders.ID}","check":"{placeholders.noise(self.message_count, noise)}"}}'.encode()
+    def snapshot_of(self, step: int) -> MessageSnapshot:
+        """Return the message as a step shows it."""
+        return self.snapshots[self.steps[step].snapshot]
+
+    def body(self, name: str, digits: int) -> bytes:
+        """Return a body for the next message, with so many random digits in it."""
+        noise = placeholders.noise(self.message_count, digits)
+        return f'{{"{name}":"{placeholders.BUSINESS_ID}","check":"{noise}"}}'.encode()
 
     def start(
         self,
@@ -172,15 +207,24 @@ class FlowTemplate:
         body: bytes,
         callbacks: tuple[MessageIdentifier, ...] = (),
         *,
-        by: int = 0,
         receiver: int = HUB,
         distribution: Distribution = Distribution.UNICAST,
         partition: bytes = b"",
     ) -> MessageInFlight:
-        """Let somebody give the first message of a flow to the router."""
+        """Submit the first message of the flow, at role 0.
+
+        Args:
+            identity: The message's identity.
+            body: Its body, see `body`.
+            callbacks: The answers that the requester waits for; none for a one-way message.
+            receiver: What submits it, `HUB` or a service.
+            distribution: Unicast or broadcast.
+            partition: Its partition, which the first format cannot carry.
+        """
+        has_partitions = self.wire_format is not WireFormat.FIRST
         message = Message(
             identity,
-            partition=b"" if self.wire_format is WireFormat.FIRST else partition,
+            partition=partition if has_partitions else b"",
             bodies=(body,),
             distribution=distribution,
             correlation_id=self.correlation,
@@ -189,195 +233,245 @@ class FlowTemplate:
         )
         if callbacks:
             message = message.register_callback_point(
-                placeholders.NODES[by], placeholders.HUBS[by], callbacks, placeholders.KEY
+                placeholders.NODES[0],
+                placeholders.HUBS[0],
+                callbacks,
+                placeholders.CALLBACK_KEY,
             )
-        return self.submitted(message, by, MISSING, MISSING, Delay.START, receiver)
+        return self.submit(message, role=0, after=MISSING, delay=Delay.START, receiver=receiver)
 
-    def submitted(
-        self, message: Message, role: int, after: int, cause: int, delay: Delay, receiver: int | None
+    def submit(
+        self,
+        message: Message,
+        *,
+        role: int,
+        after: int,
+        delay: Delay,
+        receiver: int | None,
+        cause: int = MISSING,
     ) -> MessageInFlight:
-        """Add a message of its own to the flow."""
-        parcel = MessageInFlight(self, message, role, self.message_count)
+        """Submit a new message of the flow."""
+        submitted = self.new_message(message, role)
+        submitted.take_snapshot()
+        submitted.add_step(
+            Event.SUBMITTED,
+            delay,
+            after=after,
+            follows=after if cause == MISSING else cause,
+            cause=cause,
+            receiver=receiver,
+        )
+        return submitted
+
+    def new_message(self, message: Message, role: int) -> MessageInFlight:
+        """Return a new message of the flow at a role, before anything happened to it."""
+        in_flight = MessageInFlight(self, message, role, self.message_count)
         self.message_count += 1
-        parcel.show()
-        follows = after if cause == MISSING else cause
-        parcel.add_step(Event.SUBMITTED, delay, after=after, follows=follows, cause=cause, receiver=receiver)
-        return parcel
+        return in_flight
 
 
 class MessageInFlight:
-    """A message on its way: where it is, what it looks like now, and what happened last."""
+    """A message while a template is built: where it is, what it looks like, and the last step that happened to it."""
 
-    def __init__(
-        self, template: FlowTemplate, message: Message, role: int, message_index: int, signer: str = ""
-    ) -> None:
-        self.template = template
+    def __init__(self, flow: FlowTemplate, message: Message, role: int, message_index: int) -> None:
+        self.flow = flow
         self.message = message
         self.role = role
         self.message_index = message_index
+        self.signer = ""
+        self.receiver = MISSING
         self.snapshot = MISSING
-        self.last = MISSING
-        self.sent = MISSING
-        self.delivered = MISSING
-        self.signer = signer
+        self.last_step = MISSING
+        self.sent_step = MISSING
+        self.delivered_step = MISSING
 
-    def show(self, ttl_step: int = 0) -> None:
-        """Take the picture that the next records have."""
-        # A capture leaves out the frame in front, which is the socket's.
-        frames = encode(self.message, self.template.wire_format)[1:]
-        ttl_step = ttl_step if self.message.ttl_ticks else MISSING
-        self.template.snapshots.append(MessageSnapshot(frames, self.message_index, self.message, ttl_step, self.signer))
-        self.snapshot = len(self.template.snapshots) - 1
+    def take_snapshot(self, ttl_step: int = 0) -> None:
+        """Encode the message as the next steps show it."""
+        frames = encode(self.message, self.flow.wire_format)
+        captured_frames = frames[1:]  # a capture leaves out the socket's identity in front
+        snapshot = MessageSnapshot(
+            captured_frames,
+            self.message_index,
+            self.message,
+            ttl_step=ttl_step if self.message.ttl_ticks else MISSING,
+            signer=self.signer,
+        )
+        self.snapshot = len(self.flow.snapshots)
+        self.flow.snapshots.append(snapshot)
 
     def add_step(
-        self, event: Event, delay: Delay, *, after: int | None = None, follows: int | None = None, **what: object
+        self,
+        event: Event,
+        delay: Delay,
+        *,
+        after: int | None = None,
+        follows: int | None = None,
+        **details: object,
     ) -> Step:
-        """Add an event of this message to the template. What happened to it last led to it, unless told otherwise."""
-        after = self.last if after is None else after
-        follows = after if follows is None else follows
-        step = Step(event, self.role, self.snapshot, after, delay, follows, **what)  # type: ignore[arg-type]
-        self.template.steps.append(step)
-        self.last = len(self.template.steps) - 1
+        """Append a step for this message. It comes after, and follows from, its last step unless given otherwise."""
+        if after is None:
+            after = self.last_step
+        if follows is None:
+            follows = after
+        step = Step(event, self.role, self.snapshot, after, delay, follows, **details)  # type: ignore[arg-type]
+        self.last_step = len(self.flow.steps)
+        self.flow.steps.append(step)
         return step
 
+    # -- between nodes -------------------------------------------------------------------------------------------------
+
     def send(self, to: int, *, delay: Delay = Delay.QUEUE, signer: str | None = None) -> Step:
-        """Send it to another node: one more hop, this router in the trace if it keeps one, signed if it must be."""
-        template, message = self.template, self.message
+        """Send it to another role: one more hop, signed with the key of the flow's domain unless given otherwise."""
+        flow, message = self.flow, self.message
         routing = message.routing
-        if message.trace_options or template.wire_format in (
-            WireFormat.V5,
-            WireFormat.V6,
-        ):  # the older ones only if asked
-            routing = (*routing, RoutingEntry(placeholders.URIS[self.role], placeholders.NODES[self.role]))
+        if message.trace_options or flow.records_routers:
+            router = RoutingEntry(placeholders.URIS[self.role], placeholders.NODES[self.role])
+            routing = (*routing, router)
         self.message = message.clone(hops=message.hops + 1, routing=routing)
-        self.sign(template.domain if signer is None else signer)
-        self.show(ttl_step=len(template.steps))
-        watched = template.captured[to]
-        step = self.add_step(
-            Event.SENT, delay, peer=to, arrival=TransitStatus.ARRIVED if watched else TransitStatus.UNWATCHED
-        )
-        self.sent = self.last
+        self.sign(flow.domain if signer is None else signer)
+        self.take_snapshot(ttl_step=len(flow.steps))
+        is_watched = flow.captured[to]
+        transit = TransitStatus.ARRIVED if is_watched else TransitStatus.UNWATCHED
+        step = self.add_step(Event.SENT, delay, peer=to, transit=transit)
+        self.sent_step = self.last_step
         return step
 
     def sign(self, signer: str, domain: str | None = None) -> None:
-        """Label and sign it; without a signer it goes as it is."""
-        if signer:
-            size = 16 if signer == "ledger" else 32
-            label = signer if domain is None else domain
-            self.message = self.message.clone(domain=label, signature=placeholders.SIGNATURES[size])
-            self.signer = signer
+        """Sign it with a key and label it with a domain, the key's own by default. No signer: leave it as it is."""
+        if not signer:
+            return
+        size = MD5_SIZE if signer == LEDGER_DOMAIN else SHA256_SIZE
+        signature = placeholders.SIGNATURES[size]
+        label = signer if domain is None else domain
+        self.message = self.message.clone(domain=label, signature=signature)
+        self.signer = signer
 
-    def receive(self, at: int, *, delay: Delay = Delay.TRANSIT, after: int | None = None, **what: object) -> Step:
-        """Let it come in at another node, from the one where it was."""
-        was, self.role = self.role, at
-        sent = self.template.captured[was]
+    def receive(
+        self,
+        role: int,
+        *,
+        delay: Delay = Delay.TRANSIT,
+        after: int | None = None,
+        **details: object,
+    ) -> Step:
+        """Receive it at a role, from the one where it was."""
+        sender = self.role
+        self.role = role
+        is_sending_captured = self.flow.captured[sender]
         defaults: dict[str, object] = {
-            "peer": was,
+            "peer": sender,
             "verdict": "verified" if self.signer else "unsigned",
-            "arrival": TransitStatus.MATCHED if sent else TransitStatus.UNSENT,
+            "transit": TransitStatus.MATCHED if is_sending_captured else TransitStatus.UNSENT,
         }
-        return self.add_step(Event.RECEIVED, delay, after=after, follows=self.sent, **{**defaults, **what})
+        all_details = {**defaults, **details}
+        return self.add_step(Event.RECEIVED, delay, after=after, follows=self.sent_step, **all_details)
 
     def transfer(self, to: int) -> MessageInFlight:
-        """Send it, and let it arrive."""
+        """Send it to another role and receive it there."""
         self.send(to)
         self.receive(to)
         return self
 
+    # -- inside a node -------------------------------------------------------------------------------------------------
+
     def deliver(self, receiver: int) -> MessageInFlight:
-        """Put it before a local receiver."""
-        came = self.last
-        self.add_step(Event.DELIVERED, Delay.MAILBOX, receiver=receiver, since=came)
-        self.delivered = self.last
+        """Deliver it to a local receiver."""
+        arrival = self.last_step
+        self.add_step(Event.DELIVERED, Delay.MAILBOX, receiver=receiver, duration_from=arrival)
+        self.delivered_step = self.last_step
         self.receiver = receiver
         return self
 
-    def request(self, scenario: str) -> None:
-        """Let its handler begin another flow, and wait for the answer if one is wanted, before it goes on."""
-        self.template.requests.append(NestedRequest(scenario, self.delivered, self.role))
+    def begin_nested_flow(self, scenario: str) -> None:
+        """Have its handler begin another flow and, if that is a request, wait for the answer."""
+        request = NestedRequest(scenario, self.delivered_step, self.role)
+        self.flow.requests.append(request)
 
     def result(self, identity: bytes, body: bytes, *, delay: Delay = Delay.RUN) -> MessageInFlight:
-        """Let its handler return a message: with the flow, the trace and the callback point of this one."""
-        return self._outcome(MessageIdentifier(identity), body, delay)
+        """Submit a message that its handler returns, with the flow, trace and callback point of this one."""
+        return self._result(MessageIdentifier(identity), body, delay)
 
-    def exception(self, text: str, type_name: str) -> MessageInFlight:
-        """Let its handler, or the router, report a failure to whoever waits."""
-        return self._outcome(EXCEPTION, ExceptionReport(text, type_name).to_body(), Delay.RUN)
+    def exception_report(self, text: str, type_name: str) -> MessageInFlight:
+        """Submit the report of a failure, by its handler or by the router."""
+        body = ExceptionReport(text, type_name).to_body()
+        return self._result(EXCEPTION, body, Delay.RUN)
 
-    def _outcome(self, kind: MessageIdentifier, body: bytes, delay: Delay) -> MessageInFlight:
-        incoming = self.message
-        message = Message(
-            kind.identity,
+    def _result(self, identifier: MessageIdentifier, body: bytes, delay: Delay) -> MessageInFlight:
+        result = self._follow_up(identifier, body)
+        if self.message.callback_point:
+            result = self._with_callback_point(result, self.message.callback_point)
+        # A router that reports a failure does so by itself: no receiver was handling anything.
+        is_handled = self.delivered_step != MISSING
+        return self.flow.submit(
+            result,
+            role=self.role,
+            after=self.last_step,
+            cause=self.delivered_step,
+            delay=delay,
+            receiver=self.receiver if is_handled else None,
+        )
+
+    def confirm_receipt(self) -> MessageInFlight:
+        """Have the router submit a receipt; the message goes on without asking for one."""
+        receipt = self._with_callback_point(self._follow_up(RECEIPT), (RECEIPT,))
+        arrival = self.last_step
+        self.message = self.message.without_callback(RECEIPT)
+        self.take_snapshot(ttl_step=self.flow.snapshots[self.snapshot].ttl_step)
+        return self.flow.submit(receipt, role=self.role, after=arrival, delay=Delay.IMMEDIATE, receiver=None)
+
+    def _follow_up(self, identifier: MessageIdentifier, body: bytes = b"") -> Message:
+        return Message(
+            identifier.identity,
             bodies=(body,),
-            correlation_id=incoming.correlation_id,
-            trace_options=incoming.trace_options,
-            routing=incoming.routing,
+            correlation_id=self.message.correlation_id,
+            trace_options=self.message.trace_options,
+            routing=self.message.routing,
         )
-        if incoming.callback_point:
-            message = message.register_callback_point(
-                incoming.callback_receiver_node_identity,
-                incoming.callback_receiver_identity,
-                incoming.callback_point,
-                incoming.callback_key,
-            )
-        # A router that reports an ending does so by itself: nothing was being handled.
-        receiver = self.receiver if self.delivered != MISSING else None
-        return self.template.submitted(message, self.role, self.last, self.delivered, delay, receiver)
 
-    def add_receipt(self) -> MessageInFlight:
-        """Let the router confirm the receipt: the message goes on without the wish, and the receipt goes home."""
-        incoming = self.message
-        confirmation = Message(
-            RECEIPT.identity,
-            correlation_id=incoming.correlation_id,
-            trace_options=incoming.trace_options,
-            routing=incoming.routing,
-        ).register_callback_point(
-            incoming.callback_receiver_node_identity,
-            incoming.callback_receiver_identity,
-            (RECEIPT,),
-            incoming.callback_key,
+    def _with_callback_point(self, message: Message, callbacks: tuple[MessageIdentifier, ...]) -> Message:
+        return message.register_callback_point(
+            self.message.callback_receiver_node_identity,
+            self.message.callback_receiver_identity,
+            callbacks,
+            self.message.callback_key,
         )
-        came = self.last
-        self.message = incoming.without_callback(RECEIPT)
-        self.show(ttl_step=self.template.snapshots[self.snapshot].ttl_step)
-        return self.template.submitted(confirmation, self.role, came, MISSING, Delay.TAIL, None)
 
     def finish_handler(
-        self, after: MessageInFlight | None = None, reason: str = "", *, delay: Delay = Delay.TAIL
+        self,
+        result: MessageInFlight | None = None,
+        reason: str = "",
+        *,
+        delay: Delay = Delay.IMMEDIATE,
     ) -> None:
-        """End its handler: right after what it returned, or after a run of its own."""
-        step = after.last if after is not None else self.last
+        """End its handler: right after the result that it returned or, without one, some time after the last step."""
         self.add_step(
             Event.HANDLED,
             delay,
-            after=step,
-            follows=self.delivered,
+            after=self.last_step if result is None else result.last_step,
+            follows=self.delivered_step,
             receiver=self.receiver,
-            cause=self.delivered,
-            since=self.delivered,
+            cause=self.delivered_step,
+            duration_from=self.delivered_step,
             reason=reason,
         )
 
-    def end(self, event: Event, reason: str, *, delay: Delay = Delay.TAIL) -> Step:
+    def end(self, event: Event, reason: str, *, delay: Delay = Delay.IMMEDIATE) -> Step:
         """End it other than by handling."""
         return self.add_step(event, delay, reason=reason)
 
     def deliver_to_hub(self, *, is_awaited: bool = True) -> MessageInFlight:
-        """Deliver an answer to the hub that waits for it, or waited too long."""
-        came = self.last
+        """Deliver an answer to the hub that asked, which takes it unless it has stopped waiting."""
+        expected = self.flow.expected
+        arrival = self.last_step
+        was_received = self.flow.steps[arrival].event is Event.RECEIVED
         self.deliver(HUB)
-        first = came if self.template.steps[came].event is Event.RECEIVED else self.last
+        first_shown = arrival if was_received else self.last_step
         if is_awaited:
-            self.add_step(Event.RESOLVED, Delay.TAIL, receiver=HUB, cause=self.delivered)
-            if self.template.expected.taken_at == MISSING:
-                self.template.expected.taken_at = self.last
-        expected = self.template.expected
+            self.add_step(Event.RESOLVED, Delay.IMMEDIATE, receiver=HUB, cause=self.delivered_step)
+            if expected.resolved_at == MISSING:
+                expected.resolved_at = self.last_step
         expected.answers += 1
         if expected.answer is None:
-            expected.answer, expected.answered_at = self.message, first
+            expected.answer = self.message
+            expected.answered_at = first_shown
         return self
-
-
-ZERO_IDS = {"guid": NO_FLOW, "empty": b"", "bytes": bytes(16)}
-SERVICE_NAMES = tuple(service.name.lower() for service in Service)

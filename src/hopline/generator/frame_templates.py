@@ -1,4 +1,4 @@
-"""The bytes of a message with gaps in it, found by the placeholders that stand there."""
+"""Frames with slots: where in an encoded message the values go that differ from flow to flow."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hopline.generator.randomness import Octets
 
 
 class SlotKind(IntEnum):
-    """What goes into a gap."""
+    """The kind of value that a slot takes."""
 
     CORRELATION = 0
     NODE = auto()
     HUB = auto()
     URI = auto()
-    ID = auto()
+    BUSINESS_ID = auto()
     NOISE = auto()
-    KEY = auto()
+    CALLBACK_KEY = auto()
     MILLISECONDS = auto()
     TICKS = auto()
     SIGNATURE = auto()
@@ -29,39 +29,39 @@ class SlotKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One gap: where it is, and whose value it takes."""
+    """A range of bytes to fill in. `owner` is a role (node, hub, URI) or the index of a message (noise)."""
 
-    gap: SlotKind
-    of: int  # role of a node, hub or address, number of the message for noise
+    kind: SlotKind
+    owner: int
     start: int
     stop: int
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTemplate:
-    """All frames end to end, where each ends, and the gaps."""
+    """All frames of a message end to end, their lengths, and the slots in them."""
 
     octets: Octets
-    lengths: bytes  # of the frames, as 32-bit numbers
-    frames: int
+    lengths: bytes  # 32-bit numbers
+    frame_count: int
     slots: tuple[Slot, ...]
 
     @property
     def size(self) -> int:
-        """Bytes in all frames."""
+        """The number of bytes in all frames."""
         return len(self.octets)
 
 
 def frame_template_of(frames: Sequence[bytes], message_index: int, roles: int) -> FrameTemplate:
-    """Find the gaps in the frames of one message of a template."""
+    """Return the template of an encoded message, with a slot for every placeholder that occurs in it."""
     joined = b"".join(frames)
-    slots = tuple(
-        Slot(gap, of, at, at + len(pattern))
-        for gap, of, pattern in _patterns(message_index, roles)
-        for at in _places(joined, pattern)
-    )
-    lengths = np.array([len(frame) for frame in frames], "<i4").tobytes()
-    return FrameTemplate(np.frombuffer(joined, np.uint8), lengths, len(frames), _without_parts(slots))
+    slots: list[Slot] = []
+    for kind, owner, pattern in _patterns(message_index, roles):
+        size = len(pattern)
+        slots += [Slot(kind, owner, start, start + size) for start in _occurrences(joined, pattern)]
+    lengths = np.array([len(frame) for frame in frames], "<i4")
+    octets = np.frombuffer(joined, np.uint8)
+    return FrameTemplate(octets, lengths.tobytes(), len(frames), _longest(slots))
 
 
 def _patterns(message_index: int, roles: int) -> Iterator[tuple[SlotKind, int, bytes]]:
@@ -70,27 +70,33 @@ def _patterns(message_index: int, roles: int) -> Iterator[tuple[SlotKind, int, b
         yield SlotKind.NODE, role, placeholders.NODES[role]
         yield SlotKind.HUB, role, placeholders.HUBS[role]
         yield SlotKind.URI, role, placeholders.URIS[role].encode()
-    yield SlotKind.ID, 0, placeholders.ID.encode()
-    yield SlotKind.KEY, 0, placeholders.KEY.to_bytes(8, "little")
-    yield SlotKind.MILLISECONDS, 0, placeholders.LIFETIME_MS.to_bytes(8, "little")
-    yield SlotKind.TICKS, 0, placeholders.LIFETIME_TICKS.to_bytes(8, "little")
+    yield SlotKind.BUSINESS_ID, 0, placeholders.BUSINESS_ID.encode()
+    yield SlotKind.CALLBACK_KEY, 0, _eight_bytes(placeholders.CALLBACK_KEY)
+    yield SlotKind.MILLISECONDS, 0, _eight_bytes(placeholders.LIFETIME_MS)
+    yield SlotKind.TICKS, 0, _eight_bytes(placeholders.LIFETIME_TICKS)
     for signature in placeholders.SIGNATURES.values():
         yield SlotKind.SIGNATURE, 0, signature
     for size in placeholders.NOISE_SIZES:
-        yield SlotKind.NOISE, message_index, placeholders.noise(message_index, size).encode()
+        noise = placeholders.noise(message_index, size)
+        yield SlotKind.NOISE, message_index, noise.encode()
 
 
-def _places(joined: bytes, pattern: bytes) -> Iterator[int]:
-    at = joined.find(pattern)
-    while at >= 0:
-        yield at
-        at = joined.find(pattern, at + 1)
+def _eight_bytes(number: int) -> bytes:
+    return number.to_bytes(8, "little")
 
 
-def _without_parts(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """Leave out a shorter noise that is the beginning of a longer one."""
-    longest: dict[int, Slot] = {}
-    for fill in slots:
-        if fill.start not in longest or fill.stop > longest[fill.start].stop:
-            longest[fill.start] = fill
-    return tuple(longest.values())
+def _occurrences(joined: bytes, pattern: bytes) -> Iterator[int]:
+    start = joined.find(pattern)
+    while start >= 0:
+        yield start
+        start = joined.find(pattern, start + 1)
+
+
+def _longest(slots: list[Slot]) -> tuple[Slot, ...]:
+    """Return the longest slot at each position: a short noise is a prefix of every longer one."""
+    by_start: dict[int, Slot] = {}
+    for slot in slots:
+        other = by_start.get(slot.start)
+        if other is None or slot.stop > other.stop:
+            by_start[slot.start] = slot
+    return tuple(by_start.values())

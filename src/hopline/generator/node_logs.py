@@ -1,6 +1,13 @@
-"""The nodes' tapes: records of many flows put into the order in which each node saw them, numbered, with their frames.
+"""The nodes' logs: the records of many flows in the order in which each node saw them, numbered, with their frames.
 
-What add_step after the end of a batch's time waits for the next one, so that memory stays bounded.
+Theory of operation. Flows overlap in time and in nodes, but are made batch by batch. `NodeLogs.add` takes the flow
+batches of one period, lays their records out in columns (`RecordColumns`), sorts them by node and time and numbers
+them. Records after the end of the period stay pending until the next call, so that memory is bounded by the size of a
+period and not of the capture. Three references have to survive that:
+
+* A record's bytes are an index into an array of messages (`blobs`); those of pending records are copied.
+* A record's cause is the row of another record until that one has a sequence number, and that number from then on.
+* A dropped record takes a sequence number and leaves no row; the next record of its node carries the count.
 """
 
 from __future__ import annotations
@@ -18,49 +25,64 @@ from hopline.capture.records import SCHEMA
 from hopline.generator.compiled_scenarios import EVENTS, CompiledScenarios
 from hopline.generator.flow_batch import FlowBatch
 from hopline.generator.flow_template import MISSING
-from hopline.generator.randomness import Numbers
+from hopline.generator.randomness import Numbers, Octets
 from hopline.generator.topology import Topology
 
-_FRAMES = SCHEMA.field("frames").type
-_NODE_SHIFT = 52  # microseconds since the start stay below
+_FRAMES_TYPE = SCHEMA.field("frames").type
+_TS_TYPE = SCHEMA.field("ts").type
+_CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
+LOG_SCHEMA = pa.schema([field.with_type(_CODED_TEXT) if pa.types.is_string(field.type) else field for field in SCHEMA])
+"""The schema of a capture with texts as dictionary codes in memory; a file has plain strings."""
+
+_NODE_SHIFT = 52  # a time in microseconds since the start needs fewer bits
+
 _Ints = npt.NDArray[np.int32]
-Places = npt.NDArray[np.intp]
+_Indexes = npt.NDArray[np.intp]
+_Key = tuple[int, int]
+"""A batch's id(), and a step or snapshot of its template."""
 
 
 @dataclass(slots=True)
 class RecordColumns:
-    """Records before they are numbered, a column each."""
+    """Records before they are numbered. `MISSING` stands for no value."""
 
     record_type: _Ints
     node: _Ints
     peer: _Ints
-    snapshot: _Ints
-    cause: _Ints  # row of the cause, where that has no number yet
+    message: _Ints  # index of its bytes
+    cause_row: _Ints  # row of its cause, while that has no sequence number
     cause_seq: Numbers
     time: Numbers
     duration: Numbers
     flow: Numbers
 
     @classmethod
-    def of(cls, count: int) -> RecordColumns:
-        """Make room for records."""
-        record_type, node, peer, snapshot, cause = np.full((5, count), MISSING, np.int32)
-        return cls(record_type, node, peer, snapshot, cause, *np.full((4, count), MISSING, np.int64))
+    def empty(cls, count: int) -> RecordColumns:
+        """Return columns of missing values."""
+        ints = np.full((5, count), MISSING, np.int32)
+        longs = np.full((4, count), MISSING, np.int64)
+        return cls(*ints, *longs)
 
-    def take(self, at: Places | slice) -> RecordColumns:
-        """Give some of the records."""
-        return RecordColumns(*(getattr(self, one.name)[at] for one in fields(self)))
+    def take(self, rows: _Indexes | slice) -> RecordColumns:
+        """Return some of the records."""
+        columns = [getattr(self, field.name) for field in fields(self)]
+        return RecordColumns(*(column[rows] for column in columns))
 
-    def followed_by(self, other: RecordColumns) -> RecordColumns:
-        """Put other records behind these."""
-        return RecordColumns(
-            *(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self))
-        )
+    def concatenate(self, other: RecordColumns) -> RecordColumns:
+        """Return these records followed by others."""
+        columns: list[npt.NDArray[np.integer]] = []
+        for field in fields(self):
+            parts = [getattr(self, field.name), getattr(other, field.name)]
+            columns.append(np.concatenate(parts))
+        return RecordColumns(*columns)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self.record_type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
-    """Records of one node, numbered, in their order: as columns, and as what a capture has."""
+    """Consecutive records of one node, numbered."""
 
     node: int
     record_type: _Ints
@@ -69,209 +91,292 @@ class LogPart:
     ts: Numbers  # microseconds since 1970, by the node's clock
     flow: Numbers
     dropped: Numbers
-    records: Callable[[slice], pa.RecordBatch]  # made when they are written, by whoever writes: room is used again
+    records: Callable[[slice], pa.RecordBatch]
+    """Makes the capture's records of a range; deferred, so that writing threads do it in parallel."""
 
 
 class NodeLogs:
-    """All nodes' tapes."""
+    """The logs of all captured nodes."""
 
     def __init__(self, compiled: CompiledScenarios, topology: Topology, start: int) -> None:
-        self._stage = compiled
+        self._compiled = compiled
         self._topology = topology
         self._start = start
         self._next_seq = np.ones(topology.captured, np.int64)
-        self._lost = np.zeros(topology.captured, np.int64)  # records dropped since the last one that was kept
-        # Kept from batch to batch, because new memory costs more than filling it; one is written while one is filled.
-        self._rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
-        self._waiting = RecordColumns.of(0)
-        self._waiting_blobs = pa.array([], pa.binary())
-        names = topology.names()
-        self._names = pa.array(names, pa.string())
+        self._dropped_since = np.zeros(topology.captured, np.int64)  # records dropped after the last one kept
+        self._layout = _MessageLayout()
+        self._pending = RecordColumns.empty(0)
+        self._pending_blobs = pa.array([], pa.binary())
+        self._names = pa.array(topology.names(), pa.string())
         self._receivers = pa.array(topology.receivers(), pa.string())
         self._uris = pa.array([row.tobytes().decode() for row in topology.uris], pa.string())
         self._events = pa.array([str(event) for event in EVENTS], pa.string())
 
-    def add(self, flow_batches: Sequence[FlowBatch], until: int | None) -> Iterator[LogPart]:
-        """Take flows, and give all records before a moment (all, without one), node by node.
+    def add(self, batches: Sequence[FlowBatch], until: int | None) -> Iterator[LogPart]:
+        """Add flows and yield all records before `until`, or all without it, node by node.
 
-        What was given must be written before the call after the next one.
+        The parts must be written before the call after the next one, which reuses their memory.
         """
-        rows, blobs = self._perform(flow_batches)
-        shift, offset = len(self._waiting.record_type), len(self._waiting_blobs)
-        rows.cause[rows.cause != MISSING] += shift
-        rows.snapshot += offset
-        rows = self._waiting.followed_by(rows)
-        blobs = pa.concat_arrays([self._waiting_blobs, blobs]) if offset else blobs
-        is_due = np.ones(len(rows.record_type), bool) if until is None else rows.time < until
+        rows, blobs = self._with_pending(*self._lay_out(batches))
+        is_due = np.ones(len(rows), bool) if until is None else rows.time < until
         due = np.flatnonzero(is_due)
-        order = due[np.argsort((rows.node[due].astype(np.int64) << _NODE_SHIFT) + rows.time[due], kind="stable")]
+        sort_keys = (rows.node[due].astype(np.int64) << _NODE_SHIFT) + rows.time[due]
+        order = due[np.argsort(sort_keys, kind="stable")]
         counts = np.bincount(rows.node[order], minlength=self._topology.captured)
-        ends = np.cumsum(counts)
-        firsts = np.repeat(self._next_seq - (ends - counts), counts)
-        self._next_seq = self._next_seq + counts
-        seq = firsts + np.arange(len(order))
-        seq_of = np.full(len(rows.record_type), MISSING, np.int64)
-        seq_of[order] = seq
-        has_cause = rows.cause != MISSING
-        rows.cause_seq[has_cause] = seq_of[rows.cause[has_cause]]
-        yield from self._written(rows, order, seq, counts, blobs)
-        self._keep(rows, np.flatnonzero(~is_due), blobs)
+        seq = self._number(counts)
+        _resolve_causes(rows, order, seq)
+        yield from self._parts(rows.take(order), seq, counts, blobs)
+        self._keep_pending(rows, np.flatnonzero(~is_due), blobs)
 
-    def _perform(self, flow_batches: Sequence[FlowBatch]) -> tuple[RecordColumns, pa.Array]:
-        """Give the records of all flow_batches, and the bytes of all messages in them."""
-        count = sum(one.rows(step) for one in flow_batches for step in one.compiled_flow.recorded)
-        sizes = [
-            (one, snapshot, one.image_rows(snapshot), template.size)
-            for one in flow_batches
-            for snapshot, template in one.compiled_flow.templates.items()
-        ]
-        size_of_all = sum(number * size for _, _, number, size in sizes)
-        if len(self._rooms[0]) < size_of_all:
-            self._rooms[0] = np.empty(size_of_all, np.uint8)
-        octets = self._rooms[0]
-        self._rooms.reverse()
-        ends = np.zeros(sum(number for _, _, number, _ in sizes) + 1, np.int32)
-        first_image: dict[tuple[int, int], int] = {}
-        at = row = 0
-        for one, snapshot, number, size in sizes:
-            one.write(snapshot, octets[at : at + number * size].reshape(number, size))
-            ends[row + 1 : row + number + 1] = at + size * np.arange(1, number + 1)
-            first_image[id(one), snapshot] = row
-            at, row = at + number * size, row + number
-        blobs = pa.BinaryArray.from_buffers(pa.binary(), row, [None, pa.py_buffer(ends), pa.py_buffer(octets)])
-        rows = RecordColumns.of(count)
-        at = 0
-        first_row: dict[tuple[int, int], int] = {}
-        for one in flow_batches:
-            at = _put(rows, at, one, first_image, first_row)
+    # -- laying out records --------------------------------------------------------------------------------------------
+
+    def _lay_out(self, batches: Sequence[FlowBatch]) -> tuple[RecordColumns, pa.Array]:
+        """Return the records of all batches, and the bytes of all messages in them."""
+        blobs, first_messages = self._layout.write(batches)
+        count = 0
+        for batch in batches:
+            count += sum(batch.step_rows(step) for step in batch.compiled.record_types)
+        rows = RecordColumns.empty(count)
+        first_rows: dict[_Key, int] = {}
+        next_row = 0
+        for batch in batches:
+            for step in batch.compiled.record_types:
+                first_rows[id(batch), step] = next_row
+                _fill_rows(rows, batch, step, first_messages, first_rows)
+                next_row += batch.step_rows(step)
         return rows, blobs
 
-    def _keep(self, rows: RecordColumns, late: Places, blobs: pa.Array) -> None:
-        waiting = rows.take(late)
-        place = np.full(len(rows.record_type), MISSING, np.int32)
-        place[late] = np.arange(len(late))
-        still = (waiting.cause != MISSING) & (waiting.cause_seq == MISSING)
-        waiting.cause = np.where(still, place[waiting.cause], MISSING).astype(np.int32)
-        snapshots, waiting.snapshot = _renumbered(waiting.snapshot)
-        self._waiting, self._waiting_blobs = waiting, blobs.take(pa.array(snapshots))
+    def _with_pending(self, rows: RecordColumns, blobs: pa.Array) -> tuple[RecordColumns, pa.Array]:
+        has_cause = rows.cause_row != MISSING
+        rows.cause_row[has_cause] += len(self._pending)
+        rows.message += len(self._pending_blobs)
+        all_rows = self._pending.concatenate(rows)
+        if len(self._pending_blobs):
+            blobs = pa.concat_arrays([self._pending_blobs, blobs])
+        return all_rows, blobs
 
-    def _written(
-        self, rows: RecordColumns, order: Places, seq: Numbers, counts: Numbers, blobs: pa.Array
-    ) -> Iterator[LogPart]:
-        """Give the records node by node."""
+    def _keep_pending(self, rows: RecordColumns, pending: _Indexes, blobs: pa.Array) -> None:
+        kept = rows.take(pending)
+        new_rows = np.full(len(rows), MISSING, np.int32)
+        new_rows[pending] = np.arange(len(pending))
+        has_pending_cause = (kept.cause_row != MISSING) & (kept.cause_seq == MISSING)
+        cause_rows = np.where(has_pending_cause, new_rows[kept.cause_row], MISSING)
+        kept.cause_row = cause_rows.astype(np.int32)
+        messages, indexes = np.unique(kept.message, return_inverse=True)
+        kept.message = indexes.astype(np.int32)
+        self._pending = kept
+        self._pending_blobs = blobs.take(pa.array(messages))
+
+    # -- numbering -----------------------------------------------------------------------------------------------------
+
+    def _number(self, counts: Numbers) -> Numbers:
+        """Return the sequence numbers of records sorted by node, of which there are `counts`."""
+        ends = np.cumsum(counts)
+        first_rows = ends - counts
+        offsets = np.repeat(self._next_seq - first_rows, counts)
+        self._next_seq = self._next_seq + counts
+        return offsets + np.arange(len(offsets))
+
+    def _parts(self, rows: RecordColumns, seq: Numbers, counts: Numbers, blobs: pa.Array) -> Iterator[LogPart]:
         ends = np.cumsum(counts).tolist()
-        for node, (first, last) in enumerate(pairwise([0, *ends])):
-            mine, numbers = rows.take(order[first:last]), seq[first:last]
-            is_lost = self._stage.is_dropped[mine.record_type]
-            lost_before = np.concatenate([[-self._lost[node]], np.cumsum(is_lost)])
-            if lost_before[-1] != lost_before[0]:
-                kept = np.flatnonzero(~is_lost)
-                so_far = np.concatenate([lost_before[:1], lost_before[kept + 1]])
-                dropped = np.diff(so_far)
-                self._lost[node] = lost_before[-1] - so_far[-1]
-                mine, numbers = mine.take(kept), numbers[kept]
-            else:
-                dropped = np.zeros(last - first, np.int64)
-            if len(numbers):
-                ts = self._start + mine.time + self._topology.skews[node]
-                records = partial(self._records, node, mine, numbers, ts, dropped, blobs)
-                yield LogPart(node, mine.record_type, mine.peer, numbers, ts, mine.flow, dropped, records)
+        for node, (begin, end) in enumerate(pairwise([0, *ends])):
+            node_rows, node_seq = rows.take(slice(begin, end)), seq[begin:end]
+            kept, dropped = self._drop(node, node_rows)
+            if kept is not None:
+                node_rows, node_seq = node_rows.take(kept), node_seq[kept]
+            if not len(node_seq):
+                continue
+            ts = self._start + node_rows.time + self._topology.skews[node]
+            yield LogPart(
+                node=node,
+                record_type=node_rows.record_type,
+                peer=node_rows.peer,
+                seq=node_seq,
+                ts=ts,
+                flow=node_rows.flow,
+                dropped=dropped,
+                records=partial(self._records, node, node_rows, node_seq, ts, dropped, blobs),
+            )
+
+    def _drop(self, node: int, rows: RecordColumns) -> tuple[_Indexes | None, Numbers]:
+        """Return the rows that are not dropped (None: all), and for each how many were dropped just before it."""
+        is_dropped = self._compiled.is_dropped[rows.record_type]
+        carried = self._dropped_since[node]
+        if not carried and not is_dropped.any():
+            return None, np.zeros(len(rows), np.int64)
+        kept = np.flatnonzero(~is_dropped)
+        dropped_so_far = carried + np.cumsum(is_dropped)
+        total = dropped_so_far[-1] if len(rows) else carried
+        boundaries = np.concatenate([[0], dropped_so_far[kept]])
+        self._dropped_since[node] = total - boundaries[-1]
+        return kept, np.diff(boundaries)
+
+    # -- Arrow ---------------------------------------------------------------------------------------------------------
 
     def _records(
-        self, node: int, rows: RecordColumns, seq: Numbers, ts: Numbers, dropped: Numbers, blobs: pa.Array, part: slice
+        self,
+        node: int,
+        rows: RecordColumns,
+        seq: Numbers,
+        ts: Numbers,
+        dropped: Numbers,
+        blobs: pa.Array,
+        part: slice,
     ) -> pa.RecordBatch:
-        rows, seq, ts, dropped = rows.take(part), seq[part], ts[part], dropped[part]
-        compiled, record_type, count = self._stage, rows.record_type, len(rows.record_type)
-        groups = compiled.receivers[record_type]
-        receivers = np.where(groups == MISSING, MISSING, groups * self._topology.nodes + node)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(ts).cast(SCHEMA.field("ts").type),
-                pa.array(seq),
-                _named(rows.node, self._names),
-                _named(rows.node, self._uris),
-                _named(compiled.events[record_type], self._events),
-                _named(rows.peer, self._names),
-                _named(receivers, self._receivers),
-                _named(compiled.receiver_name_codes[record_type], compiled.receiver_names),
-                _named(compiled.handler_codes[record_type], compiled.handlers),
-                _optional(rows.cause_seq),
-                _optional(rows.duration),
-                _named(compiled.reason_codes[record_type], compiled.reasons),
-                pa.array(dropped.astype(np.int32)),
-                self._frames(
-                    compiled.templates_of_record_types[record_type], blobs.take(pa.array(rows.snapshot)), count
-                ),
-            ],
-            schema=LOG_SCHEMA,
-        )
+        compiled = self._compiled
+        rows = rows.take(part)
+        record_type = rows.record_type
+        groups = compiled.receiver_groups[record_type]
+        receivers = groups * self._topology.nodes + node
+        receivers[groups == MISSING] = MISSING
+        columns = {
+            "ts": pa.array(ts[part]).cast(_TS_TYPE),
+            "seq": pa.array(seq[part]),
+            "node": _decoded(rows.node, self._names),
+            "node_uri": _decoded(rows.node, self._uris),
+            "event": _decoded(compiled.events[record_type], self._events),
+            "peer": _decoded(rows.peer, self._names),
+            "receiver": _decoded(receivers, self._receivers),
+            "receiver_name": _decoded(compiled.receiver_name_codes[record_type], compiled.receiver_names),
+            "handler": _decoded(compiled.handler_codes[record_type], compiled.handlers),
+            "cause": _nullable(rows.cause_seq),
+            "duration_us": _nullable(rows.duration),
+            "reason": _decoded(compiled.reason_codes[record_type], compiled.reasons),
+            "dropped": pa.array(dropped[part].astype(np.int32)),
+            "frames": self._frames(record_type, blobs.take(pa.array(rows.message))),
+        }
+        arrays = [columns[name] for name in LOG_SCHEMA.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=LOG_SCHEMA)
 
-    def _frames(self, templates: Numbers, blobs: pa.Array, count: int) -> pa.ListArray:
-        """Cut each record's bytes into frames, whose lengths the templates know."""
-        lengths = np.frombuffer(_values(self._stage.frame_lengths.take(pa.array(templates))), "<i4")
-        ends = np.empty(len(lengths) + 1, np.int32)
-        ends[0] = 0
-        np.cumsum(lengths, out=ends[1:])
-        list_ends = np.empty(count + 1, np.int32)
-        list_ends[0] = 0
-        np.cumsum(self._stage.frame_counts[templates], out=list_ends[1:])
-        frames = pa.BinaryArray.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(ends), blobs.buffers()[2]])
-        return pa.ListArray.from_arrays(pa.array(list_ends), frames, type=_FRAMES)
+    def _frames(self, record_type: _Ints, blobs: pa.Array) -> pa.ListArray:
+        """Cut each record's bytes into frames, whose lengths the frame templates know."""
+        templates = self._compiled.frame_template_indexes[record_type]
+        packed_lengths = self._compiled.frame_lengths.take(pa.array(templates))
+        lengths = np.frombuffer(_joined_bytes(packed_lengths), "<i4")
+        frame_offsets = pa.py_buffer(_offsets(lengths))
+        frames = pa.BinaryArray.from_buffers(pa.binary(), len(lengths), [None, frame_offsets, blobs.buffers()[2]])
+        list_offsets = _offsets(self._compiled.frame_counts[templates])
+        return pa.ListArray.from_arrays(pa.array(list_offsets), frames, type=_FRAMES_TYPE)
 
 
-_CODES = pa.dictionary(pa.int32(), pa.string())
-LOG_SCHEMA = pa.schema([field.with_type(_CODES) if pa.types.is_string(field.type) else field for field in SCHEMA])
-"""The capture's, with names as codes in memory: a file looks the same."""
+class _MessageLayout:
+    """Writes the bytes of messages end to end into memory that is used again.
+
+    Fresh memory costs more than filling it. There are two buffers: one is written to files while the other is filled.
+    """
+
+    def __init__(self) -> None:
+        self._buffers = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+
+    def write(self, batches: Sequence[FlowBatch]) -> tuple[pa.Array, dict[_Key, int]]:
+        """Return the bytes of all messages, and the index of the first one of each batch and snapshot."""
+        size, count = _measure(batches)
+        octets = self._next_buffer(size)
+        offsets = np.zeros(count + 1, np.int32)
+        first_messages: dict[_Key, int] = {}
+        position = index = 0
+        for batch in batches:
+            for snapshot, template in batch.compiled.frame_templates.items():
+                rows = batch.snapshot_rows(snapshot)
+                end = position + rows * template.size
+                block = octets[position:end]
+                batch.write(snapshot, block.reshape(rows, template.size))
+                offsets[index + 1 : index + rows + 1] = position + template.size * np.arange(1, rows + 1)
+                first_messages[id(batch), snapshot] = index
+                position = end
+                index += rows
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(octets)]
+        return pa.BinaryArray.from_buffers(pa.binary(), count, buffers), first_messages
+
+    def _next_buffer(self, size: int) -> Octets:
+        if len(self._buffers[0]) < size:
+            self._buffers[0] = np.empty(size, np.uint8)
+        buffer = self._buffers[0]
+        self._buffers.reverse()
+        return buffer
 
 
-def _put(
+def _measure(batches: Sequence[FlowBatch]) -> tuple[int, int]:
+    """Return the bytes and the number of all messages."""
+    size = count = 0
+    for batch in batches:
+        for snapshot, template in batch.compiled.frame_templates.items():
+            rows = batch.snapshot_rows(snapshot)
+            size += rows * template.size
+            count += rows
+    return size, count
+
+
+def _fill_rows(
     rows: RecordColumns,
-    at: int,
-    one: FlowBatch,
-    first_image: dict[tuple[int, int], int],
-    first_row: dict[tuple[int, int], int],
-) -> int:
-    """Put the records of one performance into their places, and give the next free one."""
-    steps = one.compiled_flow.template.steps
-    for number in one.compiled_flow.recorded:
-        step, count = steps[number], one.rows(number)
-        part = slice(at, at + count)
-        first_row[id(one), number] = at
-        each = np.arange(count)
-        rows.record_type[part] = one.compiled_flow.record_types[number]
-        rows.node[part] = one.nodes[:, step.role]
-        if step.peer != MISSING:
-            rows.peer[part] = one.nodes[:, step.peer]
-        rows.snapshot[part] = first_image[id(one), step.snapshot] + (each if one.image_rows(step.snapshot) > 1 else 0)
-        cause = id(one), step.cause
-        if number == 0 and one.parent is not None:
-            cause = id(one.parent.performance), one.parent.step
-        if cause in first_row:
-            causes = one.count if number == 0 else one.rows(step.cause)
-            rows.cause[part] = first_row[cause] + (each if causes > 1 else 0)
-        rows.time[part] = one.times[number]
-        if step.since != MISSING:
-            rows.duration[part] = one.times[number] - one.times[step.since]
-        rows.flow[part] = one.flows
-        at += count
-    return at
+    batch: FlowBatch,
+    number: int,
+    first_messages: dict[_Key, int],
+    first_rows: dict[_Key, int],
+) -> None:
+    """Fill in the records of one step of a batch."""
+    step = batch.template.steps[number]
+    count = batch.step_rows(number)
+    first_row = first_rows[id(batch), number]
+    part = slice(first_row, first_row + count)
+    offsets = np.arange(count)
+    rows.record_type[part] = batch.compiled.record_types[number]
+    rows.flow[part] = batch.flows
+    rows.time[part] = batch.times[number]
+    rows.node[part] = batch.nodes[:, step.role]
+    if step.peer != MISSING:
+        rows.peer[part] = batch.nodes[:, step.peer]
+    if step.duration_from != MISSING:
+        rows.duration[part] = batch.times[number] - batch.times[step.duration_from]
+    first_message = first_messages[id(batch), step.snapshot]
+    rows.message[part] = first_message
+    if batch.snapshot_rows(step.snapshot) > 1:
+        rows.message[part] += offsets
+    cause, causes = _cause_of(batch, number)
+    if cause in first_rows:
+        rows.cause_row[part] = first_rows[cause]
+        if causes > 1:
+            rows.cause_row[part] += offsets
 
 
-def _renumbered(numbers: _Ints) -> tuple[_Ints, _Ints]:
-    unique, places = np.unique(numbers, return_inverse=True)
-    return unique, places.astype(np.int32)
+def _cause_of(batch: FlowBatch, number: int) -> tuple[_Key, int]:
+    """Return the step that caused a step, and the number of its records."""
+    if number == 0:
+        if batch.parent is None:
+            return (id(batch), MISSING), 0
+        return (id(batch.parent.batch), batch.parent.step), batch.count
+    cause = batch.template.steps[number].cause
+    return (id(batch), cause), batch.step_rows(cause)
 
 
-def _values(array: pa.Array) -> pa.Buffer:
-    """Give the bytes of binaries that stand end to end."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32)[: len(array) + 1]
-    return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+def _resolve_causes(rows: RecordColumns, order: _Indexes, seq: Numbers) -> None:
+    """Replace the row of a cause by its sequence number where it has got one."""
+    seq_of_row = np.full(len(rows), MISSING, np.int64)
+    seq_of_row[order] = seq
+    has_cause = rows.cause_row != MISSING
+    rows.cause_seq[has_cause] = seq_of_row[rows.cause_row[has_cause]]
 
 
-def _named(codes: npt.NDArray[np.integer], names: pa.Array) -> pa.DictionaryArray:
+def _offsets(lengths: npt.NDArray[np.integer]) -> _Ints:
+    offsets = np.empty(len(lengths) + 1, np.int32)
+    offsets[0] = 0
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _joined_bytes(array: pa.Array) -> pa.Buffer:
+    """Return the bytes of a binary array's values end to end."""
+    _, offset_buffer, values = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[: len(array) + 1]
+    begin, end = int(offsets[0]), int(offsets[-1])
+    return values.slice(begin, end - begin)
+
+
+def _decoded(codes: npt.NDArray[np.integer], texts: pa.Array) -> pa.DictionaryArray:
     codes = codes.astype(np.int32, copy=False)
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == MISSING), names)
+    indexes = pa.array(codes, mask=codes == MISSING)
+    return pa.DictionaryArray.from_arrays(indexes, texts)
 
 
-def _optional(numbers: Numbers) -> pa.Array:
+def _nullable(numbers: Numbers) -> pa.Array:
     return pa.array(numbers, mask=numbers == MISSING)

@@ -1,4 +1,8 @@
-"""Numbers drawn by seed: the same on every machine and with every version of numpy, for no float is involved."""
+"""Random numbers by seed, the same on every machine and with every version of numpy.
+
+numpy guarantees the raw bits of PCG64 but not the values of its distributions, so everything here is computed from raw
+bits with integer arithmetic only.
+"""
 
 from __future__ import annotations
 
@@ -9,62 +13,88 @@ import numpy.typing as npt
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Octets: TypeAlias = npt.NDArray[np.uint8]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
-_MASK = (1 << 64) - 1
-_32_BITS = 1 << 32
-_HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
-_GUID_PLACES = np.array([at for at in range(36) if at not in (8, 13, 18, 23)])
+GUID_SIZE = 36
+
+_WORD_MASK = (1 << 64) - 1
+_MAX_32_BITS = 1 << 32
+_HALF_WORD = np.uint64(32)
+_HEX_TEXT = "".join(f"{byte:02x}" for byte in range(256)).encode()
+_HEX_PAIRS = np.frombuffer(_HEX_TEXT, np.uint8).reshape(256, 2)
+_GUID_HYPHENS = (8, 13, 18, 23)
+_GUID_DIGITS = np.array([index for index in range(GUID_SIZE) if index not in _GUID_HYPHENS])
+_GUID_VERSION_DIGIT = 12
+
+# Constants of splitmix64 (Steele, Lea and Flood, 2014).
+_GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MULTIPLIER = np.uint64(0x94D049BB133111EB)
+_SEED_MULTIPLIER = 0xD1342543DE82EF95
 
 
 class RandomStream:
-    """A stream of raw bits. Streams of other seeds or purposes are independent of it."""
+    """A stream of raw bits. Streams with different seeds are independent of each other."""
 
     def __init__(self, *seed: int) -> None:
-        self._bits = np.random.PCG64(np.random.SeedSequence([part & _MASK for part in seed]))
+        words = [part & _WORD_MASK for part in seed]
+        self._bits = np.random.PCG64(np.random.SeedSequence(words))
 
-    def raw(self, count: int) -> npt.NDArray[np.uint64]:
-        """Draw numbers of 64 bits."""
+    def raw(self, count: int) -> Words:
+        """Return random 64-bit numbers."""
         return np.asarray(self._bits.random_raw(count), np.uint64)
 
     def octets(self, rows: int, columns: int) -> Octets:
-        """Draw bytes, in rows."""
-        words = -(-columns // 8)
-        return self.raw(rows * words).astype("<u8", copy=False).view(np.uint8).reshape(rows, words * 8)[:, :columns]
+        """Return a matrix of random bytes."""
+        words_per_row = -(-columns // 8)
+        words = self.raw(rows * words_per_row)
+        octets = _little_endian(words).view(np.uint8)
+        return octets.reshape(rows, words_per_row * 8)[:, :columns]
 
     def below(self, limit: int, count: int) -> Numbers:
-        """Draw numbers from 0 up to, not including, a limit."""
+        """Return random numbers from 0 up to, not including, `limit`."""
         raw = self.raw(count)
-        if limit > _32_BITS:  # then what a remainder favours is not seen: microseconds of many hours
+        if limit > _MAX_32_BITS:  # a span in microseconds: the bias of a remainder is negligible
             return (raw % np.uint64(limit)).astype(np.int64)
-        return (((raw >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
+        scaled = (raw >> _HALF_WORD) * np.uint64(limit)
+        return (scaled >> _HALF_WORD).astype(np.int64)
 
     def small(self, count: int) -> Numbers:
-        """Draw numbers of 16 bits, most of them far below the middle: how long things take, in shape."""
-        words = self.raw(-(-count // 4)).astype("<u8", copy=False).view("<u2")[:count].astype(np.int64)
-        return (words * words) >> 16
+        """Return 16-bit random numbers skewed towards zero, as durations are: squares of uniform ones."""
+        raw = self.raw(-(-count // 4))
+        uniform = _little_endian(raw).view("<u2")[:count].astype(np.int64)
+        return (uniform * uniform) >> 16
 
 
-def hashed(seed: int, numbers: Numbers) -> npt.NDArray[np.uint64]:
-    """Mix numbers into 64 bits that look drawn (splitmix64): what belongs to a flow can be told again at any time."""
+def _little_endian(words: Words) -> Words:
+    return words.astype("<u8", copy=False)
+
+
+def hashed(seed: int, numbers: Numbers) -> Words:
+    """Return a 64-bit hash (splitmix64) of each number.
+
+    It serves where a random value must be a function of a flow's number, so that it can be computed again at any time.
+    """
+    offset = np.uint64((seed * _SEED_MULTIPLIER + 1) & _WORD_MASK)
     with np.errstate(over="ignore"):
-        mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(
-            (seed * 0xD1342543DE82EF95 + 1) & _MASK
-        )
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = numbers.astype(np.uint64) * _GOLDEN_GAMMA + offset
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST_MULTIPLIER
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND_MULTIPLIER
     return mixed ^ (mixed >> np.uint64(31))
 
 
 def hex_digits(octets: Octets) -> Octets:
-    """Write bytes as lower-case hex digits, two a byte."""
+    """Return rows of bytes as lower-case hex digits, two for each byte."""
     return _HEX_PAIRS[octets].reshape(len(octets), -1)
 
 
 def guids(seed: int, numbers: Numbers) -> Octets:
-    """Give the GUID text of each number: 36 bytes a row."""
-    halves = np.stack([hashed(seed, numbers), hashed(~seed, numbers)], axis=1).astype(">u8", copy=False)
-    digits = hex_digits(halves.view(np.uint8).reshape(len(numbers), 16))
-    digits[:, 12] = ord("4")  # a random GUID says so
-    text = np.full((len(numbers), 36), ord("-"), np.uint8)
-    text[:, _GUID_PLACES] = digits
+    """Return the text of a version 4 GUID for each number, one row of 36 bytes each."""
+    count = len(numbers)
+    halves = np.stack([hashed(seed, numbers), hashed(~seed, numbers)], axis=1)
+    octets = halves.astype(">u8", copy=False).view(np.uint8)
+    digits = hex_digits(octets.reshape(count, 16))
+    digits[:, _GUID_VERSION_DIGIT] = ord("4")
+    text = np.full((count, GUID_SIZE), ord("-"), np.uint8)
+    text[:, _GUID_DIGITS] = digits
     return text
