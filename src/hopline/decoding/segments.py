@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopline.capture.naming import DAY
-from hopline.capture.reading import CaptureError, first_line, foreign_column, in_schema
+from hopline.capture.segment_files import CaptureError, check_columns, conform, open_errors, read_errors
 from hopline.decoding.batches import Read, read_batch
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import RECORD_COLUMNS, RECORDS
@@ -60,22 +60,16 @@ def _row_groups(path: str, content: pa.Buffer) -> Iterator[pa.RecordBatch]:
     """Yield the records of a file, one row group after the other. Raise `CaptureError` if it is no whole capture."""
     if not content.size:
         raise CaptureError(path, "is empty: 0 bytes")
-    try:
+    with open_errors(path):
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         schema = file.schema_arrow
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"is no whole Parquet file (truncated?): {first_line(problem)}") from problem
-    foreign = foreign_column(schema)
-    if foreign is not None:
-        raise CaptureError(path, f"is no capture: {foreign}")
+    check_columns(path, schema)
     columns = [name for name in RECORDS.names if name in schema.names]
-    try:
+    with read_errors(path):
         for number in range(file.num_row_groups):
-            rows = file.read_row_group(number, columns, use_threads=False).combine_chunks()
-            for batch in rows.to_batches():
-                yield in_schema(batch, RECORDS)
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"is damaged inside: {first_line(problem)}") from problem
+            rows = file.read_row_group(number, columns, use_threads=False)
+            for batch in rows.combine_chunks().to_batches():
+                yield conform(batch, RECORDS)
 
 
 def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
