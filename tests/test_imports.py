@@ -73,7 +73,7 @@ ALLOWED = {
     | {"urllib", "uuid"}
     | {"hopline.capture", "hopline.message", "hopline.pipeline"},
     "hopline.generator": PURE
-    | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
+    | {"concurrent", "contextlib", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.metrics": PURE

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -24,9 +24,8 @@ from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import CODES, Batch, Packer
 from hopline.capture.records import SCHEMA
 from hopline.capture.room import Room
-from hopline.capture.segment_files import CaptureError
+from hopline.capture.segment_files import CaptureError, find_segments
 from hopline.datasource.records import RECORDS
-from hopline.datasource.segments import find_segments
 from hopline.datasource.source import HoplineSource, RecordReader, RecordStreamReader, RowGroup
 from hopline.message import LocalError, WireFormat
 from tests.pipeline.capture_files import NOON, record, write_capture, write_segment
