@@ -1,4 +1,4 @@
-"""Were the planted faults found, all of them and nothing else? The pipeline's tables beside the truth.
+"""Comparing the pipeline's tables with the truth: which planted faults were found, and what else was.
 
 >>> from pathlib import Path
 >>> for score in evaluate(Path("out/truth"), Path("tables")):  # doctest: +SKIP
@@ -8,30 +8,38 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-Row = tuple[Any, ...]
-Rows = Iterable[Row]
+Row: TypeAlias = tuple[Any, ...]
+Rows: TypeAlias = Iterable[Row]
 
+_EXAMPLES = 5
+
+# The columns that are compared, table by table.
+_FLOW_KEY = ("flow_id",)
 _FLOW_FIGURES = ("origin", "identity", "messages", "records", "hops", "nodes", "start_ts", "end_ts", "duration_us")
-_NESTING = ("flow_id", "parent_flow_id", "journey_id")
+_FLOW_NESTING = ("flow_id", "parent_flow_id", "journey_id")
 _JOURNEY = ("journey_id", "flows", "depth", "outcome")
-_CALLBACK = ("flow_id", "asked_node", "asked_receiver", "callback_key")
+_CALLBACK_KEY = ("flow_id", "asked_node", "asked_receiver", "callback_key")
 _CALLBACK_FIGURES = ("answer_identity", "asked_ts", "answered_ts", "latency_us")
-_ENDINGS = ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
-_AUDITED = ("records", "dropped", "rejects", "copies", "submitted", "received", "sent", "delivered", *_ENDINGS)
+_RECORD = ("node", "seq")
+_PAIR_COUNTS = ("sent", "received", "lost", "duplicates")
+_INCIDENT = ("offence", "node", "seq", "peer", "domain", "flow_id", "identity")
 _VERDICTS = ("verified", "unsigned", "bad_signature", "wrong_domain", "unknown_domain", "replayed")
+_REJECT = ("node", "seq", "code")
+_ENDINGS = ("expired", "unroutable", "rejected", "overflow", "hop_limit", "failed")
+_AUDIT_COUNTS = ("records", "dropped", "rejects", "copies", "submitted", "received", "sent", "delivered", *_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What was planted and what was found of one kind: the numbers, and some that are wrong."""
+    """How one kind of finding compares with the truth: counts, and some examples of what is wrong."""
 
     what: str
     planted: int
@@ -42,138 +50,191 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """The share of what was found that is true."""
+        """The share of the findings that are true."""
         return self.right / self.found if self.found else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of what is true that was found."""
+        """The share of the truth that was found."""
         return self.right / self.planted if self.planted else 1.0
 
     @property
     def is_perfect(self) -> bool:
-        """Tell whether everything was found and nothing else."""
+        """Whether everything was found, and nothing else."""
         return self.planted == self.found == self.right
 
 
 def evaluate(truth: Path, tables: Path) -> Iterator[Score]:
-    """Compare every table with the truth, one kind of finding after the other."""
-    yield from _flows(truth, tables)
-    yield from _callbacks(truth, tables)
-    yield from _hops(truth, tables)
-    yield from _security(truth, tables)
-    yield _score("rejects", _rows(truth, "rejects", _REJECT), _rows(tables, "rejects", _REJECT))
-    yield _skew(truth, tables)
-    yield _audit(truth, tables)
+    """Yield the score of each kind of finding.
+
+    Args:
+        truth: The directory `truth` of a generated capture.
+        tables: The tables that the pipeline made of the capture.
+    """
+    return _Evaluation(_Tables(truth), _Tables(tables)).scores()
 
 
-_REJECT = ("node", "seq", "code")
-_SHOWN = 5
+class _Tables:
+    """Tables in a directory, as one file or one folder each."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def rows(self, table: str, columns: Sequence[str], where: pc.Expression | None = None) -> Iterator[Row]:
+        path = self._directory / table
+        if not path.exists():
+            path = self._directory / f"{table}.parquet"
+        dataset = ds.dataset(path, format="parquet", partitioning="hive")
+        for batch in dataset.to_batches(columns=list(columns), filter=where):
+            values = [column.to_pylist() for column in batch.columns]
+            yield from zip(*values, strict=True)
+
+
+class _Outcomes(NamedTuple):
+    """The rows of a table: their keys by outcome, and all columns together."""
+
+    keys: dict[str, list[Row]]
+    rows: list[Row]
+
+
+class _Evaluation:
+    def __init__(self, truth: _Tables, tables: _Tables) -> None:
+        self._truth = truth
+        self._tables = tables
+
+    def scores(self) -> Iterator[Score]:
+        yield from self._outcomes("flows", _FLOW_KEY, _FLOW_FIGURES)
+        is_nested = ds.field("parent_flow_id").is_valid()
+        yield self._same_rows("flows: nested", "flows", _FLOW_NESTING, is_nested)
+        yield self._same_rows("journeys", "journeys", _JOURNEY)
+        yield from self._outcomes("callbacks", _CALLBACK_KEY, _CALLBACK_FIGURES)
+        yield self._lost()
+        yield self._duplicated()
+        yield self._pair_totals()
+        yield from self._incidents()
+        yield self._verdict_totals()
+        yield self._same_rows("rejects", "rejects", _REJECT)
+        yield self._skew()
+        yield self._same_rows("audit: every count", "audit", ("node", "hour", *_AUDIT_COUNTS))
+
+    def _same_rows(
+        self,
+        what: str,
+        table: str,
+        columns: Sequence[str],
+        where: pc.Expression | None = None,
+    ) -> Score:
+        planted = self._truth.rows(table, columns, where)
+        found = self._tables.rows(table, columns, where)
+        return _score(what, planted, found)
+
+    # -- outcomes ------------------------------------------------------------------------------------------------------
+
+    def _outcomes(self, table: str, key: Sequence[str], figures: Sequence[str]) -> Iterator[Score]:
+        """Compare the keys of each outcome, and then all columns."""
+        columns = (*key, "outcome", *figures)
+        planted = _by_outcome(self._truth.rows(table, columns), len(key))
+        found = _by_outcome(self._tables.rows(table, columns), len(key))
+        yield from _scores_by_kind(table, planted.keys, found.keys)
+        yield _score(f"{table}: every figure", planted.rows, found.rows)
+
+    # -- hops ----------------------------------------------------------------------------------------------------------
+
+    def _planted_records(self, fault: str) -> Iterator[Row]:
+        return self._truth.rows("faults", _RECORD, ds.field("class") == fault)
+
+    def _lost(self) -> Score:
+        found = self._tables.rows("hops", ("from_node", "sent_seq"), ds.field("lost"))
+        return _score("hops: lost", self._planted_records("lost"), found)
+
+    def _duplicated(self) -> Score:
+        replays = set(self._planted_records("replayed"))
+        duplicates = self._tables.rows("hops", ("to_node", "received_seq"), ds.field("duplicate"))
+        # A replay in its sender's name is a duplicate as well, but is not planted as one.
+        found = [row for row in duplicates if row not in replays]
+        return _score("hops: duplicated", self._planted_records("duplicated"), found)
+
+    def _pair_totals(self) -> Score:
+        totals: dict[Row, Counter[str]] = defaultdict(Counter)
+        columns = ("from_node", "to_node", "sent_ts", "received_ts", "lost", "duplicate")
+        for source, target, sent, received, is_lost, is_duplicate in self._tables.rows("hops", columns):
+            totals[source, target].update(
+                sent=sent is not None,
+                received=received is not None,
+                lost=is_lost is True,
+                duplicates=is_duplicate is True,
+            )
+        found: list[Row] = []
+        for pair, counts in totals.items():
+            figures = [counts[name] for name in _PAIR_COUNTS]
+            found.append((*pair, *figures))
+        planted = self._truth.rows("hops", ("from_node", "to_node", *_PAIR_COUNTS))
+        return _score("hops: totals of every pair", planted, found)
+
+    # -- security ------------------------------------------------------------------------------------------------------
+
+    def _incidents(self) -> Iterator[Score]:
+        planted = _by_first_column(self._truth.rows("incidents", _INCIDENT))
+        found = _by_first_column(self._tables.rows("incidents", _INCIDENT))
+        yield from _scores_by_kind("incidents", planted, found)
+
+    def _verdict_totals(self) -> Score:
+        totals: Counter[Row] = Counter()
+        for node, peer, domain, *counts in self._tables.rows("security", ("node", "peer", "domain", *_VERDICTS)):
+            for verdict, count in zip(_VERDICTS, counts, strict=True):
+                totals[node, peer, domain, verdict] += count
+        found = [(*key, count) for key, count in totals.items() if count]
+        planted = self._truth.rows("security", ("node", "peer", "domain", "verdict", "count"))
+        return _score("security: totals", planted, found)
+
+    # -- skew ----------------------------------------------------------------------------------------------------------
+
+    def _skew(self) -> Score:
+        """Count a pair as found when its true offset is within the bound of the estimate."""
+        clocks = self._truth.rows("skew", ("node", "offset_us"))
+        offsets: dict[str, int] = dict(clocks)
+        estimates = list(self._tables.rows("skew", ("node_a", "node_b", "offset_us", "bound_us", "date")))
+        within_bound: list[Row] = []
+        for row in estimates:
+            node_a, node_b, estimate, bound, _ = row
+            true_offset = offsets[node_b] - offsets[node_a]
+            if estimate is None or abs(estimate - true_offset) <= bound:
+                within_bound.append(row)
+        return _score("skew: within its bound", estimates, within_bound)
 
 
 def _score(what: str, planted: Rows, found: Rows) -> Score:
-    planted_counts, found_counts = Counter(planted), Counter(found)
-    missed, invented = planted_counts - found_counts, found_counts - planted_counts
+    planted_rows, found_rows = Counter(planted), Counter(found)
+    right = planted_rows & found_rows
+    missed = planted_rows - found_rows
+    invented = found_rows - planted_rows
     return Score(
         what,
-        planted_counts.total(),
-        found_counts.total(),
-        (planted_counts & found_counts).total(),
-        tuple(list(missed)[:_SHOWN]),
-        tuple(list(invented)[:_SHOWN]),
+        planted=planted_rows.total(),
+        found=found_rows.total(),
+        right=right.total(),
+        missed=tuple(missed)[:_EXAMPLES],
+        invented=tuple(invented)[:_EXAMPLES],
     )
 
 
-def _rows(folder: Path, table: str, columns: Iterable[str], where: pc.Expression | None = None) -> Iterator[Row]:
-    path = folder / table if (folder / table).exists() else folder / f"{table}.parquet"
-    read = ds.dataset(path, format="parquet", partitioning="hive")
-    columns = list(columns)
-    for batch in read.to_batches(columns=columns, filter=where):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+def _scores_by_kind(table: str, planted: dict[str, list[Row]], found: dict[str, list[Row]]) -> Iterator[Score]:
+    for kind in sorted(planted.keys() | found.keys()):
+        yield _score(f"{table}: {kind}", planted.get(kind, ()), found.get(kind, ()))
 
 
-def _flows(truth: Path, tables: Path) -> Iterator[Score]:
-    columns = ("flow_id", "outcome", *_FLOW_FIGURES)
-    yield from _by_outcome("flows", 1, columns, truth, tables)
-    nested = ds.field("parent_flow_id").is_valid()
-    yield _score("flows: nested", *(_rows(folder, "flows", _NESTING, nested) for folder in (truth, tables)))
-    yield _score("journeys", *(_rows(folder, "journeys", _JOURNEY) for folder in (truth, tables)))
+def _by_outcome(rows: Rows, key_size: int) -> _Outcomes:
+    """Group rows by their outcome, which stands behind the key."""
+    outcomes = _Outcomes(defaultdict(list), [])
+    for row in rows:
+        outcome = row[key_size]
+        outcomes.keys[outcome].append(row[:key_size])
+        outcomes.rows.append(row)
+    return outcomes
 
 
-def _callbacks(truth: Path, tables: Path) -> Iterator[Score]:
-    columns = (*_CALLBACK, "outcome", *_CALLBACK_FIGURES)
-    yield from _by_outcome("callbacks", len(_CALLBACK), columns, truth, tables)
-
-
-def _by_outcome(table: str, at: int, columns: tuple[str, ...], truth: Path, tables: Path) -> Iterator[Score]:
-    """Judge each outcome by itself, and then all figures."""
-    sides: list[dict[str, list[Row]]] = []
-    figures: list[list[Row]] = []
-    for folder in (truth, tables):
-        outcomes: dict[str, list[Row]] = defaultdict(list)
-        all_of_them: list[Row] = []
-        for row in _rows(folder, table, columns):
-            outcomes[row[at]].append(row[:at])
-            all_of_them.append(row)
-        sides.append(outcomes)
-        figures.append(all_of_them)
-    planted, found = sides
-    for outcome in sorted(planted.keys() | found.keys()):
-        yield _score(f"{table}: {outcome}", planted.get(outcome, ()), found.get(outcome, ()))
-    yield _score(f"{table}: every figure", *figures)
-
-
-def _hops(truth: Path, tables: Path) -> Iterator[Score]:
-    kind, record = ds.field("class"), ("node", "seq")
-    lost = _rows(tables, "hops", ("from_node", "sent_seq"), ds.field("lost"))
-    yield _score("hops: lost", _rows(truth, "faults", record, kind == "lost"), lost)
-    replays = set(_rows(truth, "faults", record, kind == "replayed"))
-    twice = _rows(tables, "hops", ("to_node", "received_seq"), ds.field("duplicate"))
-    duplicates = (row for row in twice if row not in replays)  # a replay in its sender's name is one too
-    yield _score("hops: duplicated", _rows(truth, "faults", record, kind == "duplicated"), duplicates)
-    pairs: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    columns = ("from_node", "to_node", "sent_ts", "received_ts", "lost", "duplicate")
-    for source, target, sent, received, is_lost, is_duplicate in _rows(tables, "hops", columns):
-        pairs[source, target].update(
-            sent=sent is not None, received=received is not None, lost=is_lost is True, duplicates=is_duplicate is True
-        )
-    names = ("sent", "received", "lost", "duplicates")
-    counted = [(*pair, *(counts[name] for name in names)) for pair, counts in pairs.items()]
-    yield _score("hops: totals of every pair", _rows(truth, "hops", ("from_node", "to_node", *names)), counted)
-
-
-def _security(truth: Path, tables: Path) -> Iterator[Score]:
-    columns = ("offence", "node", "seq", "peer", "domain", "flow_id", "identity")
-    sides: list[dict[str, list[Row]]] = []
-    for folder in (truth, tables):
-        offences: dict[str, list[Row]] = defaultdict(list)
-        for offence, *rest in _rows(folder, "incidents", columns):
-            offences[offence].append(tuple(rest))
-        sides.append(offences)
-    planted, found = sides
-    for offence in sorted(planted.keys() | found.keys()):
-        yield _score(f"incidents: {offence}", planted.get(offence, ()), found.get(offence, ()))
-    counts: Counter[Row] = Counter()
-    for node, peer, domain, *verdicts in _rows(tables, "security", ("node", "peer", "domain", *_VERDICTS)):
-        for verdict, count in zip(_VERDICTS, verdicts, strict=True):
-            counts[node, peer, domain, verdict] += count
-    totals = [(*key, count) for key, count in counts.items() if count]
-    yield _score("security: totals", _rows(truth, "security", ("node", "peer", "domain", "verdict", "count")), totals)
-
-
-def _skew(truth: Path, tables: Path) -> Score:
-    """Take a pair for found when the truth is within the bound of the estimate."""
-    clocks: dict[str, int] = dict(map(_pair, _rows(truth, "skew", ("node", "offset_us"))))
-    estimates = list(_rows(tables, "skew", ("node_a", "node_b", "offset_us", "bound_us", "date")))
-    right = [row for row in estimates if row[2] is None or abs(row[2] - (clocks[row[1]] - clocks[row[0]])) <= row[3]]
-    return _score("skew: within its bound", estimates, right)
-
-
-def _pair(row: Row) -> tuple[str, int]:
-    node, offset = row
-    return node, offset
-
-
-def _audit(truth: Path, tables: Path) -> Score:
-    columns = ("node", "hour", *_AUDITED)
-    return _score("audit: every count", _rows(truth, "audit", columns), _rows(tables, "audit", columns))
+def _by_first_column(rows: Rows) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for first, *rest in rows:
+        groups[first].append(tuple(rest))
+    return groups
