@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from hopline.capture.records import LEVEL_EVENTS, Event, Level
+from hopline.capture.records import LEVEL_EVENTS, Event, Level, shown
 from hopline.generator.catalogue import FORMAT_WEIGHTS, Scenario
 from hopline.generator.flow_template import HUB, MISSING, FlowTemplate, Step
 from hopline.generator.frame_templates import FrameTemplate, frame_template_of
@@ -21,7 +23,10 @@ from hopline.generator.topology import Service
 from hopline.message import Distribution, Message, WireFormat
 from hopline.wire import mac_input
 
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
 EVENTS = tuple(Event)
+OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 
 
 @dataclass(slots=True)
@@ -35,11 +40,6 @@ class CompiledFlow:
     signed_contents: dict[int, FrameTemplate] = field(default_factory=dict)  # by message index
     record_types: dict[int, int] = field(default_factory=dict)  # by step, in the order of steps
     nested: list[CompiledFlow] = field(default_factory=list)  # one for each request of the template
-
-    @property
-    def recorded_steps(self) -> list[int]:
-        """The steps that leave a record."""
-        return list(self.record_types)
 
     @property
     def flow_count(self) -> int:
@@ -60,16 +60,133 @@ class CompiledFlow:
         return count + sum(flow.record_count(items) for flow in self.nested)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A step of a compiled flow that leaves a record, and what all of its records have in common."""
+
+    flow: CompiledFlow
+    step: Step
+    frame_template: int  # index among all frame templates
+
+    @property
+    def message(self) -> Message:
+        """The message that the records show, with placeholders."""
+        snapshots = self.flow.template.snapshots
+        return snapshots[self.step.snapshot].message
+
+    @property
+    def event_code(self) -> int:
+        """The index of its event in `EVENTS`."""
+        return EVENTS.index(self.step.event)
+
+    @property
+    def receiver_group(self) -> int:
+        """The block of `Topology.receivers` that has its receiver: the hubs, or the actors of a service."""
+        receiver = self.step.receiver
+        if receiver is None:
+            return MISSING
+        return 0 if receiver == HUB else 1 + receiver
+
+    @property
+    def service(self) -> int:
+        """The service whose actor it is about; `MISSING` for a hub, which has no class to name."""
+        receiver = self.step.receiver
+        if receiver is None or receiver == HUB:
+            return MISSING
+        return receiver
+
+    @property
+    def handler(self) -> str:
+        """The method that handles or submitted the message; empty outside of actors."""
+        if self.service == MISSING:
+            return ""
+        message = self.message
+        if self.step.cause != MISSING:
+            handled = self.flow.template.snapshot_of(self.step.cause)
+            message = handled.message
+        name = message.identity.decode()
+        return name.replace(".", "_").lower()
+
+    @property
+    def reason(self) -> str:
+        """Why the message ended; empty for other events."""
+        return self.step.reason
+
+    @property
+    def event(self) -> str:
+        """The name of its event."""
+        return str(self.step.event)
+
+    @property
+    def identity(self) -> str:
+        """The identity of its message."""
+        return shown(self.message.identity)
+
+    @property
+    def domain(self) -> str:
+        """The domain of its message."""
+        return self.message.domain
+
+    @property
+    def fault(self) -> str:
+        """The fault that its records mark, if any."""
+        return self.step.mark.fault
+
+    @property
+    def kind(self) -> str:
+        """The kind of that fault."""
+        return self.step.mark.kind
+
+    @property
+    def code(self) -> str:
+        """Why its frames cannot be decoded; empty if they can."""
+        return self.step.reject_code
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the message's signature."""
+        return self.step.verdict
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its records are missing in the capture."""
+        return self.step.is_dropped
+
+    @property
+    def is_reject(self) -> bool:
+        """Whether its frames cannot be decoded."""
+        return bool(self.code)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether its records mark a fault."""
+        return bool(self.fault)
+
+    @property
+    def is_incident(self) -> bool:
+        """Whether its records are incidents of security."""
+        return self.verdict in OFFENCES or self.fault == "unsigned"
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether its message is a broadcast."""
+        is_broadcast = self.message.distribution == Distribution.BROADCAST
+        return is_broadcast and not self.is_reject
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether its records belong to a flow."""
+        return self.flow.template.is_flow and not self.is_reject
+
+
 class CompiledScenarios:
     """All compiled flows, and the lookup tables by record type."""
 
     def __init__(self, scenarios: Iterable[Scenario], formats: Sequence[WireFormat], level: Level) -> None:
         self.level = level
         self.flows: list[CompiledFlow] = []
-        self.record_type_flows: list[CompiledFlow] = []
-        self.record_type_steps: list[Step] = []
+        self._record_types: list[RecordType] = []
         self._frame_templates: list[FrameTemplate] = []
-        self._frame_template_indexes: list[int] = []  # by record type
         for scenario in scenarios:
             self._add_scenario(scenario, formats)
         self._link_nested_flows()
@@ -83,25 +200,24 @@ class CompiledScenarios:
         for wire_format in allowed:
             template = scenario.build(wire_format)
             share = FORMAT_WEIGHTS[wire_format] / total
-            self._add_flow(CompiledFlow(scenario, template, share))
+            flow = CompiledFlow(scenario, template, share)
+            self._add_record_types(flow)
+            if flow.record_types:
+                self.flows.append(flow)
 
-    def _add_flow(self, flow: CompiledFlow) -> None:
-        template = flow.template
+    def _add_record_types(self, flow: CompiledFlow) -> None:
         events = LEVEL_EVENTS[self.level]
-        captured = template.captured
-        template_indexes: dict[int, int] = {}
-        for number, step in enumerate(template.steps):
+        captured = flow.template.captured
+        frame_templates: dict[int, int] = {}  # by snapshot
+        for number, step in enumerate(flow.template.steps):
             if step.event not in events or not captured[step.role]:
                 continue
-            if step.snapshot not in template_indexes:
-                template_indexes[step.snapshot] = len(self._frame_templates)
+            if step.snapshot not in frame_templates:
+                frame_templates[step.snapshot] = len(self._frame_templates)
                 self._compile_snapshot(flow, step.snapshot)
-            flow.record_types[number] = len(self.record_type_steps)
-            self.record_type_flows.append(flow)
-            self.record_type_steps.append(step)
-            self._frame_template_indexes.append(template_indexes[step.snapshot])
-        if flow.record_types:
-            self.flows.append(flow)
+            record_type = RecordType(flow, step, frame_templates[step.snapshot])
+            flow.record_types[number] = len(self._record_types)
+            self._record_types.append(record_type)
 
     def _compile_snapshot(self, flow: CompiledFlow, number: int) -> None:
         snapshot = flow.template.snapshots[number]
@@ -120,70 +236,38 @@ class CompiledScenarios:
             by_name[flow.scenario.name, flow.template.wire_format] = flow
         for flow in self.flows:
             wire_format = flow.template.wire_format
-            flow.nested = [by_name[request.scenario, wire_format] for request in flow.template.requests]
+            for request in flow.template.requests:
+                flow.nested.append(by_name[request.scenario, wire_format])
 
     # -- lookup tables -------------------------------------------------------------------------------------------------
 
     def _make_lookup_tables(self) -> None:
-        steps = self.record_type_steps
-        self.events = np.array([EVENTS.index(step.event) for step in steps], np.int8)
-        self.receiver_groups = np.array([_receiver_group(step.receiver) for step in steps], np.int64)
-        self.receiver_names = pa.array([service.name.title() for service in Service], pa.string())
-        self.receiver_name_codes = np.array([_service_of(step) for step in steps], np.int32)
-        handlers = [self._handler_of(record_type) for record_type in range(len(steps))]
-        self.handlers, self.handler_codes = _coded(handlers)
-        self.reasons, self.reason_codes = _coded([step.reason for step in steps])
-        self.is_dropped = np.array([step.is_dropped for step in steps], bool)
-        self.is_reject = np.array([bool(step.reject_code) for step in steps], bool)
-        self.is_marked = np.array([bool(step.mark.fault) for step in steps], bool)
-        broadcasts = [self._is_broadcast(record_type) for record_type in range(len(steps))]
-        self.is_broadcast = np.array(broadcasts, bool)
-        self.frame_template_indexes = np.array(self._frame_template_indexes, np.int64)
-        self.frame_counts = np.array([template.frame_count for template in self._frame_templates], np.int64)
-        self.frame_lengths = pa.array([template.lengths for template in self._frame_templates], pa.binary())
+        self.events = self.column("event_code", np.int8)
+        self.receiver_groups = self.column("receiver_group", np.int64)
+        self.receiver_name_codes = self.column("service", np.int32)
+        service_names = [service.name.title() for service in Service]
+        self.receiver_names = pa.array(service_names, pa.string())
+        self.handlers, self.handler_codes = self._coded_column("handler")
+        self.reasons, self.reason_codes = self._coded_column("reason")
+        self.is_dropped = self.column("is_dropped", np.bool_)
+        self.is_reject = self.column("is_reject", np.bool_)
+        self.is_marked = self.column("is_marked", np.bool_)
+        self.is_broadcast = self.column("is_broadcast", np.bool_)
+        self.frame_templates = self.column("frame_template", np.int64)
+        frame_counts = [template.frame_count for template in self._frame_templates]
+        self.frame_counts = np.array(frame_counts, np.int64)
+        frame_lengths = [template.lengths for template in self._frame_templates]
+        self.frame_lengths = pa.array(frame_lengths, pa.binary())
 
-    def _handler_of(self, record_type: int) -> str:
-        """Return the method that handles the message of a record type, or that submitted it."""
-        step = self.record_type_steps[record_type]
-        if _service_of(step) == MISSING:
-            return ""
-        message = self.message_of(record_type)
-        if step.cause != MISSING:
-            template = self.record_type_flows[record_type].template
-            message = template.snapshot_of(step.cause).message
-        name = message.identity.decode()
-        return name.replace(".", "_").lower()
+    def column(self, name: str, dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
+        """Return an attribute of all record types, by record type."""
+        values = [getattr(record_type, name) for record_type in self._record_types]
+        return np.array(values, dtype)
 
-    def _is_broadcast(self, record_type: int) -> bool:
-        is_reject = bool(self.record_type_steps[record_type].reject_code)
-        message = self.message_of(record_type)
-        return message.distribution == Distribution.BROADCAST and not is_reject
-
-    def message_of(self, record_type: int) -> Message:
-        """Return the message that the records of a type show, with placeholders."""
-        template = self.record_type_flows[record_type].template
-        step = self.record_type_steps[record_type]
-        snapshot = template.snapshots[step.snapshot]
-        return snapshot.message
-
-
-def _coded(texts: list[str]) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.int32]]]:
-    """Return the distinct texts and, for each text, its index among them; `MISSING` for an empty one."""
-    distinct = sorted({text for text in texts if text})
-    codes = {text: code for code, text in enumerate(distinct)}
-    indexes = [codes.get(text, MISSING) for text in texts]
-    return pa.array(distinct, pa.string()), np.array(indexes, np.int32)
-
-
-def _service_of(step: Step) -> int:
-    """Return the service whose actor a step is about; `MISSING` for a hub, which has no class to name."""
-    if step.receiver is None or step.receiver == HUB:
-        return MISSING
-    return step.receiver
-
-
-def _receiver_group(receiver: int | None) -> int:
-    """Return the block of `Topology.receivers` that has a receiver: the hubs, or the actors of a service."""
-    if receiver is None:
-        return MISSING
-    return 0 if receiver == HUB else 1 + receiver
+    def _coded_column(self, name: str) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+        """Return the distinct texts of an attribute, and by record type the index among them or `MISSING`."""
+        texts = [getattr(record_type, name) for record_type in self._record_types]
+        distinct = sorted(set(texts) - {""})
+        codes = {text: code for code, text in enumerate(distinct)}
+        indexes = [codes.get(text, MISSING) for text in texts]
+        return pa.array(distinct, pa.string()), np.array(indexes, np.int32)

@@ -1,4 +1,4 @@
-"""What a flow template implies about all of its flows, and about the records of each of its record types.
+"""What a flow template implies about all of its flows.
 
 These functions answer by the definitions of docs/pipeline.md, but from the template alone, at the level that is
 captured: a step without a record does not count, because no reader of the capture can know of it.
@@ -6,53 +6,11 @@ captured: a step without a record does not count, because no reader of the captu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from hopline.capture.records import Event, shown
-from hopline.generator.compiled_scenarios import CompiledFlow, CompiledScenarios
+from hopline.capture.records import Event
+from hopline.generator.compiled_scenarios import CompiledFlow
 from hopline.generator.flow_template import MISSING, Step, TransitStatus
 
-OFFENCES = ("bad_signature", "wrong_domain", "unknown_domain", "replayed")
 _REQUEST_EVENTS = (Event.SUBMITTED, Event.SENT, Event.RECEIVED)
-
-_STEP_TEXTS: Mapping[str, Callable[[Step], str]] = {
-    "fault": lambda step: step.mark.fault,
-    "kind": lambda step: step.mark.kind,
-    "event": lambda step: str(step.event),
-    "code": lambda step: step.reject_code,
-    "verdict": lambda step: step.verdict,
-}
-
-
-class RecordTypeTexts:
-    """Texts that are the same for all records of a type."""
-
-    def __init__(self, compiled: CompiledScenarios) -> None:
-        steps = compiled.record_type_steps
-        messages = [compiled.message_of(record_type) for record_type in range(len(steps))]
-        self._texts: dict[str, npt.NDArray[np.object_]] = {}
-        for name, text_of in _STEP_TEXTS.items():
-            self._texts[name] = np.array([text_of(step) for step in steps], object)
-        self._texts["identity"] = np.array([shown(message.identity) for message in messages], object)
-        self._texts["domain"] = np.array([message.domain for message in messages], object)
-        has_flow: list[bool] = []
-        for flow, step in zip(compiled.record_type_flows, steps, strict=True):
-            has_flow.append(flow.template.is_flow and not step.reject_code)
-        self.has_flow = np.array(has_flow, bool)
-        self.is_incident = np.array([_is_incident(step) for step in steps], bool)
-
-    def text(self, name: str, record_type: npt.NDArray[np.int32]) -> pa.Array:
-        """Return a text for each record."""
-        texts = self._texts[name][record_type]
-        return pa.array(texts, pa.string())
-
-
-def _is_incident(step: Step) -> bool:
-    return step.verdict in OFFENCES or step.mark.fault == "unsigned"
 
 
 def steps_of_flow(flow: CompiledFlow) -> list[int]:
@@ -79,9 +37,10 @@ def _is_late(flow: CompiledFlow) -> bool:
 
 def is_flow(flow: CompiledFlow) -> bool:
     """Return whether the records form a flow: they have a correlation id, and some can be decoded."""
-    steps = flow.template.steps
-    is_undecodable = all(steps[step].reject_code for step in steps_of_flow(flow))
-    return flow.template.is_flow and not is_undecodable
+    template = flow.template
+    codes = [template.steps[step].reject_code for step in steps_of_flow(flow)]
+    is_undecodable = all(codes)
+    return template.is_flow and not is_undecodable
 
 
 def root_steps(flow: CompiledFlow) -> list[int]:
@@ -91,8 +50,9 @@ def root_steps(flow: CompiledFlow) -> list[int]:
     template = flow.template
     roots: list[int] = []
     for step in requester_steps(flow):
+        message = template.snapshot_of(step).message
         is_sent = template.steps[step].event is Event.SENT
-        if is_sent and template.snapshot_of(step).message.hops == 1:
+        if is_sent and message.hops == 1:
             roots.append(step)
     return roots
 
@@ -124,7 +84,8 @@ def _recorded_predecessor(flow: CompiledFlow, step: int) -> int:
 
 def requester_steps(flow: CompiledFlow) -> list[int]:
     """Return the steps that show the first message at the requester, submitted or sent."""
-    return [step for step in request_steps(flow) if flow.template.steps[step].role == 0]
+    steps = flow.template.steps
+    return [step for step in request_steps(flow) if steps[step].role == 0]
 
 
 def request_steps(flow: CompiledFlow) -> list[int]:
@@ -132,8 +93,9 @@ def request_steps(flow: CompiledFlow) -> list[int]:
     template = flow.template
     requests: list[int] = []
     for step in flow.record_types:
-        is_first_message = template.snapshot_of(step).message_index == 0
-        if is_first_message and template.steps[step].event in _REQUEST_EVENTS:
+        event = template.steps[step].event
+        message_index = template.snapshot_of(step).message_index
+        if message_index == 0 and event in _REQUEST_EVENTS:
             requests.append(step)
     return requests
 

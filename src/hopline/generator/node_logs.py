@@ -31,7 +31,14 @@ from hopline.generator.topology import Topology
 _FRAMES_TYPE = SCHEMA.field("frames").type
 _TS_TYPE = SCHEMA.field("ts").type
 _CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
-LOG_SCHEMA = pa.schema([field.with_type(_CODED_TEXT) if pa.types.is_string(field.type) else field for field in SCHEMA])
+
+
+def _with_coded_text(field: pa.Field) -> pa.Field:
+    is_text = pa.types.is_string(field.type)
+    return field.with_type(_CODED_TEXT) if is_text else field
+
+
+LOG_SCHEMA = pa.schema([_with_coded_text(field) for field in SCHEMA])
 """The schema of a capture with texts as dictionary codes in memory; a file has plain strings."""
 
 _NODE_SHIFT = 52  # a time in microseconds since the start needs fewer bits
@@ -109,20 +116,23 @@ class NodeLogs:
         self._pending_blobs = pa.array([], pa.binary())
         self._names = pa.array(topology.names(), pa.string())
         self._receivers = pa.array(topology.receivers(), pa.string())
-        self._uris = pa.array([row.tobytes().decode() for row in topology.uris], pa.string())
-        self._events = pa.array([str(event) for event in EVENTS], pa.string())
+        self._uris = pa.array(topology.uri_texts(), pa.string())
+        event_names = [str(event) for event in EVENTS]
+        self._events = pa.array(event_names, pa.string())
 
     def add(self, batches: Sequence[FlowBatch], until: int | None) -> Iterator[LogPart]:
         """Add flows and yield all records before `until`, or all without it, node by node.
 
         The parts must be written before the call after the next one, which reuses their memory.
         """
-        rows, blobs = self._with_pending(*self._lay_out(batches))
-        is_due = np.ones(len(rows), bool) if until is None else rows.time < until
-        due = np.flatnonzero(is_due)
-        sort_keys = (rows.node[due].astype(np.int64) << _NODE_SHIFT) + rows.time[due]
-        order = due[np.argsort(sort_keys, kind="stable")]
-        counts = np.bincount(rows.node[order], minlength=self._topology.captured)
+        new_rows, new_blobs = self._lay_out(batches)
+        rows, blobs = self._with_pending(new_rows, new_blobs)
+        is_due = np.ones(len(rows), bool)
+        if until is not None:
+            is_due = rows.time < until
+        order = _by_node_and_time(rows, np.flatnonzero(is_due))
+        nodes = rows.node[order]
+        counts = np.bincount(nodes, minlength=self._topology.captured)
         seq = self._number(counts)
         _resolve_causes(rows, order, seq)
         yield from self._parts(rows.take(order), seq, counts, blobs)
@@ -180,10 +190,12 @@ class NodeLogs:
     def _parts(self, rows: RecordColumns, seq: Numbers, counts: Numbers, blobs: pa.Array) -> Iterator[LogPart]:
         ends = np.cumsum(counts).tolist()
         for node, (begin, end) in enumerate(pairwise([0, *ends])):
-            node_rows, node_seq = rows.take(slice(begin, end)), seq[begin:end]
+            node_rows = rows.take(slice(begin, end))
+            node_seq = seq[begin:end]
             kept, dropped = self._drop(node, node_rows)
             if kept is not None:
-                node_rows, node_seq = node_rows.take(kept), node_seq[kept]
+                node_rows = node_rows.take(kept)
+                node_seq = node_seq[kept]
             if not len(node_seq):
                 continue
             ts = self._start + node_rows.time + self._topology.skews[node]
@@ -229,6 +241,7 @@ class NodeLogs:
         groups = compiled.receiver_groups[record_type]
         receivers = groups * self._topology.nodes + node
         receivers[groups == MISSING] = MISSING
+        messages = blobs.take(pa.array(rows.message))
         columns = {
             "ts": pa.array(ts[part]).cast(_TS_TYPE),
             "seq": pa.array(seq[part]),
@@ -243,20 +256,23 @@ class NodeLogs:
             "duration_us": _nullable(rows.duration),
             "reason": _decoded(compiled.reason_codes[record_type], compiled.reasons),
             "dropped": pa.array(dropped[part].astype(np.int32)),
-            "frames": self._frames(record_type, blobs.take(pa.array(rows.message))),
+            "frames": self._frames(record_type, messages),
         }
         arrays = [columns[name] for name in LOG_SCHEMA.names]
         return pa.RecordBatch.from_arrays(arrays, schema=LOG_SCHEMA)
 
     def _frames(self, record_type: _Ints, blobs: pa.Array) -> pa.ListArray:
         """Cut each record's bytes into frames, whose lengths the frame templates know."""
-        templates = self._compiled.frame_template_indexes[record_type]
+        templates = self._compiled.frame_templates[record_type]
         packed_lengths = self._compiled.frame_lengths.take(pa.array(templates))
         lengths = np.frombuffer(_joined_bytes(packed_lengths), "<i4")
         frame_offsets = pa.py_buffer(_offsets(lengths))
-        frames = pa.BinaryArray.from_buffers(pa.binary(), len(lengths), [None, frame_offsets, blobs.buffers()[2]])
-        list_offsets = _offsets(self._compiled.frame_counts[templates])
-        return pa.ListArray.from_arrays(pa.array(list_offsets), frames, type=_FRAMES_TYPE)
+        _, _, content = blobs.buffers()
+        buffers = [None, frame_offsets, content]
+        frames = pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers)
+        frame_counts = self._compiled.frame_counts[templates]
+        list_offsets = pa.array(_offsets(frame_counts))
+        return pa.ListArray.from_arrays(list_offsets, frames, type=_FRAMES_TYPE)
 
 
 class _MessageLayout:
@@ -281,10 +297,12 @@ class _MessageLayout:
                 end = position + rows * template.size
                 block = octets[position:end]
                 batch.write(snapshot, block.reshape(rows, template.size))
-                offsets[index + 1 : index + rows + 1] = position + template.size * np.arange(1, rows + 1)
                 first_messages[id(batch), snapshot] = index
+                sizes = template.size * np.arange(1, rows + 1)
+                next_index = index + rows
+                offsets[index + 1 : next_index + 1] = position + sizes
                 position = end
-                index += rows
+                index = next_index
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(octets)]
         return pa.BinaryArray.from_buffers(pa.binary(), count, buffers), first_messages
 
@@ -327,7 +345,8 @@ def _fill_rows(
     if step.peer != MISSING:
         rows.peer[part] = batch.nodes[:, step.peer]
     if step.duration_from != MISSING:
-        rows.duration[part] = batch.times[number] - batch.times[step.duration_from]
+        begin = batch.times[step.duration_from]
+        rows.duration[part] = batch.times[number] - begin
     first_message = first_messages[id(batch), step.snapshot]
     rows.message[part] = first_message
     if batch.snapshot_rows(step.snapshot) > 1:
@@ -349,12 +368,21 @@ def _cause_of(batch: FlowBatch, number: int) -> tuple[_Key, int]:
     return (id(batch), cause), batch.step_rows(cause)
 
 
+def _by_node_and_time(rows: RecordColumns, due: _Indexes) -> _Indexes:
+    """Return the rows in `due` sorted by node, then by time."""
+    nodes = rows.node[due].astype(np.int64)
+    sort_keys = (nodes << _NODE_SHIFT) + rows.time[due]
+    order = np.argsort(sort_keys, kind="stable")
+    return due[order]
+
+
 def _resolve_causes(rows: RecordColumns, order: _Indexes, seq: Numbers) -> None:
     """Replace the row of a cause by its sequence number where it has got one."""
     seq_of_row = np.full(len(rows), MISSING, np.int64)
     seq_of_row[order] = seq
     has_cause = rows.cause_row != MISSING
-    rows.cause_seq[has_cause] = seq_of_row[rows.cause_row[has_cause]]
+    cause_rows = rows.cause_row[has_cause]
+    rows.cause_seq[has_cause] = seq_of_row[cause_rows]
 
 
 def _offsets(lengths: npt.NDArray[np.integer]) -> _Ints:

@@ -189,7 +189,8 @@ def flow_counts(options: Options, compiled: CompiledScenarios) -> list[int]:
     weights = [_weight(options, compiled, flow) for flow in flows]
     sizes = [flow.record_count(options.huge_messages) for flow in flows]
     at_end = _counts_at_end(options, compiled)
-    available = options.messages - sum(count * sizes[index] for index, count in at_end.items())
+    records_at_end = [count * sizes[index] for index, count in at_end.items()]
+    available = options.messages - sum(records_at_end)
     counts = _share_out(available, weights, sizes)
     if options.has_all_faults:
         guaranteed = _missing_faults(compiled, counts, weights)
@@ -222,8 +223,8 @@ def _is_kind_of(scenario: Scenario, fault: str) -> bool:
 
 
 def _share_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
-    records_per_flow = sum(weight * size for weight, size in zip(weights, sizes, strict=True))
-    flows = records / records_per_flow
+    weighted_sizes = [weight * size for weight, size in zip(weights, sizes, strict=True)]
+    flows = records / sum(weighted_sizes)
     return [int(flows * weight + 0.5) for weight in weights]
 
 
@@ -256,8 +257,9 @@ def _fill_up(
     quotes = [index for index, flow in enumerate(compiled.flows) if flow.scenario.name == "quote"]
     filler = max(quotes, key=weights.__getitem__)
     counts[filler] = 0
-    others = sum(count * size for count, size in zip(counts, sizes, strict=True))
-    flows = -(-(records - others) // sizes[filler])
+    other_records = [count * size for count, size in zip(counts, sizes, strict=True)]
+    missing_records = records - sum(other_records)
+    flows = -(-missing_records // sizes[filler])
     counts[filler] = max(0, flows)
 
 

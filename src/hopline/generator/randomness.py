@@ -20,10 +20,11 @@ GUID_SIZE = 36
 _WORD_MASK = (1 << 64) - 1
 _MAX_32_BITS = 1 << 32
 _HALF_WORD = np.uint64(32)
-_HEX_TEXT = "".join(f"{byte:02x}" for byte in range(256)).encode()
-_HEX_PAIRS = np.frombuffer(_HEX_TEXT, np.uint8).reshape(256, 2)
-_GUID_HYPHENS = (8, 13, 18, 23)
-_GUID_DIGITS = np.array([index for index in range(GUID_SIZE) if index not in _GUID_HYPHENS])
+_HEX_DIGITS = bytes(range(256)).hex().encode()
+_HEX_PAIRS = np.frombuffer(_HEX_DIGITS, np.uint8).reshape(256, 2)
+_HYPHEN = ord("-")
+_GUID_HYPHENS = [8, 13, 18, 23]
+_GUID_DIGITS = np.delete(np.arange(GUID_SIZE), _GUID_HYPHENS)
 _GUID_VERSION_DIGIT = 12
 
 # Constants of splitmix64 (Steele, Lea and Flood, 2014).
@@ -38,32 +39,39 @@ class RandomStream:
 
     def __init__(self, *seed: int) -> None:
         words = [part & _WORD_MASK for part in seed]
-        self._bits = np.random.PCG64(np.random.SeedSequence(words))
+        sequence = np.random.SeedSequence(words)
+        self._bits = np.random.PCG64(sequence)
 
     def raw(self, count: int) -> Words:
         """Return random 64-bit numbers."""
-        return np.asarray(self._bits.random_raw(count), np.uint64)
+        raw = self._bits.random_raw(count)
+        return np.asarray(raw, np.uint64)
 
     def octets(self, rows: int, columns: int) -> Octets:
         """Return a matrix of random bytes."""
         words_per_row = -(-columns // 8)
         words = self.raw(rows * words_per_row)
         octets = _little_endian(words).view(np.uint8)
-        return octets.reshape(rows, words_per_row * 8)[:, :columns]
+        matrix = octets.reshape(rows, words_per_row * 8)
+        return matrix[:, :columns]
 
     def below(self, limit: int, count: int) -> Numbers:
         """Return random numbers from 0 up to, not including, `limit`."""
         raw = self.raw(count)
         if limit > _MAX_32_BITS:  # a span in microseconds: the bias of a remainder is negligible
-            return (raw % np.uint64(limit)).astype(np.int64)
-        scaled = (raw >> _HALF_WORD) * np.uint64(limit)
+            remainders = raw % np.uint64(limit)
+            return remainders.astype(np.int64)
+        high_halves = raw >> _HALF_WORD
+        scaled = high_halves * np.uint64(limit)
         return (scaled >> _HALF_WORD).astype(np.int64)
 
     def small(self, count: int) -> Numbers:
         """Return 16-bit random numbers skewed towards zero, as durations are: squares of uniform ones."""
-        raw = self.raw(-(-count // 4))
-        uniform = _little_endian(raw).view("<u2")[:count].astype(np.int64)
-        return (uniform * uniform) >> 16
+        words = -(-count // 4)
+        raw = self.raw(words)
+        uniform = _little_endian(raw).view("<u2")
+        wide = uniform[:count].astype(np.int64)
+        return (wide * wide) >> 16
 
 
 def _little_endian(words: Words) -> Words:
@@ -75,26 +83,34 @@ def hashed(seed: int, numbers: Numbers) -> Words:
 
     It serves where a random value must be a function of a flow's number, so that it can be computed again at any time.
     """
-    offset = np.uint64((seed * _SEED_MULTIPLIER + 1) & _WORD_MASK)
+    offset = (seed * _SEED_MULTIPLIER + 1) & _WORD_MASK
+    mixed = numbers.astype(np.uint64)
     with np.errstate(over="ignore"):
-        mixed = numbers.astype(np.uint64) * _GOLDEN_GAMMA + offset
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST_MULTIPLIER
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND_MULTIPLIER
-    return mixed ^ (mixed >> np.uint64(31))
+        mixed *= _GOLDEN_GAMMA
+        mixed += np.uint64(offset)
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= _FIRST_MULTIPLIER
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= _SECOND_MULTIPLIER
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def hex_digits(octets: Octets) -> Octets:
     """Return rows of bytes as lower-case hex digits, two for each byte."""
-    return _HEX_PAIRS[octets].reshape(len(octets), -1)
+    pairs = _HEX_PAIRS[octets]
+    return pairs.reshape(len(octets), -1)
 
 
 def guids(seed: int, numbers: Numbers) -> Octets:
     """Return the text of a version 4 GUID for each number, one row of 36 bytes each."""
     count = len(numbers)
-    halves = np.stack([hashed(seed, numbers), hashed(~seed, numbers)], axis=1)
+    first_half = hashed(seed, numbers)
+    second_half = hashed(~seed, numbers)
+    halves = np.stack([first_half, second_half], axis=1)
     octets = halves.astype(">u8", copy=False).view(np.uint8)
     digits = hex_digits(octets.reshape(count, 16))
     digits[:, _GUID_VERSION_DIGIT] = ord("4")
-    text = np.full((count, GUID_SIZE), ord("-"), np.uint8)
+    text = np.full((count, GUID_SIZE), _HYPHEN, np.uint8)
     text[:, _GUID_DIGITS] = digits
     return text

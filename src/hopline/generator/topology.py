@@ -53,6 +53,10 @@ class Topology:
         """Return the nodes' names as the tables show them."""
         return _texts(self.identities)
 
+    def uri_texts(self) -> list[str]:
+        """Return the nodes' URIs."""
+        return _texts(self.uris)
+
     def receivers(self) -> list[str]:
         """Return the names of all hubs, then those of all actors, service by service."""
         return _texts(self.hubs) + _texts(self.actors)

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from hopline.capture.records import ENDINGS, Event, Level
 from hopline.generator.compiled_scenarios import EVENTS, CompiledScenarios
-from hopline.generator.expectations import RecordTypeTexts
 from hopline.generator.flow_template import MISSING
 from hopline.generator.node_logs import LogPart
 from hopline.generator.randomness import Numbers, guids
@@ -24,7 +23,10 @@ _OUTCOMES = (Event.DELIVERED, Event.SENT, *ENDINGS)
 _IS_SOURCE = np.array([event in _SOURCES for event in EVENTS])
 _IS_OUTCOME = np.array([event in _OUTCOMES for event in EVENTS])
 
+_TEXTS = ("fault", "kind", "event", "code", "verdict", "identity", "domain")
+
 _Rows = npt.NDArray[np.intp]
+_RecordTypes = npt.NDArray[np.int32]
 
 
 class RecordTruth:
@@ -33,7 +35,9 @@ class RecordTruth:
     def __init__(self, tables: TruthTableFiles, compiled: CompiledScenarios, topology: Topology, seed: int) -> None:
         self._tables = tables
         self._compiled = compiled
-        self._texts = RecordTypeTexts(compiled)
+        self._texts = {name: compiled.column(name, np.object_) for name in _TEXTS}
+        self._is_incident = compiled.column("is_incident", np.bool_)
+        self._has_flow = compiled.column("has_flow", np.bool_)
         self._seed = seed
         self._node_names = topology.names()
         self._names = pa.array(self._node_names, pa.string())
@@ -55,16 +59,16 @@ class RecordTruth:
         if not len(rows):
             return
         record_type = part.record_type[rows]
-        faults = self._texts.text("fault", record_type)
+        faults = self._text("fault", record_type)
         self._tables.add(
             "faults",
             len(rows),
             **{"class": faults},
-            kind=self._texts.text("kind", record_type),
+            kind=self._text("kind", record_type),
             **self._position(part, rows),
             peer=self._peers(part, rows),
             flow_id=self._flow_ids(part, rows),
-            identity=self._texts.text("identity", record_type),
+            identity=self._text("identity", record_type),
         )
         for fault, count in Counter(faults.to_pylist()).items():
             self.totals[f"fault.{fault}"] += count
@@ -85,7 +89,7 @@ class RecordTruth:
         self.totals["fault.dropped"] += len(rows)
 
     def _add_incidents(self, part: LogPart) -> None:
-        rows = np.flatnonzero(self._texts.is_incident[part.record_type])
+        rows = np.flatnonzero(self._is_incident[part.record_type])
         if not len(rows):
             return
         record_type = part.record_type[rows]
@@ -94,10 +98,10 @@ class RecordTruth:
             len(rows),
             **self._position(part, rows),
             peer=self._peers(part, rows),
-            offence=self._texts.text("verdict", record_type),
-            domain=self._texts.text("domain", record_type),
+            offence=self._text("verdict", record_type),
+            domain=self._text("domain", record_type),
             flow_id=self._flow_ids(part, rows),
-            identity=self._texts.text("identity", record_type),
+            identity=self._text("identity", record_type),
         )
 
     def _add_rejects(self, part: LogPart) -> None:
@@ -109,8 +113,8 @@ class RecordTruth:
             "rejects",
             len(rows),
             **self._position(part, rows),
-            event=self._texts.text("event", record_type),
-            code=self._texts.text("code", record_type),
+            event=self._text("event", record_type),
+            code=self._text("code", record_type),
         )
 
     def _position(self, part: LogPart, rows: _Rows) -> dict[str, Any]:
@@ -120,13 +124,17 @@ class RecordTruth:
             "ts": pa.array(part.ts[rows]).cast(TIME),
         }
 
+    def _text(self, name: str, record_type: _RecordTypes) -> pa.Array:
+        texts = self._texts[name][record_type]
+        return pa.array(texts, pa.string())
+
     def _peers(self, part: LogPart, rows: _Rows) -> pa.Array:
         peers = part.peer[rows]
         return self._names.take(pa.array(peers, mask=peers == MISSING))
 
     def _flow_ids(self, part: LogPart, rows: _Rows) -> pa.Array:
         flow_ids = texts_of(guids(self._seed, part.flow[rows]))
-        has_flow = self._texts.has_flow[part.record_type[rows]]
+        has_flow = self._has_flow[part.record_type[rows]]
         return flow_ids.take(pa.array(np.arange(len(rows)), mask=~has_flow))
 
     # -- audit ---------------------------------------------------------------------------------------------------------
@@ -134,9 +142,10 @@ class RecordTruth:
     def _count_records(self, part: LogPart) -> None:
         hours = part.ts // _HOUR_US
         for hour in np.unique(hours).tolist():
-            counts = self._hour_counts(part, hours == hour)
             key = part.node, hour
-            self._audit[key] = self._audit.get(key, 0) + counts
+            counts = self._hour_counts(part, hours == hour)
+            counts_so_far = self._audit.get(key, 0)
+            self._audit[key] = counts_so_far + counts
         is_reject = self._compiled.is_reject[part.record_type]
         self.totals["records"] += len(part.record_type)
         self.totals["rejects"] += int(is_reject.sum())
@@ -151,10 +160,10 @@ class RecordTruth:
         copies = self._broadcast_copies(record_type)
         return np.array([len(record_type), dropped, rejects, *events, copies])
 
-    def _event_counts(self, record_type: npt.NDArray[np.int32]) -> Numbers:
+    def _event_counts(self, record_type: _RecordTypes) -> Numbers:
         return np.bincount(self._compiled.events[record_type], minlength=len(EVENTS))
 
-    def _broadcast_copies(self, record_type: npt.NDArray[np.int32]) -> int:
+    def _broadcast_copies(self, record_type: _RecordTypes) -> int:
         """Return by how many the outcomes of broadcasts exceed their sources: the copies that routers made."""
         is_broadcast = self._compiled.is_broadcast[record_type]
         events = self._event_counts(record_type[is_broadcast])
