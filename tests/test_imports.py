@@ -33,7 +33,20 @@ ALLOWED = {
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
     | {"hopline.message", "hopline.routing"},
     "hopline.capture": PURE
-    | {"contextlib", "fcntl", "json", "logging", "mmap", "msgspec", "os", "pathlib", "pyarrow", "queue", "threading"}
+    | {
+        "contextlib",
+        "fcntl",
+        "glob",
+        "json",
+        "logging",
+        "mmap",
+        "msgspec",
+        "os",
+        "pathlib",
+        "pyarrow",
+        "queue",
+        "threading",
+    }
     | {"time", "zlib"}
     | {"hopline.message", "hopline.wire"},
     "hopline.client": PURE
@@ -46,7 +59,7 @@ ALLOWED = {
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.rendezvous", "hopline.security"}
     | {"hopline.transport", "hopline.wire"},
-    "hopline.datasource": PURE | {"glob", "pathlib", "pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
+    "hopline.datasource": PURE | {"pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
     "hopline.decoding": PURE
     | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
@@ -62,7 +75,7 @@ ALLOWED = {
     | {"urllib", "uuid"}
     | {"hopline.capture", "hopline.message", "hopline.pipeline"},
     "hopline.generator": PURE
-    | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
+    | {"concurrent", "contextlib", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.metrics": PURE

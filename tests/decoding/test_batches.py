@@ -56,7 +56,7 @@ def by_seq(*tables: pa.Table) -> dict[int, dict[str, Any]]:
 def are_plain(all_frames: list[AnyFrames]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     frames = Frames.of_records(pa.array(all_frames, FRAMES))
     headers = read_headers(frames)
-    headers.plain[headers.plain] = ~PlainColumns(frames, headers.of(headers.plain)).odd()
+    headers.plain[headers.plain] = ~PlainColumns(frames, headers.of(headers.plain)).unusual()
     return headers.plain
 
 

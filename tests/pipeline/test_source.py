@@ -22,11 +22,10 @@ from hopline.capture.blocks import Opening
 from hopline.capture.naming import name_of
 from hopline.capture.open_segment import OpenSegment
 from hopline.capture.packing import CODES, Batch, Packer
-from hopline.capture.reading import CaptureError
 from hopline.capture.records import SCHEMA
 from hopline.capture.room import Room
+from hopline.capture.segment_files import CaptureError, find_segments
 from hopline.datasource.records import RECORDS
-from hopline.datasource.segments import find_segments
 from hopline.datasource.source import HoplineSource, RecordReader, RecordStreamReader, RowGroup
 from hopline.message import ArgumentError, WireFormat
 from tests.pipeline.capture_files import NOON, record, write_capture, write_segment

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.generator import Options, generate
-from hopline.generator.judgement import judge
+from hopline.generator.evaluation import evaluate
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.tables.all import TABLES
 
@@ -26,7 +26,7 @@ def test_precision_and_recall_are_1_for_every_kind_of_fault(spark: SparkSession,
     options = PipelineOptions(captures=(str(made / "captures"),), out=tables, keys=made / "keys/hopline.toml")
     report = run(options, compiled(spark))
     assert report.records == report.messages + report.rejects >= RECORDS
-    scores = list(judge(made / "truth", tables))
+    scores = list(evaluate(made / "truth", tables))
     assert [score for score in scores if not score.is_perfect] == []
     assert {score.what for score in scores if score.planted} >= {
         "flows: failed",

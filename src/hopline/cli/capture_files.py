@@ -154,7 +154,7 @@ def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict
     import pyarrow.dataset as ds
 
     from hopline.capture.listing import segments_at
-    from hopline.capture.reading import foreign_column
+    from hopline.capture.segment_files import column_problem, first_line
 
     wanted = pc.scalar(value=True)
     if events:
@@ -164,12 +164,13 @@ def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict
     for segment in segments_at(path):
         try:
             dataset = ds.dataset(segment, format="parquet")
-            if foreign := foreign_column(dataset.schema):
-                raise UsageError(f"{segment} is no segment: {foreign}")
+            problem = column_problem(dataset.schema)
+            if problem is not None:
+                raise UsageError(f"{segment} is no segment: {problem}")
             for batch in dataset.to_batches(filter=wanted, batch_size=1_000):
                 yield from batch.to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise UsageError(f"{segment} cannot be read: {str(error).partition(chr(10))[0]}") from None
+            raise UsageError(f"{segment} cannot be read: {first_line(error)}") from None
 
 
 def _row(record: dict[str, Any]) -> list[str]:

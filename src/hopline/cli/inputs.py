@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 import string
 import sys
@@ -30,6 +29,7 @@ _LIMITS = DEFAULT_LIMITS  # what no message exceeds is also the most that is unp
 # Few rows at a time: each may have a frame as large as a frame can be, which a dictionary keeps in a few bytes.
 _BATCH_ROWS = 8
 _LARGEST_GROUP = 1024**3  # bytes of the frames in one group of rows, unpacked
+_NEEDS_PYARROW = "reading captures needs pyarrow: pip install 'hopline[capture]'"
 _BETWEEN_DIGITS = re.compile(r"[\s:_]|(?<![0-9A-Fa-f])0[xX]")
 
 
@@ -217,17 +217,16 @@ def _unpacked(compressed: bytes, place: str) -> bytes:
 
 def read_folder(folder: Path) -> Iterator[Found]:
     """Give the messages of every capture segment below a folder, in the order of their names."""
-    segments = []
-    for parent, _, names in os.walk(folder, onerror=_raise):
-        segments += [Path(parent, name) for name in names if name.lower().endswith(CAPTURE_SUFFIX)]
+    try:
+        from hopline.capture.segment_files import find_segments
+    except ImportError:
+        raise SourceError(f"{folder}: {_NEEDS_PYARROW}") from None
+    segments = find_segments(str(folder))
     if not segments:
         raise SourceError(f"{folder}: no {CAPTURE_SUFFIX} files in it")
-    for segment in sorted(segments):
-        yield from read_capture(segment, str(segment.relative_to(folder)))
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    root = folder.resolve()
+    for segment in segments:
+        yield from read_capture(Path(segment), str(Path(segment).relative_to(root)))
 
 
 def read_capture(path: Path, name: str) -> Iterator[Found]:
@@ -235,17 +234,17 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet
+
+        from hopline.capture.segment_files import column_problem, first_line
     except ImportError:
-        raise SourceError(f"{path}: reading captures needs pyarrow: pip install pyarrow") from None
+        raise SourceError(f"{path}: {_NEEDS_PYARROW}") from None
     row = 0
     try:
         with parquet.ParquetFile(path) as segment:
             schema = segment.schema_arrow
-            if "frames" not in schema.names:
-                raise SourceError(f"{path}: no column 'frames' in it, only {', '.join(schema.names)}")
-            kind = schema.field("frames").type
-            if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not _is_binary(kind.value_type):
-                raise SourceError(f"{path}: the column 'frames' must be a list of binary, and is {kind}")
+            problem = column_problem(schema, required=("frames",))
+            if problem is not None:
+                raise SourceError(f"{path}: is no capture: {problem}")
             _refuse_large_groups(segment.metadata, path)
             wanted = [column for column in ("seq", "event", "frames") if column in schema.names]
             for batch in segment.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
@@ -255,7 +254,7 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
                     frames = [frame or b"" for frame in record["frames"] or ()]
                     yield Found(f"{name}:{row} {said}".rstrip(), frames)
     except pa.ArrowException as error:
-        raise SourceError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+        raise SourceError(f"{path}: not a readable Parquet file: {first_line(error)}") from None
 
 
 def _refuse_large_groups(metadata: Any, path: Path) -> None:
@@ -270,7 +269,3 @@ def _refuse_large_groups(metadata: Any, path: Path) -> None:
             raise SourceError(
                 f"{path}: the frames of a group of rows have {size:,} bytes, more than {_LARGEST_GROUP:,}"
             )
-
-
-def _is_binary(kind: Any) -> bool:
-    return str(kind) in ("binary", "large_binary", "binary_view")

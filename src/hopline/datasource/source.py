@@ -17,10 +17,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 from pyspark.sql.types import StructField, StructType
 
-from hopline.capture.reading import CaptureError
+from hopline.capture.segment_files import CaptureError, find_segments
 from hopline.datasource.pushdown import condition_of
 from hopline.datasource.records import RECORDS
-from hopline.datasource.segments import find_segments, open_segment, read_rows
+from hopline.datasource.segments import open_segment, read_rows
 from hopline.message import ArgumentError
 
 MAX_FILES = "maxfilespertrigger"

@@ -57,7 +57,8 @@ def fingerprints(repeats: Repeats) -> Longs:
     outlines = repeats.outlines
     begins, sizes = repeats.sizes
     of_contents = _of_bytes(contents.dictionary)
-    of_outlines = _of_sizes(sizes, begins[:-1], np.diff(begins))
+    frame_counts = np.diff(begins)
+    of_outlines = _of_sizes(sizes, begins[:-1], frame_counts)
     of_bytes = of_contents[contents.indices.to_numpy()]
     of_sizes = of_outlines[outlines.indices.to_numpy()]
     return _signed(of_bytes + of_sizes)
@@ -105,7 +106,8 @@ def _of_sizes(sizes: Longs, first: Longs, count: Longs) -> Digests:
     """Return the weighted sum of the sizes of some neighbouring frames, but for the last; sizes of 0 count as well."""
     weighed = np.maximum(count - 1, 0)
     begins = _begins(weighed)
-    place = np.arange(begins[-1]) - np.repeat(begins[:-1], weighed)
+    begin_of_each = np.repeat(begins[:-1], weighed)
+    place = np.arange(begins[-1]) - begin_of_each
     frame = np.repeat(first, weighed) + place
     weights = (sizes[frame] + 1).view(np.uint64)
     weights *= _FACTOR.take(place, mode="clip")
@@ -120,7 +122,8 @@ def _begins(counts: Longs | Flags) -> Longs:
 
 def _sums(weights: Digests, begins: Longs) -> Digests:
     """Return the sum of the entries of each record."""
-    totals = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights)])
+    zero = np.zeros(1, np.uint64)
+    totals = np.concatenate([zero, np.cumsum(weights)])
     at_bounds = totals[begins]
     sums: Digests = at_bounds[1:] - at_bounds[:-1]
     return sums
@@ -162,12 +165,13 @@ def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
 def _of_callbacks(lists: pa.ListArray) -> Digests:
     """Return a digest of each list of kinds, in which receipts do not count."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    entries = lists.values.slice(offsets[0], offsets[-1] - offsets[0])  # a slice of lists still has all values
     begins = offsets - offsets[0]
+    entries = lists.values.slice(offsets[0], begins[-1])  # a slice of lists still has all values
     fields = {name: entries.field(name).dictionary_encode() for name in _RECEIPT}
     is_receipt = _are_receipts(fields)
     others_before = _begins(~is_receipt)
-    record = np.repeat(np.arange(len(lists)), np.diff(begins))
+    counts = np.diff(begins)
+    record = np.repeat(np.arange(len(lists)), counts)
     first = begins[record]
     place = others_before[:-1] - others_before[first]  # among those entries of its list that are no receipts
     of_kinds = np.zeros(len(entries), np.uint64)

@@ -45,7 +45,8 @@ class Frames:
         list_offsets = _offsets(records)
         first_value = list_offsets[0]
         # A slice of records still has all values.
-        values = records.values.slice(first_value, list_offsets[-1] - first_value)
+        value_count = list_offsets[-1] - first_value
+        values = records.values.slice(first_value, value_count)
         value_offsets = _offsets(values)
         begin = int(value_offsets[0])
         end = int(value_offsets[-1])
@@ -145,19 +146,24 @@ class Frames:
 def binary_array(content: pa.Buffer, bounds: Longs | npt.NDArray[np.int32]) -> pa.BinaryArray:
     """Return the pieces of a buffer between neighbouring bounds, without a copy of it."""
     offsets = bounds.astype(np.int32, copy=False)
-    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(offsets), content])
+    buffers = [None, pa.py_buffer(offsets), content]
+    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
 
 
 def _offsets(array: pa.ListArray | pa.BinaryArray) -> npt.NDArray[np.int32]:
     """Return where each value of an array begins, and where the last one ends."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32)
-    return offsets[array.offset : array.offset + len(array) + 1]
+    _, offset_buffer, *_ = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)
+    begin = array.offset
+    end = begin + len(array)
+    return offsets[begin : end + 1]
 
 
 def _readable_bytes(content: pa.Buffer | None, begin: int, end: int) -> npt.NDArray[np.uint8]:
     """Return some bytes of a buffer, and behind them as many as the widest number has, so that none ends outside."""
     size = end - begin
-    data = np.frombuffer(content or b"", np.uint8)[begin : end + _WIDEST]
+    all_bytes = np.frombuffer(content or b"", np.uint8)
+    data = all_bytes[begin : end + _WIDEST]
     if len(data) >= size + _WIDEST:
         return data
     padding = np.zeros(_WIDEST, np.uint8)

@@ -114,9 +114,9 @@ class Headers:
         self.body = np.zeros(count, np.int64)  # its first frame
         self.body_frames = np.ones(count, np.int64)
 
-    def refuse(self, rows: Longs, is_odd: Flags) -> None:
-        """Leave some of these rows to the careful way."""
-        self.plain[rows[is_odd]] = False
+    def refuse(self, rows: Longs, is_unusual: Flags) -> None:
+        """Leave some of these rows to the careful reader."""
+        self.plain[rows[is_unusual]] = False
 
     def of(self, rows: Flags) -> Headers:
         """Return what is known of some records."""

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.generator.stage import EVENTS
+from hopline.generator.compiled_scenarios import EVENTS
+from hopline.generator.randomness import Octets
 
 TIME = pa.timestamp("us", tz="UTC")
 _TEXT, _LONG = pa.string(), pa.int64()
@@ -82,45 +83,67 @@ SCHEMAS = {
 }
 
 
-class TableFiles:
-    """One Parquet file a table, and how many rows each has."""
+class TruthTableFiles:
+    """One Parquet file for each table.
+
+    Attributes:
+        rows: The number of rows of each table.
+    """
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True)
-        self._writers = {
-            name: pq.ParquetWriter(directory / f"{name}.parquet", schema, compression="zstd")
-            for name, schema in SCHEMAS.items()
-        }
-        self._unwritten: dict[str, list[pa.RecordBatch]] = {name: [] for name in SCHEMAS}
         self.rows = dict.fromkeys(SCHEMAS, 0)
+        self._buffered: dict[str, list[pa.RecordBatch]] = {name: [] for name in SCHEMAS}
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        for name, schema in SCHEMAS.items():
+            path = directory / f"{name}.parquet"
+            self._writers[name] = pq.ParquetWriter(path, schema, compression="zstd")
 
     def add(self, table: str, rows: int, /, **columns: Any) -> None:
-        """Add rows; a single value is that of all of them, and what is not given is null."""
-        arrays = []
-        for field in SCHEMAS[table]:
-            value = columns.get(field.name)
-            if value is None:
-                arrays.append(pa.nulls(rows, field.type))
-            elif isinstance(value, pa.Array):
-                arrays.append(value)
-            elif isinstance(value, np.ndarray):
-                arrays.append(pa.array(value).cast(field.type))
-            else:
-                arrays.append(pa.repeat(pa.scalar(value, field.type), rows))
-        self._unwritten[table].append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMAS[table]))
+        """Add rows to a table.
+
+        Args:
+            table: The table's name.
+            rows: The number of rows.
+            columns: An array with a value for each row, or one value for all. Columns that are not given are null.
+        """
+        schema = SCHEMAS[table]
+        arrays = [_array(columns.get(field.name), field.type, rows) for field in schema]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        self._buffered[table].append(batch)
         self.rows[table] += rows
 
     def flush(self) -> None:
-        """Write the rows so far: together, for there are many small lots of them."""
-        for name, batches in self._unwritten.items():
-            if batches:
-                self._writers[name].write_table(pa.Table.from_batches(batches).combine_chunks())
-                batches.clear()
+        """Write the buffered rows, which come in many small batches, as one row group for each table."""
+        for name, batches in self._buffered.items():
+            if not batches:
+                continue
+            rows = pa.Table.from_batches(batches)
+            self._writers[name].write_table(rows.combine_chunks())
+            batches.clear()
 
     def close(self) -> None:
-        """Write the rest, and close the files."""
+        """Write the buffered rows, and close the files."""
         try:
             self.flush()
         finally:
             for writer in self._writers.values():
                 writer.close()
+
+
+def _array(value: Any, data_type: pa.DataType, rows: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(rows, data_type)
+    if isinstance(value, pa.Array):
+        return value
+    if isinstance(value, np.ndarray):
+        return pa.array(value).cast(data_type)
+    return pa.repeat(pa.scalar(value, data_type), rows)
+
+
+def texts_of(rows: Octets) -> pa.Array:
+    """Return rows of characters as an array of strings."""
+    count, width = rows.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * width
+    characters = np.ascontiguousarray(rows)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(characters))
