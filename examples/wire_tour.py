@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hopline import Message, MessageIdentifier, RemoteError, WireFormat, annotate, decode, encode, peek
-from hopline.cli.dump import dump
+from hopline.cli.commands.decode.drawing import dump
 from hopline.wire import has_valid_signature, sign
 
 KEY = b"the key of the orders domain"

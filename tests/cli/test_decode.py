@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 import hopline
 from hopline import Message, WireFormat, encode
 from hopline.cli import app
-from hopline.cli.inputs import SourceError, find_messages
+from hopline.cli.commands.decode.inputs import InputError, find_messages
 from hopline.wire import DEFAULT_LIMITS, layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
@@ -294,7 +294,7 @@ def test_a_capture_is_unpacked_a_little_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_says_that_it_is_huge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopline.cli.inputs._LARGEST_GROUP", 1_000)
+    monkeypatch.setattr("hopline.cli.commands.decode.inputs._LARGEST_GROUP", 1_000)
     pq.write_table(pa.table({"frames": [[bytes(2_000)]]}), tmp_path / "huge.parquet")
     result = run(str(tmp_path / "huge.parquet"))
     assert result.exit_code == 2
@@ -338,7 +338,7 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytes
 
 def test_a_closed_standard_input_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(SourceError, match="standard input is closed"):
+    with pytest.raises(InputError, match="standard input is closed"):
         list(find_messages("-"))
 
 

@@ -25,8 +25,8 @@ from hopline.cli.commands.send import send_command
 from hopline.cli.commands.stats import stats_command
 from hopline.cli.commands.tables import tables_command
 from hopline.cli.commands.trace import trace_command
-from hopline.cli.console import FAILED
-from hopline.cli.output import give_up_output, prepare_output
+from hopline.cli.errors import FAILED
+from hopline.cli.standard_streams import discard_stdout, prepare_streams
 
 app = typer.Typer(
     name="hopline",
@@ -76,10 +76,10 @@ app.command("export", rich_help_panel=_TABLES)(export_command)
 
 def main() -> None:
     """Run the command line."""
-    prepare_output()
+    prepare_streams()
     try:
         app()
     except OSError as error:  # of the help or the version: commands report what fails in them
-        give_up_output()
+        discard_stdout()
         typer.echo(f"hopline: cannot write: {error.strerror or error}", err=True)
         sys.exit(FAILED)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hopline.cli.console import make_console, one_line_errors
+from hopline.cli.errors import one_line_errors
 from hopline.cli.options import DebugOption
+from hopline.cli.terminal import make_console
 
 
 def demo_command(

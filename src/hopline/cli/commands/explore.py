@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
-from hopline.cli.console import LogLevel, UsageError, say, set_up_logs
+from hopline.cli.errors import UsageError
+from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import DebugOption
-from hopline.cli.output import flush_output
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.cli.standard_streams import flush_stdout
+from hopline.cli.terminal import write_line
 
 EPILOG = """
 **Examples**
@@ -81,7 +83,7 @@ def explore_command(
                 address = url_of(listener)
 
                 def announce() -> None:
-                    say(f"{address}  (Ctrl-C stops it)")
+                    write_line(f"{address}  (Ctrl-C stops it)")
                     if not is_loopback(host):
                         warning = f"listening at {host}: whoever reaches it sees everything in the tables"
                         typer.echo(f"hopline explore: {warning}", err=True)
@@ -90,7 +92,7 @@ def explore_command(
 
                 serve(explorer, listener, on_start=announce)
             if tables.is_read:  # nobody waits for that page, and its thread cannot be stopped
-                flush_output()
+                flush_stdout()
                 os._exit(0)
         finally:
             tables.close()

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from hopline.cli.console import UsageError, one_line_errors, say
+from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import DebugOption
+from hopline.cli.terminal import write_line
 from hopline.message import WireFormat
 
 if TYPE_CHECKING:
@@ -165,11 +166,11 @@ def _shown(total: int) -> Iterator[Callable[[int], None]]:
 
 def _tell(out: Path, totals: dict[str, int], seconds: float) -> None:
     faults = {name.removeprefix("fault."): count for name, count in sorted(totals.items()) if name.startswith("fault.")}
-    say(
+    write_line(
         f"{totals['records']:,} records of {totals.get('flows', 0):,} flows in {seconds:.1f} s, "
         f"{int(totals['records'] / max(seconds, 1e-9)):,}/s"
     )
-    say(f"planted: {', '.join(f'{name} {count:,}' for name, count in faults.items()) or 'nothing'}")
-    say(f"{out / 'captures'}  segments")
-    say(f"{out / 'keys' / 'hopline.toml'}  domains and their keys")
-    say(f"{out / 'truth'}  what is true of them")
+    write_line(f"planted: {', '.join(f'{name} {count:,}' for name, count in faults.items()) or 'nothing'}")
+    write_line(f"{out / 'captures'}  segments")
+    write_line(f"{out / 'keys' / 'hopline.toml'}  domains and their keys")
+    write_line(f"{out / 'truth'}  what is true of them")

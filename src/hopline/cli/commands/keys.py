@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hopline.cli.console import UsageError, make_console, one_line_errors, say
+from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import DebugOption
+from hopline.cli.terminal import make_console, write_line
 from hopline.config import read_curve_pair, write_curve_pair
 from hopline.security import Key, key_line, load_keys, new_key
 from hopline.transport import new_keys
@@ -58,7 +59,7 @@ def new_command(
             lines[-1] += "\n"
         _replace(file, "".join([*lines[:place], key_line(domain, key), *lines[place:]]))
         signs = not (verify_only and known)
-        say(f"{file}: key {key.fingerprint} of {domain} {'signs and verifies' if signs else 'verifies'}")
+        write_line(f"{file}: key {key.fingerprint} of {domain} {'signs and verifies' if signs else 'verifies'}")
 
 
 @keys_app.command("use")
@@ -86,7 +87,7 @@ def use_command(
         others = [key_line(domain, other) for other in load_keys(file)[domain] if other != key]
         kept[of_domain[0] : of_domain[0]] = [key_line(domain, key), *others]
         _replace(file, "".join(kept))
-        say(f"{file}: key {key.fingerprint} of {domain} signs and verifies")
+        write_line(f"{file}: key {key.fingerprint} of {domain} signs and verifies")
 
 
 def _replace(file: Path, content: str) -> None:
@@ -146,4 +147,4 @@ def curve_command(
     with one_line_errors("keys curve", debug=debug):
         if not public:
             write_curve_pair(file, *new_keys())
-        say(f"public {read_curve_pair(file)[0].decode('ascii', 'backslashreplace')}")
+        write_line(f"public {read_curve_pair(file)[0].decode('ascii', 'backslashreplace')}")

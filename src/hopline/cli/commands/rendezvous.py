@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hopline.cli import event_loop
-from hopline.cli.banner import encryption_of
-from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
+from hopline.cli.errors import one_line_errors
+from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
@@ -20,7 +20,9 @@ from hopline.cli.options import (
     WireFormatOption,
     configuration_of,
 )
+from hopline.cli.security_summary import describe_encryption
 from hopline.cli.signals import Signals
+from hopline.cli.terminal import write_line
 from hopline.config import Configuration
 from hopline.metrics import MetricsServer, RendezvousCollector
 from hopline.rendezvous import RelayStatistics, RendezvousServer, RendezvousSettings
@@ -90,11 +92,11 @@ async def _run(configuration: Configuration) -> None:
         if where is not None:
             serving = await stack.enter_async_context(MetricsServer(RendezvousCollector(server), *where))
         await server.start()
-        say(_greeting(server, settings, configuration, "none" if serving is None else serving.uri))
+        write_line(_greeting(server, settings, configuration, "none" if serving is None else serving.uri))
         await signals.asked.wait()
         statistics = server.statistics
         await server.stop()
-        say(_farewell(statistics))
+        write_line(_farewell(statistics))
 
 
 def _greeting(
@@ -106,7 +108,7 @@ def _greeting(
         "listens on": address.unicast_uri,
         "for partners": address.partner_broadcast_uri,
         "synod": ", ".join(settings.synod) if len(settings.synod) > 1 else "none: this server leads alone",
-        "security": encryption_of(settings.curve),
+        "security": describe_encryption(settings.curve),
         "configuration": str(configuration.file or "none"),
         "metrics": metrics,
     }

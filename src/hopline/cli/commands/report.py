@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from hopline.cli.console import UsageError, say
+from hopline.cli.errors import UsageError
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.cli.terminal import write_line
 
 EPILOG = """
 **Examples**
@@ -51,7 +52,7 @@ def report_command(
         unfinished = out.with_name(f".{out.name}.unfinished")
         unfinished.write_text(document, encoding="utf-8")
         unfinished.replace(out)
-        say(f"{out}: {len(document.encode()) / 1_000:,.0f} kB")
+        write_line(f"{out}: {len(document.encode()) / 1_000:,.0f} kB")
 
 
 report_command.__doc__ = f"{report_command.__doc__}\n{EPILOG}"

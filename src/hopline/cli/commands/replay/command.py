@@ -12,10 +12,10 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hopline.cli.capture_files import existing
-from hopline.cli.client import everybody, joined_node
-from hopline.cli.console import FAILED, UsageError, make_console, one_line_errors, say, say_json
-from hopline.cli.names import kind_text
+from hopline.cli.capture_paths import require_capture
+from hopline.cli.client import discover_nodes, joined_node
+from hopline.cli.commands.replay.driver import Outcomes, drive
+from hopline.cli.errors import FAILED, UsageError, one_line_errors
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
@@ -24,7 +24,7 @@ from hopline.cli.options import (
     WireFormatOption,
     client_configuration,
 )
-from hopline.cli.replaying import Outcomes, drive
+from hopline.cli.terminal import make_console, write_json, write_line
 from hopline.config import Configuration
 from hopline.message import Message
 
@@ -139,7 +139,7 @@ def _select(captures: Sequence[Path], only: Sequence[str], limit: int | None) ->
 
 
 def _segments(path: Path) -> list[Path]:
-    existing(path)
+    require_capture(path)
     from hopline.capture.listing import segments_at
 
     found = segments_at(path)
@@ -163,9 +163,9 @@ async def _replay(
         *bar, TimeRemainingColumn(), console=console, disable=not console.is_terminal, refresh_per_second=REFRESH
     )
     async with joined_node(configuration) as node:
-        await everybody(node)
+        await discover_nodes(node)
         if announcement is not None:
-            say(announcement)
+            write_line(announcement)
         with progress:
             task = progress.add_task("replaying", total=len(requests), news="")
 
@@ -196,7 +196,7 @@ def _pace(requests: Sequence[Request], factor: float | None) -> str:
 
 def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> None:
     requests = selection.requests
-    kinds = Counter(kind_text(one.message.identifier) for one in requests)
+    kinds = Counter(str(one.message.identifier) for one in requests)
     span = _span(requests)
     takes = 0.0 if factor is None else span / factor
     if as_json:
@@ -209,7 +209,7 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
             "unreadable": selection.unreadable,
             "caused": selection.caused,
         }
-        say_json(document)
+        write_json(document)
         return
     table = Table("message", "requests")
     table.columns[1].justify = "right"
@@ -217,30 +217,32 @@ def _tell_plan(selection: Selection, factor: float | None, *, as_json: bool) -> 
         table.add_row(kind, f"{count:,}")
     if requests:
         make_console().print(table)
-    say(f"{_pace(requests, factor)}: nothing was sent")
+    write_line(f"{_pace(requests, factor)}: nothing was sent")
     if selection.caused:
-        say(f"{selection.caused:,} requests that handlers sent were left out: they will send them again")
+        write_line(f"{selection.caused:,} requests that handlers sent were left out: they will send them again")
     if selection.unreadable:
-        say(f"{selection.unreadable:,} of {selection.records:,} records are no messages, and were left out")
+        write_line(f"{selection.unreadable:,} of {selection.records:,} records are no messages, and were left out")
 
 
 def _tell_outcomes(outcomes: Outcomes, planned: int, *, as_json: bool) -> None:
     document = outcomes.document(planned)
     if as_json:
-        say_json(document)
+        write_json(document)
         return
     latency = document["latency_ms"]
-    say(
+    write_line(
         f"sent {outcomes.sent:,} of {planned:,} requests in {outcomes.seconds:.1f} s ({document['rate']:,.0f} a second)"
     )
     if outcomes.answered:
         times = ", ".join(f"{name} {value:.1f} ms" for name, value in latency.items())
-        say(f"  {outcomes.answered:,} answered: {times}")
+        write_line(f"  {outcomes.answered:,} answered: {times}")
     if outcomes.taken:
-        say(f"  {outcomes.taken:,} wanted no answer, and were sent")
+        write_line(f"  {outcomes.taken:,} wanted no answer, and were sent")
     for reason, count in outcomes.errors.most_common(MOST_REASONS):
-        say(f"  {count:,} failed: {reason}")
+        write_line(f"  {count:,} failed: {reason}")
     if outcomes.open:
-        say(f"  {outcomes.open:,} were not answered yet when it was stopped")
+        write_line(f"  {outcomes.open:,} were not answered yet when it was stopped")
     if outcomes.late > 1.0:
-        say(f"  it fell behind the recording by up to {outcomes.late:.1f} s: lower --speed, or raise --in-flight")
+        write_line(
+            f"  it fell behind the recording by up to {outcomes.late:.1f} s: lower --speed, or raise --in-flight"
+        )

@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hopline.cli.console import UsageError, one_line_errors
-from hopline.cli.dump import dump, summary
-from hopline.cli.inputs import STANDARD_INPUT, Found, SourceError, find_messages, read_hex
-from hopline.cli.json_output import as_json
+from hopline.cli.commands.decode.drawing import dump, summary
+from hopline.cli.commands.decode.inputs import STANDARD_INPUT, Found, InputError, find_messages, read_hex
+from hopline.cli.commands.decode.json_lines import as_json
+from hopline.cli.errors import UsageError, one_line_errors
 from hopline.wire import Annotation, annotate, layouts
 from hopline.wire.layout import Layout
 
@@ -91,7 +91,7 @@ def decode_command(
         shown, malformed = _show(islice(found, limit), draw, first, between="" if json_lines or one_line else "\n")
         if not shown:
             wanted = "no messages in it" if only is None else f"no message whose label contains {only!r}"
-            raise SourceError(f"{'standard input' if name == STANDARD_INPUT else name}: {wanted}")
+            raise InputError(f"{'standard input' if name == STANDARD_INPUT else name}: {wanted}")
         if malformed:
             raise typer.Exit(MALFORMED)
 

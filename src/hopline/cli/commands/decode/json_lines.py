@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hopline.cli.console import json_line
+from hopline.cli.terminal import json_line
 from hopline.display.bodies import plain
 from hopline.wire import Annotation, Reading, RemoteError
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hopline import Message, WireFormat, annotate, encode
-from hopline.cli.dump import NEEDED_WIDTH, dump, summary
+from hopline.cli.commands.decode.drawing import NEEDED_WIDTH, dump, summary
 from hopline.display.frames import plural, raw, shown
 from hopline.message import write_extension
 from hopline.wire import Annotation

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hopline.cli.console import UsageError
+from hopline.cli.errors import UsageError
 from hopline.wire import DEFAULT_LIMITS
 
 STANDARD_INPUT = "-"
@@ -33,7 +33,7 @@ _LARGEST_GROUP = 1024**3  # bytes of the frames in one group of rows, unpacked
 _BETWEEN_DIGITS = re.compile(r"[\s:_]|(?<![0-9A-Fa-f])0[xX]")
 
 
-class SourceError(UsageError):
+class InputError(UsageError):
     """The input cannot be used; the text says what is wrong and where."""
 
 
@@ -53,19 +53,17 @@ def find_messages(source: str) -> Iterator[Found]:
         if isinstance(error, BrokenPipeError):
             raise
         hint = f"; a message itself goes behind --hex: {source[:20]}..." if BETWEEN_FRAMES in source else ""
-        raise SourceError(f"{source[:60]}: {error.strerror or error}{hint}") from None
+        raise InputError(f"{source[:60]}: {error.strerror or error}{hint}") from None
     except UnicodeDecodeError as error:
         name = "standard input" if source == STANDARD_INPUT else source
-        raise SourceError(
-            f"{name}: neither text nor a {CAPTURE_SUFFIX} file (byte {error.start} is no UTF-8)"
-        ) from None
+        raise InputError(f"{name}: neither text nor a {CAPTURE_SUFFIX} file (byte {error.start} is no UTF-8)") from None
 
 
 def _find(source: str) -> Iterator[Found]:
     path = Path(source)
     if source == STANDARD_INPUT:
         if sys.stdin is None:
-            raise SourceError("standard input is closed; give a file")
+            raise InputError("standard input is closed; give a file")
         yield from read_text(sys.stdin, "standard input")
     elif path.is_dir():
         yield from read_folder(path)
@@ -131,7 +129,7 @@ def _frame(text: str, place: str) -> bytes:
     except ValueError:
         shown = repr(text.strip() if len(text) <= 40 else text.strip()[:37] + "...")
         odd = len(digits) % 2 and all(digit in string.hexdigits for digit in digits)
-        raise SourceError(f"{place}: {'an odd number of hex digits' if odd else 'not hex'}: {shown}") from None
+        raise InputError(f"{place}: {'an odd number of hex digits' if odd else 'not hex'}: {shown}") from None
 
 
 # -- vectors files ---------------------------------------------------------------------------------------------------
@@ -145,9 +143,9 @@ def read_vectors(text: str, name: str) -> Iterator[Found]:
         try:
             document, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            raise SourceError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
+            raise InputError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
         except RecursionError:
-            raise SourceError(f"{name}: JSON that is nested too deeply") from None
+            raise InputError(f"{name}: JSON that is nested too deeply") from None
         yield from _walk(document, stem, name)
         at += len(text[at:]) - len(text[at:].lstrip())
 
@@ -180,7 +178,7 @@ def _vector_frames(frames: list[Any], place: str) -> list[bytes]:
         content = vector_bytes(frame, f"{place}: frame {at}")
         size += len(content)
         if size > _LIMITS.message_size:
-            raise SourceError(f"{place}: its frames have more than the {_LIMITS.message_size:,} bytes of a message")
+            raise InputError(f"{place}: its frames have more than the {_LIMITS.message_size:,} bytes of a message")
         found.append(content)
     return found
 
@@ -195,9 +193,9 @@ def vector_bytes(raw: Any, place: str) -> bytes:
         content = _unpacked(base64.b64decode(raw["zlib_b64"]), place)
         intact = hashlib.sha256(content).hexdigest() == raw["sha256"]
     except (ValueError, TypeError, KeyError, zlib.error):
-        raise SourceError(f"{place}: neither hex nor compressed bytes") from None
+        raise InputError(f"{place}: neither hex nor compressed bytes") from None
     if not intact:
-        raise SourceError(f"{place}: the bytes do not have the hash that stands beside them")
+        raise InputError(f"{place}: the bytes do not have the hash that stands beside them")
     return content
 
 
@@ -206,7 +204,7 @@ def _unpacked(compressed: bytes, place: str) -> bytes:
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(compressed, _LIMITS.frame_size + 1)
     if len(content) > _LIMITS.frame_size:
-        raise SourceError(f"{place}: unpacked it has more than the {_LIMITS.frame_size:,} bytes of a frame")
+        raise InputError(f"{place}: unpacked it has more than the {_LIMITS.frame_size:,} bytes of a frame")
     if not unpacking.eof:
         raise zlib.error("incomplete")
     return content
@@ -221,7 +219,7 @@ def read_folder(folder: Path) -> Iterator[Found]:
     for parent, _, names in os.walk(folder, onerror=_raise):
         segments += [Path(parent, name) for name in names if name.lower().endswith(CAPTURE_SUFFIX)]
     if not segments:
-        raise SourceError(f"{folder}: no {CAPTURE_SUFFIX} files in it")
+        raise InputError(f"{folder}: no {CAPTURE_SUFFIX} files in it")
     for segment in sorted(segments):
         yield from read_capture(segment, str(segment.relative_to(folder)))
 
@@ -236,16 +234,16 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
         import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
-        raise SourceError(f"{path}: reading captures needs pyarrow: pip install pyarrow") from None
+        raise InputError(f"{path}: reading captures needs pyarrow: pip install pyarrow") from None
     row = 0
     try:
         with parquet.ParquetFile(path) as segment:
             schema = segment.schema_arrow
             if "frames" not in schema.names:
-                raise SourceError(f"{path}: no column 'frames' in it, only {', '.join(schema.names)}")
+                raise InputError(f"{path}: no column 'frames' in it, only {', '.join(schema.names)}")
             kind = schema.field("frames").type
             if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not _is_binary(kind.value_type):
-                raise SourceError(f"{path}: the column 'frames' must be a list of binary, and is {kind}")
+                raise InputError(f"{path}: the column 'frames' must be a list of binary, and is {kind}")
             _refuse_large_groups(segment.metadata, path)
             wanted = [column for column in ("seq", "event", "frames") if column in schema.names]
             for batch in segment.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
@@ -255,7 +253,7 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
                     frames = [frame or b"" for frame in record["frames"] or ()]
                     yield Found(f"{name}:{row} {said}".rstrip(), frames)
     except pa.ArrowException as error:
-        raise SourceError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def _refuse_large_groups(metadata: Any, path: Path) -> None:
@@ -267,9 +265,7 @@ def _refuse_large_groups(metadata: Any, path: Path) -> None:
             (one.total_uncompressed_size for one in columns if one.path_in_schema.startswith("frames.")), default=0
         )
         if size > _LARGEST_GROUP:
-            raise SourceError(
-                f"{path}: the frames of a group of rows have {size:,} bytes, more than {_LARGEST_GROUP:,}"
-            )
+            raise InputError(f"{path}: the frames of a group of rows have {size:,} bytes, more than {_LARGEST_GROUP:,}")
 
 
 def _is_binary(kind: Any) -> bool:

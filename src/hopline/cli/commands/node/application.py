@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from hopline.actors import Actor
-from hopline.cli.console import UsageError
+from hopline.cli.errors import UsageError
 from hopline.message import HoplineError
 
 

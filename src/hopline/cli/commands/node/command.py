@@ -12,10 +12,10 @@ import typer
 from hopline.actors import Actor, handler_map
 from hopline.capture.events import Level
 from hopline.cli import event_loop
-from hopline.cli.application import actors_of, find_application
-from hopline.cli.banner import security_of
-from hopline.cli.console import LogLevel, UsageError, one_line_errors, say, set_up_logs
-from hopline.cli.names import kind_text, name_of
+from hopline.cli.commands.node.application import actors_of, find_application
+from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.identifiers import identity_text
+from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
@@ -27,7 +27,9 @@ from hopline.cli.options import (
     WireFormatOption,
     configuration_of,
 )
+from hopline.cli.security_summary import describe_security
 from hopline.cli.signals import LAST_MOMENT, Signals, end_within
+from hopline.cli.terminal import write_line
 from hopline.config import Configuration
 from hopline.metrics import MetricsServer, NodeCollector
 from hopline.node import Network, Node, Stats, StopReport
@@ -155,22 +157,22 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
 
         started = await signals.unless_asked(start())
         if started is None:
-            say("stopped before it was ready")
+            write_line("stopped before it was ready")
             return
         node, actors, serving = started
-        say(_greeting(node, actors, network, configuration.file, serving))
+        write_line(_greeting(node, actors, network, configuration.file, serving))
         if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
             signals.on_hangup(network.security.reload_keys)  # at once; the node looks every second
         await signals.asked.wait()
-        say("stopping: what is under way may end; once more stops at once")
+        write_line("stopping: what is under way may end; once more stops at once")
         report = await signals.stop(node.stop)
-        say(_farewell(node.stats(), report))
+        write_line(_farewell(node.stats(), report))
         if report.cancelled_handlers:
             end_within(LAST_MOMENT, 0)
 
 
 def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
-    handled = sorted({kind_text(kind) for actor in actors for kind in handler_map(actor)})
+    handled = sorted({str(kind) for actor in actors for kind in handler_map(actor)})
     followed = node.report().network
     server = "" if followed is None else followed.rendezvous
     state = "which is this node itself" if node.is_serving else "joined" if node.is_joined else "no answer yet"
@@ -178,12 +180,14 @@ def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | No
         "listens on": node.uri,
         "follows": f"{server} ({state})",
         "handles": ", ".join(handled) or "nothing",
-        "security": security_of(network),
+        "security": describe_security(network),
         "configuration": str(file or "none"),
         "metrics": metrics or "none",
         "capture": _capture_of(node),
     }
-    return "\n".join([f"hopline node {name_of(node.identity)} is ready", *(f"  {k:14}{v}" for k, v in rows.items())])
+    return "\n".join(
+        [f"hopline node {identity_text(node.identity)} is ready", *(f"  {k:14}{v}" for k, v in rows.items())]
+    )
 
 
 def _capture_of(node: Node) -> str:
