@@ -239,7 +239,7 @@ def bad_files(folder: Path) -> dict[str, str]:
         "folder.parquet": "no .parquet files in it",
         "number.json": "no messages in it",
         "deep.json": "nested too deeply",
-        "|".join(["00"] * 200): "a message itself goes behind --hex",
+        "|".join(["00"] * 200): "to decode a message itself, use --hex",
         "long.hex": "zzz...'",
         "broken.json": "broken.json:1: not JSON",
         "numbers.json": "numbers: frame 0: neither hex nor compressed bytes",
@@ -322,7 +322,7 @@ def test_without_pyarrow_captures_say_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = run(str(path))
     assert result.exit_code == 2
-    assert "pip install pyarrow" in result.stderr
+    assert "reading captures needs pyarrow: pip install 'hopline[capture]'" in result.stderr
 
 
 def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

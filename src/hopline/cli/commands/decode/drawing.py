@@ -1,9 +1,9 @@
-"""A message as people want to see it: frame by frame from the end, in colour."""
+"""A decoded message as text: a line per frame from the last one, or one line for the whole message."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -13,78 +13,35 @@ from hopline.wire import Annotation, RemoteError
 
 SELECTOR_MARK = "*"
 WORD_INDENT = "  "
-BETWEEN_COLUMNS = "  "
+COLUMN_GAP = "  "
+_LEAST_WIDTH = 16  # of the last column
 
-# What a narrow terminal does without.
+# The terminal width from which a column is shown.
 NEEDED_WIDTH = {"meaning": 140, "bytes": 110}
 
 STYLES = {"frame": "blue", "value": "green", "bytes": "dim", "meaning": "italic dim"}
 
+Cells = dict[str, str]  # by column
 
-def dump(label: str, annotation: Annotation, width: int) -> Text:
-    """Draw one annotated message, as wide as the terminal."""
-    size = sum(map(len, annotation.frames))
+
+def draw_message(label: str, annotation: Annotation, width: int) -> Text:
+    """Return an annotated message as a table of its frames, for a terminal of this width."""
     title = annotation.layout.title if annotation.layout else "unknown format"
-    counts = f"{plural(len(annotation.frames), 'frame')}, {plural(size, 'byte')}"
+    counts = f"{plural(len(annotation.frames), 'frame')}, {plural(_size(annotation), 'byte')}"
     lines = [Text.assemble((printable(label), "bold"), "  ", (title, "cyan"), f"  {counts}")]
     rows = [_cells(row) for row in frame_rows(annotation)]
     if rows:
-        lines += _table(rows, width)
+        lines += _table_lines(rows, width)
     if annotation.fault:
-        lines += _fault(annotation, annotation.fault)
+        lines += _fault_lines(annotation, annotation.fault)
     return Text("\n").join(lines)
 
 
-def _cells(row: FrameRow) -> dict[str, str]:
-    place = row.place.rjust(len(row.place) + len(WORD_INDENT)) if row.place.startswith("@") else row.place
-    return {
-        "frame": place,
-        "field": (WORD_INDENT if row.is_word else "") + row.field + (SELECTOR_MARK if row.is_selector else ""),
-        "value": row.value,
-        "bytes": row.raw,
-        "meaning": row.meaning,
-    }
-
-
-def _table(rows: list[dict[str, str]], width: int) -> Iterator[Text]:
-    """Line the cells up; what does not fit behind the last column's start is wrapped there."""
-    columns = [name for name in ("frame", "field", "bytes", "value", "meaning") if width >= NEEDED_WIDTH.get(name, 0)]
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
-    margin = sum(widths[name] + len(BETWEEN_COLUMNS) for name in columns[:-1])
-    room = max(width - margin, 16)
-    yield Text(BETWEEN_COLUMNS.join(name.ljust(widths[name]) for name in columns).rstrip(), "dim")
-    for row in rows:
-        first, *more = textwrap.wrap(row[columns[-1]], room, break_on_hyphens=False) or [""]
-        cells = [(row[name].ljust(widths[name]), _style(name, row)) for name in columns[:-1]]
-        line = Text(BETWEEN_COLUMNS).join(Text(text, style) for text, style in [*cells, (first, STYLES[columns[-1]])])
-        line.rstrip()
-        yield line
-        yield from (Text(" " * margin + text, STYLES[columns[-1]]) for text in more)
-
-
-def _style(column: str, row: dict[str, str]) -> str:
-    if column == "field":
-        return "yellow" if row["field"].endswith(SELECTOR_MARK) else ""
-    return STYLES[column]
-
-
-def _fault(annotation: Annotation, fault: RemoteError) -> Iterable[Text]:
-    """Point at the fault: what is wrong where, with the bytes, and what stays unread above it."""
-    yield Text.assemble(("--> ", "bold red"), (f"{fault.place}  {fault.field}", "bold red"), f"  {fault.reason}")
-    yield Text(f"    expected {fault.expected}")
-    yield Text(f"    found    {printable(fault.shown_found)}", "red")
-    unread = unread_positions(annotation)
-    if annotation.readings and unread:
-        yield Text(f"    {plural(len(unread), 'frame')} above it not read", "dim")
-    elif unread:
-        yield from (Text(f"n-{above}".ljust(7) + raw(annotation.frames[-above]), "dim") for above in unread)
-
-
-def summary(label: str, annotation: Annotation) -> Text:
-    """Put a message into one line."""
+def summary_line(label: str, annotation: Annotation) -> Text:
+    """Return an annotated message as one line."""
     if annotation.fault:
         return Text.assemble((printable(label), "bold"), "  ", (printable(str(annotation.fault)), "red"))
-    message, size = annotation.message, sum(map(len, annotation.frames))
+    message = annotation.message
     if message is None or annotation.layout is None:
         raise ValueError("an annotation has a message or a fault")
     lists = f"routers {len(message.routing)}, callbacks {len(message.callback_point)}"
@@ -94,5 +51,65 @@ def summary(label: str, annotation: Annotation) -> Text:
         (annotation.layout.name, "cyan"),
         "  ",
         (str(message.identifier), "green"),
-        f"  hops {message.hops}, {lists}, {plural(size, 'byte')}",
+        f"  hops {message.hops}, {lists}, {plural(_size(annotation), 'byte')}",
     )
+
+
+def _size(annotation: Annotation) -> int:
+    return sum(map(len, annotation.frames))
+
+
+def _cells(row: FrameRow) -> Cells:
+    is_field_of_frame = row.place.startswith("@")
+    field = row.field
+    if row.is_word:
+        field = f"{WORD_INDENT}{field}"
+    if row.is_selector:
+        field = f"{field}{SELECTOR_MARK}"
+    return {
+        "frame": f"{WORD_INDENT}{row.place}" if is_field_of_frame else row.place,
+        "field": field,
+        "value": row.value,
+        "bytes": row.raw,
+        "meaning": row.meaning,
+    }
+
+
+def _table_lines(rows: list[Cells], width: int) -> Iterator[Text]:
+    """Align the cells in columns; the last column wraps at the terminal's width."""
+    columns = [name for name in ("frame", "field", "bytes", "value", "meaning") if width >= NEEDED_WIDTH.get(name, 0)]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
+    *aligned, last = columns
+    margin = sum(widths[name] + len(COLUMN_GAP) for name in aligned)
+    last_width = max(width - margin, _LEAST_WIDTH)
+    header = COLUMN_GAP.join(name.ljust(widths[name]) for name in columns)
+    yield Text(header.rstrip(), "dim")
+    for row in rows:
+        wrapped = textwrap.wrap(row[last], last_width, break_on_hyphens=False) or [""]
+        cells = [Text(row[name].ljust(widths[name]), _style(name, row)) for name in aligned]
+        cells.append(Text(wrapped[0], STYLES[last]))
+        line = Text(COLUMN_GAP).join(cells)
+        line.rstrip()
+        yield line
+        for continuation in wrapped[1:]:
+            yield Text(" " * margin + continuation, STYLES[last])
+
+
+def _style(column: str, row: Cells) -> str:
+    if column == "field":
+        return "yellow" if row["field"].endswith(SELECTOR_MARK) else ""
+    return STYLES[column]
+
+
+def _fault_lines(annotation: Annotation, fault: RemoteError) -> Iterator[Text]:
+    """Return the place of the fault, what was expected and found there, and the frames that were not read."""
+    yield Text.assemble(("--> ", "bold red"), (f"{fault.place}  {fault.field}", "bold red"), f"  {fault.reason}")
+    yield Text(f"    expected {fault.expected}")
+    yield Text(f"    found    {printable(fault.shown_found)}", "red")
+    unread = unread_positions(annotation)
+    if annotation.readings and unread:
+        yield Text(f"    {plural(len(unread), 'frame')} above it not read", "dim")
+        return
+    for position in unread:
+        place = f"n-{position}".ljust(7)
+        yield Text(f"{place}{raw(annotation.frames[-position])}", "dim")

@@ -1,4 +1,8 @@
-"""Where `hopline decode` finds messages: hex lines, vectors files, captures."""
+"""The inputs of `hopline decode`: hex lines, vectors files, captures.
+
+Messages are yielded as they are read. Compressed input is expanded only up to the limits of a message, so that a small
+file cannot fill the memory.
+"""
 
 from __future__ import annotations
 
@@ -26,44 +30,50 @@ BETWEEN_MESSAGES = "---"
 EMPTY_FRAME = "-"
 BYTE_ORDER_MARK = "\ufeff"
 
-_LIMITS = DEFAULT_LIMITS  # what no message exceeds is also the most that is unpacked for one
-# Few rows at a time: each may have a frame as large as a frame can be, which a dictionary keeps in a few bytes.
+_LIMITS = DEFAULT_LIMITS  # no message exceeds them, so no more is decompressed for one
+# Few rows at a time: dictionary encoding can store a frame of the largest size in every row in a few bytes.
 _BATCH_ROWS = 8
-_LARGEST_GROUP = 1024**3  # bytes of the frames in one group of rows, unpacked
+_LARGEST_GROUP = 1024**3  # bytes of the frames in one row group, uncompressed
 _BETWEEN_DIGITS = re.compile(r"[\s:_]|(?<![0-9A-Fa-f])0[xX]")
 
 
 class InputError(UsageError):
-    """The input cannot be used; the text says what is wrong and where."""
+    """The input cannot be read; the text names the place and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One message, and where it was."""
+class InputMessage:
+    """The frames of one message, and a label that names its place in the input."""
 
     label: str
     frames: list[bytes]
 
 
-def find_messages(source: str) -> Iterator[Found]:
-    """Give every message of a file, a folder of captures, or standard input, as they are read."""
+def find_messages(source: str) -> Iterator[InputMessage]:
+    """Yield every message of a file, a folder of captures, or standard input.
+
+    Raises:
+        InputError: If the input cannot be read.
+    """
     try:
         yield from _find(source)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        hint = f"; a message itself goes behind --hex: {source[:20]}..." if BETWEEN_FRAMES in source else ""
+        hint = f"; to decode a message itself, use --hex {source[:20]}..." if BETWEEN_FRAMES in source else ""
         raise InputError(f"{source[:60]}: {error.strerror or error}{hint}") from None
     except UnicodeDecodeError as error:
         name = "standard input" if source == STANDARD_INPUT else source
-        raise InputError(f"{name}: neither text nor a {CAPTURE_SUFFIX} file (byte {error.start} is no UTF-8)") from None
+        raise InputError(
+            f"{name}: neither text nor a {CAPTURE_SUFFIX} file (byte {error.start} is not UTF-8)"
+        ) from None
 
 
-def _find(source: str) -> Iterator[Found]:
+def _find(source: str) -> Iterator[InputMessage]:
     path = Path(source)
     if source == STANDARD_INPUT:
         if sys.stdin is None:
-            raise InputError("standard input is closed; give a file")
+            raise InputError("standard input is closed: name a file")
         yield from read_text(sys.stdin, "standard input")
     elif path.is_dir():
         yield from read_folder(path)
@@ -74,8 +84,8 @@ def _find(source: str) -> Iterator[Found]:
             yield from read_text(lines, source)
 
 
-def read_text(lines: Iterable[str], name: str) -> Iterator[Found]:
-    """Give the messages of a text: a vectors file if it is JSON, else hex."""
+def read_text(lines: Iterable[str], name: str) -> Iterator[InputMessage]:
+    """Yield the messages of a text: a vectors file if it begins as JSON does, otherwise hex lines."""
     start: list[str] = []
     rest = iter(lines)
     for line in rest:
@@ -90,34 +100,38 @@ def read_text(lines: Iterable[str], name: str) -> Iterator[Found]:
 # -- hex lines -------------------------------------------------------------------------------------------------------
 
 
-def read_hex(lines: Iterable[str], name: str) -> Iterator[Found]:
-    """Give the messages of hex lines.
+def read_hex(lines: Iterable[str], name: str) -> Iterator[InputMessage]:
+    """Yield the messages of hex lines.
 
     A line with ``|`` is a whole message, with a bar between frames. Otherwise each line is a frame, an empty line or a
-    lone ``-`` is an empty frame, and ``---`` stands between messages; empty lines behind a message do not count. ``#``
-    starts a comment.
+    lone ``-`` is an empty frame, and ``---`` separates messages; empty lines at the end of a message are ignored.
+    ``#`` starts a comment.
     """
     frames: list[bytes] = []
-    blank = 0  # empty lines since the last frame
-    started = 1
+    blank_lines = 0  # since the last frame
+    first_line = 1  # of the message
     for number, line in enumerate(lines, start=1):
         content, comment, _ = line.partition("#")
         content = content.strip()
         if BETWEEN_FRAMES in content or content == BETWEEN_MESSAGES:
             if frames:
-                yield Found(f"{name}:{started}", frames)
-            frames, blank, started = [], 0, number + 1
+                yield InputMessage(f"{name}:{first_line}", frames)
+            frames, blank_lines, first_line = [], 0, number + 1
             if content != BETWEEN_MESSAGES:
-                parts = enumerate(content.split(BETWEEN_FRAMES), start=1)
-                yield Found(f"{name}:{number}", [_frame(part, f"{name}:{number}, frame {at}") for at, part in parts])
+                yield _message_in_line(content, f"{name}:{number}")
         elif content:
-            frames += [b""] * blank
+            frames += [b""] * blank_lines
             frames.append(_frame(content, f"{name}:{number}"))
-            blank = 0
+            blank_lines = 0
         elif not comment:
-            blank += 1
+            blank_lines += 1
     if frames:
-        yield Found(f"{name}:{started}", frames)
+        yield InputMessage(f"{name}:{first_line}", frames)
+
+
+def _message_in_line(line: str, place: str) -> InputMessage:
+    parts = enumerate(line.split(BETWEEN_FRAMES), start=1)
+    return InputMessage(place, [_frame(part, f"{place}, frame {number}") for number, part in parts])
 
 
 def _frame(text: str, place: str) -> bytes:
@@ -127,30 +141,39 @@ def _frame(text: str, place: str) -> bytes:
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        shown = repr(text.strip() if len(text) <= 40 else text.strip()[:37] + "...")
-        odd = len(digits) % 2 and all(digit in string.hexdigits for digit in digits)
-        raise InputError(f"{place}: {'an odd number of hex digits' if odd else 'not hex'}: {shown}") from None
+        stripped = text.strip()
+        excerpt = stripped if len(text) <= 40 else f"{stripped[:37]}..."
+        is_hex = all(digit in string.hexdigits for digit in digits)
+        problem = "an odd number of hex digits" if is_hex else "not hex"
+        raise InputError(f"{place}: {problem}: {excerpt!r}") from None
 
 
 # -- vectors files ---------------------------------------------------------------------------------------------------
 
 
-def read_vectors(text: str, name: str) -> Iterator[Found]:
-    """Give the messages of JSON, or JSON lines: whatever stands in a list under a key that starts with ``frames``."""
-    decoder, at = json.JSONDecoder(), 0
+def read_vectors(text: str, name: str) -> Iterator[InputMessage]:
+    """Yield the messages of JSON or JSON lines: every list under a key that begins with ``frames``."""
+    decoder = json.JSONDecoder()
+    position = 0
     stem = Path(name).stem
-    while at < len(text):
+    while position < len(text):
         try:
-            document, at = decoder.raw_decode(text, at)
+            document, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
             raise InputError(f"{name}:{error.lineno}: not JSON: {error.msg}") from None
         except RecursionError:
-            raise InputError(f"{name}: JSON that is nested too deeply") from None
+            raise InputError(f"{name}: the JSON is nested too deeply") from None
         yield from _walk(document, stem, name)
-        at += len(text[at:]) - len(text[at:].lstrip())
+        position = _skip_space(text, position)
 
 
-def _walk(node: Any, label: str, name: str) -> Iterator[Found]:
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _walk(node: Any, label: str, name: str) -> Iterator[InputMessage]:
     if isinstance(node, list):
         for number, item in enumerate(node):
             yield from _walk(item, f"{label}/{_title(item, number)}", name)
@@ -158,7 +181,7 @@ def _walk(node: Any, label: str, name: str) -> Iterator[Found]:
         for key, value in node.items():
             if key.startswith("frames") and isinstance(value, list):
                 suffix = key.removeprefix("frames")
-                yield Found(label + suffix, _vector_frames(value, f"{name}: {label}"))
+                yield InputMessage(label + suffix, _vector_frames(value, f"{name}: {label}"))
             elif isinstance(value, list | dict):
                 yield from _walk(value, label if key in ("cases", "variants") else f"{label}/{key}", name)
 
@@ -172,40 +195,41 @@ def _title(item: Any, number: int) -> str:
 
 
 def _vector_frames(frames: list[Any], place: str) -> list[bytes]:
-    """Read the frames of one message, which may be compressed to far less than they are."""
-    found, size = [], 0
-    for at, frame in enumerate(frames):
-        content = vector_bytes(frame, f"{place}: frame {at}")
+    """Return the frames of one message; they may be compressed, so their total size is limited."""
+    contents = []
+    size = 0
+    for index, frame in enumerate(frames):
+        content = vector_bytes(frame, f"{place}: frame {index}")
         size += len(content)
         if size > _LIMITS.message_size:
-            raise InputError(f"{place}: its frames have more than the {_LIMITS.message_size:,} bytes of a message")
-        found.append(content)
-    return found
+            raise InputError(f"{place}: the frames exceed the {_LIMITS.message_size:,} bytes of a message")
+        contents.append(content)
+    return contents
 
 
 def vector_bytes(raw: Any, place: str) -> bytes:
-    """Read bytes as vectors files write them: hex, or compressed when long; a null reference is nothing."""
+    """Return bytes as vectors files write them: hex, or compressed when long; null is an empty frame."""
     if raw is None:
         return b""
     try:
         if isinstance(raw, str):
             return bytes.fromhex(raw)
-        content = _unpacked(base64.b64decode(raw["zlib_b64"]), place)
-        intact = hashlib.sha256(content).hexdigest() == raw["sha256"]
+        content = _decompress(base64.b64decode(raw["zlib_b64"]), place)
+        is_intact = hashlib.sha256(content).hexdigest() == raw["sha256"]
     except (ValueError, TypeError, KeyError, zlib.error):
         raise InputError(f"{place}: neither hex nor compressed bytes") from None
-    if not intact:
-        raise InputError(f"{place}: the bytes do not have the hash that stands beside them")
+    if not is_intact:
+        raise InputError(f"{place}: the bytes do not have the hash that is given for them")
     return content
 
 
-def _unpacked(compressed: bytes, place: str) -> bytes:
-    """Decompress a frame; of one that is larger than a frame can be, only the beginning is ever in memory."""
-    unpacking = zlib.decompressobj()
-    content = unpacking.decompress(compressed, _LIMITS.frame_size + 1)
+def _decompress(compressed: bytes, place: str) -> bytes:
+    """Decompress a frame, and stop one byte beyond the largest size that a frame may have."""
+    decompressor = zlib.decompressobj()
+    content = decompressor.decompress(compressed, _LIMITS.frame_size + 1)
     if len(content) > _LIMITS.frame_size:
-        raise InputError(f"{place}: unpacked it has more than the {_LIMITS.frame_size:,} bytes of a frame")
-    if not unpacking.eof:
+        raise InputError(f"{place}: decompressed, it exceeds the {_LIMITS.frame_size:,} bytes of a frame")
+    if not decompressor.eof:
         raise zlib.error("incomplete")
     return content
 
@@ -213,8 +237,8 @@ def _unpacked(compressed: bytes, place: str) -> bytes:
 # -- captures --------------------------------------------------------------------------------------------------------
 
 
-def read_folder(folder: Path) -> Iterator[Found]:
-    """Give the messages of every capture segment below a folder, in the order of their names."""
+def read_folder(folder: Path) -> Iterator[InputMessage]:
+    """Yield the messages of every capture segment below a folder, in the order of their paths."""
     segments = []
     for parent, _, names in os.walk(folder, onerror=_raise):
         segments += [Path(parent, name) for name in names if name.lower().endswith(CAPTURE_SUFFIX)]
@@ -228,45 +252,56 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def read_capture(path: Path, name: str) -> Iterator[Found]:
-    """Give the messages of one capture segment; only its column ``frames`` is needed, a list of binary."""
+def read_capture(path: Path, name: str) -> Iterator[InputMessage]:
+    """Yield the messages of one capture segment, or of any Parquet file with a column ``frames``, a list of binary."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
-        raise InputError(f"{path}: reading captures needs pyarrow: pip install pyarrow") from None
-    row = 0
+        raise InputError(f"{path}: reading captures needs pyarrow: pip install 'hopline[capture]'") from None
     try:
         with parquet.ParquetFile(path) as segment:
-            schema = segment.schema_arrow
-            if "frames" not in schema.names:
-                raise InputError(f"{path}: no column 'frames' in it, only {', '.join(schema.names)}")
-            kind = schema.field("frames").type
-            if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not _is_binary(kind.value_type):
-                raise InputError(f"{path}: the column 'frames' must be a list of binary, and is {kind}")
+            columns = _columns_to_read(segment.schema_arrow, path)
             _refuse_large_groups(segment.metadata, path)
-            wanted = [column for column in ("seq", "event", "frames") if column in schema.names]
-            for batch in segment.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+            row = 0
+            for batch in segment.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
                 for record in batch.to_pylist():
                     row += 1
-                    said = " ".join(str(record[column]) for column in wanted[:-1] if record[column] is not None)
-                    frames = [frame or b"" for frame in record["frames"] or ()]
-                    yield Found(f"{name}:{row} {said}".rstrip(), frames)
+                    yield _recorded_message(record, f"{name}:{row}")
     except pa.ArrowException as error:
-        raise InputError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+        first_line = str(error).splitlines()[0]
+        raise InputError(f"{path}: not a readable Parquet file: {first_line}") from None
+
+
+def _columns_to_read(schema: Any, path: Path) -> list[str]:
+    """Return the columns that label a message, as far as the file has them, and its frames."""
+    if "frames" not in schema.names:
+        raise InputError(f"{path}: no column 'frames' in it, only {', '.join(schema.names)}")
+    frames_type = schema.field("frames").type
+    if not _is_list_of_binary(frames_type):
+        raise InputError(f"{path}: the column 'frames' must be a list of binary, and is {frames_type}")
+    return [column for column in ("seq", "event", "frames") if column in schema.names]
+
+
+def _is_list_of_binary(arrow_type: Any) -> bool:
+    import pyarrow as pa
+
+    is_list = pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)
+    return is_list and str(arrow_type.value_type) in ("binary", "large_binary", "binary_view")
+
+
+def _recorded_message(record: dict[str, Any], place: str) -> InputMessage:
+    frames = [frame or b"" for frame in record["frames"] or ()]
+    labels = [str(record[column]) for column in ("seq", "event") if record.get(column) is not None]
+    return InputMessage(" ".join([place, *labels]), frames)
 
 
 def _refuse_large_groups(metadata: Any, path: Path) -> None:
-    """Refuse a file that would take up all memory: it is compressed, and says how large it becomes."""
+    """Raise `InputError` for a file whose metadata announces row groups that would fill the memory."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
-        columns = (row_group.column(at) for at in range(row_group.num_columns))
-        size = max(
-            (one.total_uncompressed_size for one in columns if one.path_in_schema.startswith("frames.")), default=0
-        )
+        columns = [row_group.column(index) for index in range(row_group.num_columns)]
+        sizes = [column.total_uncompressed_size for column in columns if column.path_in_schema.startswith("frames.")]
+        size = max(sizes, default=0)
         if size > _LARGEST_GROUP:
-            raise InputError(f"{path}: the frames of a group of rows have {size:,} bytes, more than {_LARGEST_GROUP:,}")
-
-
-def _is_binary(kind: Any) -> bool:
-    return str(kind) in ("binary", "large_binary", "binary_view")
+            raise InputError(f"{path}: the frames of a row group have {size:,} bytes, more than {_LARGEST_GROUP:,}")
