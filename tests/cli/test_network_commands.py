@@ -227,7 +227,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
             node.line("stopping: ")
             assert node.stop(signal.SIGINT) == 0
             assert sending.end() == 1
-        assert "1 handlers cancelled" in node.line("stopped: ")
+        assert "1 handler cancelled" in node.line("stopped: ")
 
 
 def test_a_thread_that_does_not_end_keeps_no_node_that_has_stopped(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_thread_that_does_not_end_keeps_no_node_that_has_stopped(tmp_path: Pat
         assert run(tmp_path, "send", "Wait", '{"seconds": 100}').returncode == 0
         node.line("waiting")
         assert node.stop() == 0
-        assert "1 handlers cancelled" in node.line("stopped: ")
+        assert "1 handler cancelled" in node.line("stopped: ")
 
 
 def test_a_second_signal_ends_also_a_node_whose_loop_is_held(tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ from hopline.cli.options import (
     WireFormatOption,
     configuration_of,
 )
+from hopline.cli.ready_lines import ready_lines
 from hopline.cli.security_summary import describe_security
-from hopline.cli.signals import LAST_MOMENT, Signals, end_within
+from hopline.cli.signals import EXIT_TIME, Signals, exit_within
 from hopline.cli.terminal import write_line
 from hopline.config import Configuration
 from hopline.metrics import MetricsServer, NodeCollector
@@ -56,41 +57,52 @@ and run it, in one terminal or in several:
     hopline node --app greeter:Greeter --embedded
     hopline send Greet '{"name": "world"}' --callback Greeting
 
-**Configuration**: every option can stand in `hopline.toml`, or in the environment
-(`HOPLINE_NODE__ADDRESS=tcp://127.0.0.1:5101`). Ctrl-C or SIGTERM finishes what is under way and says goodbye; a second
-one stops at once. SIGHUP reads the key file again, which also happens by itself when it changes.
+**Configuration**: every option can be set in `hopline.toml` or in the environment
+(`HOPLINE_NODE__ADDRESS=tcp://127.0.0.1:5101`).
+
+**Signals**: on Ctrl-C or SIGTERM the node finishes the messages in progress, withdraws its routes and stops; a second
+signal stops it at once. SIGHUP reloads the key file, which is also reloaded within a second when it changes.
 """
 
 
 def node_command(
     app: Annotated[
         str,
-        typer.Option("--app", help="The actors, as package.module:name: one, a list, or a function that makes them."),
+        typer.Option(
+            "--app",
+            metavar="MODULE:NAME",
+            help="The actors, as package.module:name of an actor, a list, or a function that returns them.",
+        ),
     ],
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
     address: Annotated[
         str | None,
-        typer.Option("--address", help="Where to listen; of a range, the first free port. Default: any on loopback."),
+        typer.Option(
+            "--address",
+            help="Address to listen on; of a port range, the first free one. Default: a free port on loopback.",
+        ),
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option("--advertise", help="The host name or address that others know this machine by.")
+        str | None, typer.Option("--advertise", help="Host name or address at which other nodes reach this machine.")
     ] = None,
     identity: Annotated[
         str | None,
-        typer.Option("--identity", help="The name that others know this node by; no two may have it. Default: a GUID."),
+        typer.Option("--identity", help="Identity of the node, unique in the network. Default: a new GUID."),
     ] = None,
     embedded: Annotated[
-        bool, typer.Option("--embedded", help="For development: be the rendezvous too, if nobody else is.")
+        bool, typer.Option("--embedded", help="For development: also serve as the rendezvous server, if there is none.")
     ] = False,
     wire_format: WireFormatOption = None,
     open_without_keys: OpenOption = False,
     metrics: MetricsOption = None,
     capture: Annotated[
-        str | None, typer.Option("--capture", help="Record the traffic of this node in Parquet files below DIR.")
+        str | None,
+        typer.Option("--capture", metavar="DIR", help="Record the traffic of this node in Parquet files below DIR."),
     ] = None,
     capture_level: Annotated[
-        Level | None, typer.Option("--capture-level", help="What to record. Default: wire; `hopline capture` switches.")
+        Level | None,
+        typer.Option("--capture-level", help="What to record. Default: wire. `hopline capture` changes it."),
     ] = None,
     log_level: LogLevelOption = LogLevel.INFO,
     log_json: LogJsonOption = False,
@@ -122,21 +134,23 @@ node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
 
 
 def _check_capture(configuration: Configuration) -> None:
-    """Tell at the start that nothing can be recorded; a node that runs lives on without."""
+    """Raise `UsageError` if the capture directory cannot be written to; a running node would only log that."""
     settings = configuration.capture()
     if settings is None:
         return
+    directory = Path(settings.directory)
     try:
-        Path(settings.directory).mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--capture: expected a directory to record in, found {settings.directory}: {error}") from None
-    if not os.access(settings.directory, os.W_OK | os.X_OK):
-        raise UsageError(f"--capture: expected a directory to record in, found {settings.directory}: not writable")
+        raise UsageError(f"--capture: expected a directory to record in, found {directory}: {error}") from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UsageError(f"--capture: expected a directory to record in, found {directory}: not writable")
 
 
 async def _run(application: Any, path: str, configuration: Configuration) -> None:
     signals = Signals()
-    network, where = configuration.network(), configuration.metrics()
+    network = configuration.network()
+    metrics_address = configuration.metrics()
     async with AsyncExitStack() as stack:
 
         async def start() -> tuple[Node, list[Actor], str | None]:
@@ -148,59 +162,69 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
                 network=network,
                 capture=configuration.capture(),
             )
-            serving = None
-            if where is not None:
-                # Before the node, so that a port in use is told before anybody was told of the node.
-                serving = (await stack.enter_async_context(MetricsServer(NodeCollector(node), *where))).uri
+            metrics_uri = None
+            if metrics_address is not None:
+                # Before the node is announced to others, because the port may be in use.
+                server = MetricsServer(NodeCollector(node), *metrics_address)
+                metrics_uri = (await stack.enter_async_context(server)).uri
             await node.start()
-            return node, actors, serving
+            return node, actors, metrics_uri
 
-        started = await signals.unless_asked(start())
+        started = await signals.start(start())
         if started is None:
             write_line("stopped before it was ready")
             return
-        node, actors, serving = started
-        write_line(_greeting(node, actors, network, configuration.file, serving))
+        node, actors, metrics_uri = started
+        write_line(_started_text(node, actors, network, configuration.file, metrics_uri))
         if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
-            signals.on_hangup(network.security.reload_keys)  # at once; the node looks every second
-        await signals.asked.wait()
-        write_line("stopping: what is under way may end; once more stops at once")
+            signals.on_hangup(network.security.reload_keys)  # at once; the node checks the file every second
+        await signals.stop_requested.wait()
+        write_line("stopping: waiting for messages in progress; press Ctrl-C again to stop at once")
         report = await signals.stop(node.stop)
-        write_line(_farewell(node.stats(), report))
+        write_line(_stopped_text(node.stats(), report))
         if report.cancelled_handlers:
-            end_within(LAST_MOMENT, 0)
+            exit_within(EXIT_TIME, 0)
 
 
-def _greeting(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
-    handled = sorted({str(kind) for actor in actors for kind in handler_map(actor)})
-    followed = node.report().network
-    server = "" if followed is None else followed.rendezvous
-    state = "which is this node itself" if node.is_serving else "joined" if node.is_joined else "no answer yet"
-    rows = {
+def _started_text(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
+    kinds = sorted({str(kind) for actor in actors for kind in handler_map(actor)})
+    report = node.report()
+    properties = {
         "listens on": node.uri,
-        "follows": f"{server} ({state})",
-        "handles": ", ".join(handled) or "nothing",
+        "follows": _rendezvous_text(node),
+        "handles": ", ".join(kinds) or "nothing",
         "security": describe_security(network),
         "configuration": str(file or "none"),
         "metrics": metrics or "none",
-        "capture": _capture_of(node),
+        "capture": "none" if report.capture is None else f"{report.capture.level}, in {report.capture.directory}",
     }
-    return "\n".join(
-        [f"hopline node {identity_text(node.identity)} is ready", *(f"  {k:14}{v}" for k, v in rows.items())]
-    )
+    return ready_lines(f"hopline node {identity_text(node.identity)}", properties)
 
 
-def _capture_of(node: Node) -> str:
-    capture = node.report().capture
-    return "none" if capture is None else f"{capture.level}, in {capture.directory}"
+def _rendezvous_text(node: Node) -> str:
+    network = node.report().network
+    server = "" if network is None else network.rendezvous
+    if node.is_serving:
+        state = "this node itself"
+    elif node.is_joined:
+        state = "joined"
+    else:
+        state = "no answer yet"
+    return f"{server} ({state})"
 
 
-def _farewell(stats: Stats, report: StopReport) -> str:
-    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in stats.outcomes.items() if count) or "no messages"
-    lost = (
-        "nothing was lost"
-        if report.is_clean
-        else f"{report.failed_messages} messages failed, {report.cancelled_handlers} handlers cancelled, "
-        f"{report.failed_promises} answers missing"
-    )
-    return f"stopped: {stats.handled} handled, {stats.handler_errors} of them failed; {outcomes}; {lost}"
+def _stopped_text(stats: Stats, report: StopReport) -> str:
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in stats.outcomes.items() if count)
+    losses = {
+        "message failed": report.failed_messages,
+        "handler cancelled": report.cancelled_handlers,
+        "answer missing": report.failed_promises,
+    }
+    lost = ", ".join(f"{count:,} {_in_plural(loss, count)}" for loss, count in losses.items())
+    handled = f"{stats.handled:,} handled, {stats.handler_errors:,} of them failed"
+    return f"stopped: {handled}; {outcomes or 'no messages'}; {'nothing was lost' if report.is_clean else lost}"
+
+
+def _in_plural(loss: str, count: int) -> str:
+    noun, _, verb = loss.partition(" ")
+    return loss if count == 1 else f"{noun}s {verb}"

@@ -1,8 +1,9 @@
-"""Requests driven into a network at a pace, and what became of them."""
+"""Sending recorded requests at the times of the recording, and counting their results."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,104 +20,115 @@ _MILLISECONDS = 1_000.0
 
 
 @dataclass
-class Outcomes:
-    """What became of the requests so far."""
+class ReplayResults:
+    """The results of the requests so far."""
 
     sent: int = 0
-    taken: int = 0  # that wanted no answer
+    accepted: int = 0  # requests that expect no answer
     errors: Counter[str] = field(default_factory=Counter)
-    latencies: list[float] = field(default_factory=list)  # seconds, of those that were answered
+    latencies: list[float] = field(default_factory=list)  # seconds, of answered requests
     seconds: float = 0.0
-    late: float = 0.0  # the most that it fell behind
+    late: float = 0.0  # seconds that sending fell behind the recording, at most
 
     @property
     def answered(self) -> int:
-        """How many got the answer that they wanted."""
+        """Return the number of requests that were answered."""
         return len(self.latencies)
 
     @property
     def failed(self) -> int:
-        """How many got none, or an error."""
+        """Return the number of requests that failed or timed out."""
         return self.errors.total()
 
     @property
     def open(self) -> int:
-        """How many still wait."""
-        return self.sent - self.answered - self.taken - self.failed
+        """Return the number of requests that have no result yet."""
+        return self.sent - self.answered - self.accepted - self.failed
 
     def document(self, planned: int) -> dict[str, Any]:
-        """Sum it up for machines."""
+        """Return the results as a document for ``--json``."""
+        rate = self.sent / self.seconds if self.seconds else 0.0
         return {
             "requests": planned,
             "sent": self.sent,
             "answered": self.answered,
-            "taken": self.taken,
+            "accepted": self.accepted,
             "failed": self.failed,
             "open": self.open,
             "errors": dict(self.errors.most_common()),
             "seconds": round(self.seconds, 6),
-            "rate": round(self.sent / self.seconds, 3) if self.seconds else 0.0,
+            "rate": round(rate, 3),
             "late_seconds": round(self.late, 6),
             "latency_ms": quantiles(self.latencies),
         }
 
 
 def quantiles(latencies: Sequence[float]) -> dict[str, float]:
-    """Give percentiles in milliseconds: the smallest value such that at least that share is not above it."""
+    """Return percentiles in milliseconds, by nearest rank: the smallest value that at least that share reaches."""
     ordered = sorted(latencies)
     if not ordered:
         return {}
-    found = {name: ordered[max(0, -int(-share * len(ordered) // 1) - 1)] for name, share in _PERCENTILES.items()}
-    return {name: round(value * _MILLISECONDS, 3) for name, value in {**found, "max": ordered[-1]}.items()}
+    ranks = {name: math.ceil(share * len(ordered)) for name, share in _PERCENTILES.items()}
+    seconds = {name: ordered[max(0, rank - 1)] for name, rank in ranks.items()}
+    seconds["max"] = ordered[-1]
+    return {name: round(value * _MILLISECONDS, 3) for name, value in seconds.items()}
 
 
 async def drive(
     hub: MessageHub,
     requests: Sequence[Request],
-    outcomes: Outcomes,
+    results: ReplayResults,
     *,
-    factor: float | None,
+    speed: float | None,
     in_flight: int,
     timeout: float | None,
 ) -> None:
-    """Send requests, each when its time has come, and note what becomes of them. At most so many wait at once."""
+    """Send requests at the times of the recording, and count their results.
+
+    Args:
+        hub: Sends them.
+        requests: In the order of their times; at least one.
+        results: Updated with every result.
+        speed: How many times as fast as recorded; None sends without pauses.
+        in_flight: Requests that may be without a result at the same time.
+        timeout: Seconds to wait for an answer; None for the lifetime of each message.
+    """
     loop = asyncio.get_running_loop()
-    room = asyncio.Semaphore(in_flight)
-    began, first = loop.time(), requests[0].ts
+    free_slots = asyncio.Semaphore(in_flight)
+    started, first = loop.time(), requests[0].ts
     try:
         async with asyncio.TaskGroup() as group:
             for request in requests:
-                if factor is not None:
-                    due = began + (request.ts - first) / 1e6 / factor
-                    if (wait := due - loop.time()) > 0:
-                        await asyncio.sleep(wait)
-                await room.acquire()
-                if factor is not None:
-                    outcomes.late = max(outcomes.late, loop.time() - due)
-                outcomes.sent += 1
-                group.create_task(_one(hub, request, outcomes, room, timeout))
+                due = None if speed is None else started + (request.ts - first) / 1e6 / speed
+                if due is not None and due > loop.time():
+                    await asyncio.sleep(due - loop.time())
+                await free_slots.acquire()
+                if due is not None:
+                    results.late = max(results.late, loop.time() - due)
+                results.sent += 1
+                group.create_task(_send_one(hub, request, results, free_slots, timeout))
     finally:
-        outcomes.seconds = loop.time() - began
+        results.seconds = loop.time() - started
 
 
-async def _one(
-    hub: MessageHub, request: Request, outcomes: Outcomes, room: asyncio.Semaphore, timeout: float | None
+async def _send_one(
+    hub: MessageHub, request: Request, results: ReplayResults, free_slots: asyncio.Semaphore, timeout: float | None
 ) -> None:
     loop = asyncio.get_running_loop()
-    began = loop.time()
+    started = loop.time()
     try:
         if await _send(hub, request, timeout):
-            outcomes.latencies.append(loop.time() - began)
+            results.latencies.append(loop.time() - started)
         else:
-            outcomes.taken += 1
+            results.accepted += 1
     except HoplineError as error:
-        outcomes.errors[f"{type(error).__name__}: {error}"] += 1
+        results.errors[f"{type(error).__name__}: {error}"] += 1
     finally:
-        room.release()
+        free_slots.release()
 
 
 async def _send(hub: MessageHub, request: Request, timeout: float | None) -> bool:
-    """Send a request as it was sent before, and tell whether an answer was waited for, and came."""
+    """Send a request as its first sender did; return whether it expected an answer and got one."""
     message, callbacks = request.anew(), request.callbacks
     if message.distribution == Distribution.BROADCAST:
         if not callbacks:
