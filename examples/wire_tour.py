@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hopline import Message, MessageIdentifier, WireFormat
-from hopline.cli.dump import dump
+from hopline.cli.commands.decode.drawing import draw_message
 from hopline.wire import RemoteError, annotate, decode, encode, has_valid_signature, peek, sign
 
 KEY = b"the key of the orders domain"
@@ -65,7 +65,7 @@ def main() -> None:
     console.print(
         f"A router reads no more than it needs: {view.identifier}, hops {view.hops}, format {view.wire_format}\n"
     )
-    console.print(dump("the request", annotate(frames), console.width), soft_wrap=True)
+    console.print(draw_message("the request", annotate(frames), console.width), soft_wrap=True)
 
     console.rule("2. The answer finds its way home")
     reply = sign(answer(decode(frames)), KEY)
@@ -85,7 +85,7 @@ def main() -> None:
         decode(broken)
     except RemoteError as error:
         console.print(f"decode raises {type(error).__name__}: {error}\n")
-    console.print(dump("the broken message", annotate(broken), console.width), soft_wrap=True)
+    console.print(draw_message("the broken message", annotate(broken), console.width), soft_wrap=True)
 
     console.rule("Dig further")
     console.print("  .venv/bin/hopline decode --help                                    any message, frame by frame")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 import hopline
 from hopline import Message, WireFormat
 from hopline.cli import app
-from hopline.cli.inputs import SourceError, find_messages
+from hopline.cli.commands.decode.inputs import InputError, find_messages
 from hopline.wire import DEFAULT_LIMITS, encode, layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
@@ -238,7 +238,7 @@ def bad_files(folder: Path) -> dict[str, str]:
         "folder.parquet": "no .parquet files in it",
         "number.json": "no messages in it",
         "deep.json": "nested too deeply",
-        "|".join(["00"] * 200): "a message itself goes behind --hex",
+        "|".join(["00"] * 200): "to decode a message itself, use --hex",
         "long.hex": "zzz...'",
         "broken.json": "broken.json:1: not JSON",
         "numbers.json": "numbers: frame 0: neither hex nor compressed bytes",
@@ -293,7 +293,7 @@ def test_a_capture_is_unpacked_a_little_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_says_that_it_is_huge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopline.cli.inputs._LARGEST_GROUP", 1_000)
+    monkeypatch.setattr("hopline.cli.commands.decode.inputs._LARGEST_GROUP", 1_000)
     pq.write_table(pa.table({"frames": [[bytes(2_000)]]}), tmp_path / "huge.parquet")
     result = run(str(tmp_path / "huge.parquet"))
     assert result.exit_code == 2
@@ -321,7 +321,7 @@ def test_without_pyarrow_captures_say_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = run(str(path))
     assert result.exit_code == 2
-    assert "pip install 'hopline[capture]'" in result.stderr
+    assert "reading captures needs pyarrow: pip install 'hopline[capture]'" in result.stderr
 
 
 def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytes
 
 def test_a_closed_standard_input_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(SourceError, match="standard input is closed"):
+    with pytest.raises(InputError, match="standard input is closed"):
         list(find_messages("-"))
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.cli.commands.export import HEADERS_VARIABLE, headers_of
-from hopline.cli.console import UsageError
+from hopline.cli.errors import UsageError
 from hopline.export.selection import select
 from hopline.message.printable import printable_name
 from hopline.pipeline.days import Days

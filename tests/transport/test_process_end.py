@@ -92,4 +92,4 @@ def test_what_was_sent_right_before_the_end_still_leaves() -> None:
 
 def test_a_second_signal_while_the_interpreter_shuts_down_ends_the_process() -> None:
     ended = run(SECOND_SIGNAL, NO_MORE_THREADS)
-    assert (ended.returncode, ended.stderr) == (1, "ended at once, with work under way\n")
+    assert (ended.returncode, ended.stderr) == (1, "stopped at once, with work in progress\n")

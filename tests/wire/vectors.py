@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hopline import Message, MessageIdentifier
-from hopline.cli.inputs import vector_bytes
+from hopline.cli.commands.decode.inputs import vector_bytes
 from hopline.message import RoutingEntry, version_from_text
 from hopline.wire import Layout, layouts
 

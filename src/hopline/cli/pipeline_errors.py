@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import typer
 
-from hopline.cli.console import BAD_USAGE, one_line_errors
-from hopline.cli.output import flush_output
+from hopline.cli.errors import BAD_USAGE, one_line_errors
+from hopline.cli.standard_streams import flush_stdout
 from hopline.message import printable_lines
 
 BAD_FILES = 3
@@ -26,6 +26,6 @@ def pipeline_errors(command: str, *, debug: bool) -> Iterator[None]:
         except (BadCapturesError, QuestionError) as error:
             if debug:
                 raise
-            flush_output()
+            flush_stdout()
             typer.echo(printable_lines(f"hopline {command}: {error}"), err=True)
             raise typer.Exit(BAD_FILES if isinstance(error, BadCapturesError) else BAD_USAGE) from None

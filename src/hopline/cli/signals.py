@@ -1,4 +1,8 @@
-"""How a process that runs until it is told ends: the first signal drains, the second one hurries."""
+"""Stopping a long-running command: the first SIGINT or SIGTERM stops it in order, the second one at once.
+
+The handlers are installed by `signal.signal`, not on the event loop: a loop that an actor blocks would never
+see the second signal, and it is closed before the process has ended.
+"""
 
 from __future__ import annotations
 
@@ -12,46 +16,49 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-AT_ONCE = 3.0  # seconds that a process may take to end in order, once it is hurried
-LAST_MOMENT = 1.0  # seconds for what is left after the report: nobody will hear of it
-CUT_OFF = 1  # the exit code of a process that could not end in order
+FORCED_STOP_TIME = 3.0  # seconds to end in order after the second signal
+EXIT_TIME = 1.0  # seconds for the interpreter to exit after the last line was written
+NOT_STOPPED = 1  # the exit code of a process that could not end in order
 
 
 class Signals:
-    """SIGTERM and Ctrl-C, as events of the loop."""
+    """SIGINT and SIGTERM as events of the running loop."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.hurried = asyncio.Event()
+        self.stop_requested = asyncio.Event()
+        self.stop_forced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._count = 0
-        # Not by the loop, which may be held by a handler, and is closed before the process has ended.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._take)
+            signal.signal(number, self._receive)
 
-    def _take(self, *_: object) -> None:
+    def _receive(self, *_: object) -> None:
         self._count += 1
-        if self._count > 1:
-            end_within(AT_ONCE, CUT_OFF)
-        with suppress(RuntimeError):  # a closed loop: the process is about to end
-            self._loop.call_soon_threadsafe((self.asked if self._count == 1 else self.hurried).set)
+        is_first = self._count == 1
+        if not is_first:
+            exit_within(FORCED_STOP_TIME, NOT_STOPPED)
+        event = self.stop_requested if is_first else self.stop_forced
+        with suppress(RuntimeError):  # the loop is closed: the process is about to end
+            self._loop.call_soon_threadsafe(event.set)
 
-    def on_hangup(self, call: Callable[[], object]) -> None:
-        """Call something on SIGHUP."""
-        self._loop.add_signal_handler(signal.SIGHUP, call)
+    def on_hangup(self, callback: Callable[[], object]) -> None:
+        """Call a function on SIGHUP."""
+        self._loop.add_signal_handler(signal.SIGHUP, callback)
 
-    async def unless_asked(self, start: Awaitable[Result]) -> Result | None:
-        """Start something; give it up, and give nothing, when asked to stop meanwhile."""
+    async def start(self, start: Awaitable[Result]) -> Result | None:
+        """Return the result of starting something, or None if a stop was requested first, which cancels it."""
         starting: asyncio.Future[Result] = asyncio.ensure_future(start)
-        return starting.result() if await self._ends_first(starting, self.asked) else None
+        is_started = await self._ends_before(starting, self.stop_requested)
+        return starting.result() if is_started else None
 
     async def stop(self, stop: Callable[[], Awaitable[Result]]) -> Result:
-        """Stop what runs, and hurry when asked again: `stop` is given up then, and called once more to see it end."""
+        """Stop something. A forced stop cancels the call of `stop`, and calls it again for its result."""
         stopping: asyncio.Future[Result] = asyncio.ensure_future(stop())
-        return stopping.result() if await self._ends_first(stopping, self.hurried) else await stop()
+        is_stopped = await self._ends_before(stopping, self.stop_forced)
+        return stopping.result() if is_stopped else await stop()
 
-    async def _ends_first(self, work: asyncio.Future[Result], event: asyncio.Event) -> bool:
-        """Wait for both, and tell whether the work ended first; it is cancelled otherwise."""
+    async def _ends_before(self, work: asyncio.Future[Result], event: asyncio.Event) -> bool:
+        """Return whether the work ends before the event is set; cancel it otherwise."""
         waiting = asyncio.ensure_future(event.wait())
         await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -63,17 +70,17 @@ class Signals:
         return False
 
 
-def end_within(seconds: float, code: int) -> None:
-    """End this process, whatever still runs: a thread cannot be cancelled, and a task may refuse to be."""
+def exit_within(seconds: float, code: int) -> None:
+    """Exit after some seconds even if threads still run, which cannot be cancelled, or tasks refuse to end."""
 
-    def end() -> None:
+    def exit_now() -> None:
         if code:
-            os.write(2, b"ended at once, with work under way\n")
+            os.write(2, b"stopped at once, with work in progress\n")
         os._exit(code)
 
-    ending = threading.Timer(seconds, end)
-    ending.daemon = True  # who ends by himself is not kept
+    timer = threading.Timer(seconds, exit_now)
+    timer.daemon = True  # a process that ends by itself does not wait for it
     try:
-        ending.start()
-    except RuntimeError:  # the interpreter shuts down already: nothing is left that could end in order
-        end()
+        timer.start()
+    except RuntimeError:  # the interpreter is shutting down: no thread can be started any more
+        exit_now()

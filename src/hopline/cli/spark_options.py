@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopline.cli.console import UsageError
+from hopline.cli.errors import UsageError
 from hopline.message import HoplineError
 
 MasterOption = Annotated[

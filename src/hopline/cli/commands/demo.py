@@ -1,4 +1,4 @@
-"""``hopline demo``: the whole story in one command."""
+"""``hopline demo``: everything in one command."""
 
 from __future__ import annotations
 
@@ -7,31 +7,39 @@ from typing import Annotated
 
 import typer
 
-from hopline.cli.console import make_console, one_line_errors
+from hopline.cli.errors import one_line_errors
 from hopline.cli.options import DebugOption
+from hopline.cli.terminal import make_console
 
 
 def demo_command(
     directory: Annotated[
-        Path, typer.Option("--directory", "-d", help="Where captures, tables and logs go; an earlier demo is replaced.")
+        Path,
+        typer.Option(
+            "--directory", "-d", help="Directory for captures, tables and logs; that of an earlier demo is replaced."
+        ),
     ] = Path("hopline-demo"),
-    orders: Annotated[int, typer.Option("--orders", min=100, help="How many customers order something.")] = 2_000,
-    rate: Annotated[float, typer.Option("--rate", min=1.0, max=1_000.0, help="Orders a second.")] = 100.0,
+    orders: Annotated[int, typer.Option("--orders", min=100, help="Number of orders to place.")] = 2_000,
+    rate: Annotated[float, typer.Option("--rate", min=1.0, max=1_000.0, help="Orders per second.")] = 100.0,
     explore: Annotated[
-        bool, typer.Option("--explore/--no-explore", help="Serve the explorer at the end, if this is a terminal.")
+        bool, typer.Option("--explore/--no-explore", help="Serve the explorer at the end, on a terminal.")
     ] = True,
     debug: DebugOption = False,
 ) -> None:
-    """Show everything at once, in a few minutes.
+    """Run a network with failures and attacks, capture it, and analyse it with Spark, in a few minutes.
 
-    A rendezvous and three nodes in processes of their own run a little shop: orders are priced, reserved, charged and
-    shipped. Some fail, some time out, somebody forges messages, one node is killed and comes back. All of it is
-    captured; a Spark job makes tables of it; and the findings are told, each with the command that digs further. At the
-    end there is a report to open in a browser and, on a terminal, the explorer.
+    A rendezvous server and three nodes, each in its own process, run a small shop: orders are priced, reserved, charged
+    and shipped. Some fail, some time out, an attacker sends forged messages, and one node is killed and restarted. All
+    of it is captured, a Spark job turns the captures into tables, and each finding is shown with the command that shows
+    more of it. At the end there is a report for the browser and, on a terminal, the explorer.
 
-    Ctrl-C ends every process and leaves nothing behind.
+    Ctrl-C ends every process and removes the directory.
+
+    **Example**:
+
+        hopline demo --orders 500
     """
     with one_line_errors("demo", debug=debug):
-        from hopline.demo.story import DemoOptions, tell  # Spark and Arrow are needed for nothing else here
+        from hopline.demo.run import DemoOptions, run_demo  # imports pyarrow
 
-        tell(DemoOptions(directory, orders, rate, explore), make_console())
+        run_demo(DemoOptions(directory, orders, rate, explore), make_console())

@@ -10,25 +10,27 @@ from typing import Annotated
 
 import typer
 
-from hopline.cli.console import LogLevel, UsageError, say, set_up_logs
+from hopline.cli.errors import UsageError
+from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import DebugOption
-from hopline.cli.output import flush_output
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.cli.standard_streams import flush_stdout
+from hopline.cli.terminal import write_line
 
 EPILOG = """
 **Examples**
 
     hopline explore tables
-    hopline explore tables --captures captures   # frames, as of hopline decode
+    hopline explore tables --captures captures   # shows the frames of records
     hopline explore tables --port 9000 --no-open
     hopline explore webhdfs://namenode:9870/lake/tables
-    hopline explore tables --descriptor orders.desc  # bodies that are protobuf
+    hopline explore tables --descriptor orders.desc  # decodes protobuf bodies
 
-The pages follow the tables: what a run or a stream replaces is seen at once. Addresses of pages can be shared among
-those who reach the explorer. Nothing is written, and nothing is loaded from elsewhere.
+Pages always show the current tables, also while a run or a stream replaces them. The address of a page can be shared
+with everyone who can reach the explorer. The explorer writes nothing, and loads nothing from other servers.
 
-There are no users and no passwords: whoever reaches the address sees everything in the tables, so it listens on this
-machine only, unless `--host` says otherwise. Ctrl-C stops it.
+There are no users and no passwords: everyone who can reach the address can read the tables. Therefore it listens on
+this machine only, unless `--host` names another address. Ctrl-C stops it.
 """
 
 
@@ -40,26 +42,28 @@ def explore_command(
     captures: Annotated[
         str | None,
         typer.Option(
-            "--captures", metavar="CAPTURES", help="Where the captures are, a folder or a URI: shows records' frames."
+            "--captures", metavar="CAPTURES", help="Folder or URI of the captures, to show the frames of records."
         ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65_535, help="Port; 0 for any. Default: 8000, or the next free one."),
+        typer.Option(
+            "--port", min=0, max=65_535, help="Port; 0 for any free one. Default: 8000, or the next free one."
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Answer to this host name too. May be repeated."),
+        typer.Option("--allow-host", metavar="NAME", help="Accept requests for this host name, too; may be repeated."),
     ] = None,
     descriptor: Annotated[
         Path | None,
-        typer.Option("--descriptor", metavar="FILE", help="Types of protobuf bodies, as protoc writes them."),
+        typer.Option("--descriptor", metavar="FILE", help="Descriptor set of protobuf bodies, as protoc writes it."),
     ] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
     debug: DebugOption = False,
 ) -> None:
-    """Look at the tables in the browser: overview, topology, search, single journeys, and what went wrong."""
+    """Browse the tables: overview, topology, search, single journeys, failures and incidents."""
     with pipeline_errors("explore", debug=debug):
         from hopline.explorer.app import Explorer
         from hopline.explorer.hosts import Hosts, is_loopback
@@ -72,7 +76,7 @@ def explore_command(
         set_up_logs(LogLevel.WARNING, as_json=False)
         frames = RecordedFrames(captures)
         if captures is not None and not frames.are_there():
-            raise UsageError(f"--captures: {without_password(captures)} is no folder")
+            raise UsageError(f"--captures: {without_password(captures)} is not a folder")
         protobuf = ProtobufTypes(descriptor)
         tables = LiveTables(location)
         try:
@@ -81,16 +85,16 @@ def explore_command(
                 address = url_of(listener)
 
                 def announce() -> None:
-                    say(f"{address}  (Ctrl-C stops it)")
+                    write_line(f"{address}  (Ctrl-C stops it)")
                     if not is_loopback(host):
-                        warning = f"listening at {host}: whoever reaches it sees everything in the tables"
+                        warning = f"listening on {host}: everyone who can reach it can read the tables"
                         typer.echo(f"hopline explore: {warning}", err=True)
                     if open_ and sys.stdout.isatty():
                         webbrowser.open(address)
 
                 serve(explorer, listener, on_start=announce)
-            if tables.is_read:  # nobody waits for that page, and its thread cannot be stopped
-                flush_output()
+            if tables.is_read:  # by a thread that cannot be stopped, for a page that is not needed any more
+                flush_stdout()
                 os._exit(0)
         finally:
             tables.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hopline.cli.console import UsageError, make_console
+from hopline.cli.errors import UsageError
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
 from hopline.cli.spark_options import (
@@ -24,6 +24,7 @@ from hopline.cli.spark_options import (
     own_logs_only,
     settings_of,
 )
+from hopline.cli.terminal import make_console
 from hopline.display.frames import plural
 from hopline.message import printable
 

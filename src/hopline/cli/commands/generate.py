@@ -1,4 +1,4 @@
-"""``hopline generate``: captures that nobody recorded, with planted faults and the truth beside them."""
+"""``hopline generate``: synthetic captures with planted faults, and the ground truth about them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from hopline.cli.console import UsageError, one_line_errors, say
+from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import DebugOption
+from hopline.cli.terminal import write_line
 from hopline.message import WireFormat
 
 if TYPE_CHECKING:
@@ -28,38 +29,46 @@ _FORMATS = (
     WireFormat.V4,
     WireFormat.V5,
     WireFormat.V6,
-)  # as the generator has them, without loading it
+)  # the generator's own list would import numpy
 
-_LINE_EVERY = 5.0  # seconds, where there is no terminal
+_LINE_PERIOD = 5.0  # seconds, where there is no terminal
 _INTERRUPTED = "interrupted: nothing was written"
 
 
 def generate_command(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for captures, keys and truth.")],
-    messages: Annotated[int, typer.Option("--messages", "-n", help="Records, 1,000 to 100,000,000.")] = 100_000,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same records.")] = 1,
-    nodes: Annotated[int, typer.Option("--nodes", help="Nodes that are captured.")] = 8,
-    level: Annotated[str, typer.Option("--level", help="full, or wire: what was sent and received, and endings.")] = (
+    messages: Annotated[
+        int, typer.Option("--messages", "-n", help="Number of records, 1,000 to 100,000,000.")
+    ] = 100_000,
+    seed: Annotated[int, typer.Option("--seed", help="Seed; the same seed generates the same records.")] = 1,
+    nodes: Annotated[int, typer.Option("--nodes", help="Number of nodes.")] = 8,
+    level: Annotated[str, typer.Option("--level", help="full, or wire: only what was sent, received or failed.")] = (
         "full"
     ),
-    formats: Annotated[str, typer.Option("--formats", help="Wire formats, with commas between.")] = ",".join(_FORMATS),
-    faults: Annotated[str, typer.Option("--faults", help="all: at their usual rates; none: only those of --fault.")] = (
-        "all"
-    ),
+    formats: Annotated[str, typer.Option("--formats", help="Wire formats, separated by commas.")] = ",".join(_FORMATS),
+    faults: Annotated[
+        str, typer.Option("--faults", help="all: at their default rates; none: only those of --fault.")
+    ] = ("all"),
     fault: Annotated[
-        list[str] | None, typer.Option("--fault", help="NAME=SHARE of the flows, such as lost=0.01. May be repeated.")
+        list[str] | None, typer.Option("--fault", help="NAME=SHARE of the flows, such as lost=0.01; may be repeated.")
     ] = None,
-    skewed: Annotated[int, typer.Option("--skewed", help="Nodes whose clocks are wrong; 0 with --faults none.")] = 2,
-    rate: Annotated[int, typer.Option("--rate", help="Records a second, by the captures' own time.")] = 2_000,
-    hours: Annotated[float | None, typer.Option("--hours", help="Time that the captures take; over --rate.")] = None,
-    huge_messages: Annotated[int, typer.Option("--huge-messages", help="Answers in a huge flow.")] = 600,
-    force: Annotated[bool, typer.Option("--force", help="Replace captures, keys and truth that are there.")] = False,
+    skewed: Annotated[
+        int, typer.Option("--skewed", help="Number of nodes with wrong clocks; 0 with --faults none.")
+    ] = 2,
+    rate: Annotated[
+        int, typer.Option("--rate", help="Records per second, by the time stamps of the captures.")
+    ] = 2_000,
+    hours: Annotated[
+        float | None, typer.Option("--hours", help="Time that the captures span; overrides --rate.")
+    ] = None,
+    huge_messages: Annotated[int, typer.Option("--huge-messages", help="Number of answers in a huge flow.")] = 600,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing captures, keys and truth.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Make captures of any size, with planted faults, and write what is true of them beside.
+    """Generate captures of any size, with planted faults, and the ground truth about them.
 
-    OUT/captures has the segments, OUT/keys what verifies their signatures, OUT/truth the tables of what was planted
-    (Parquet) and a summary.
+    OUT/captures has the segments, OUT/keys the keys of their signatures, OUT/truth a summary and tables (Parquet) of
+    what was planted.
 
     **Examples**:
 
@@ -88,7 +97,7 @@ def generate_command(
         except KeyboardInterrupt:
             typer.echo(f"hopline generate: {_INTERRUPTED}", err=True)
             raise
-        _tell(out, totals, time.monotonic() - begun)
+        _show_totals(out, totals, time.monotonic() - begun)
 
 
 def _options(**given: object) -> Options:
@@ -103,28 +112,28 @@ def _options(**given: object) -> Options:
     unknown = [name for name in names if name not in set(_FORMATS)]
     if unknown:
         raise UsageError(f"--formats: expected some of {', '.join(_FORMATS)}, found {unknown[0]!r}")
-    chosen = tuple(one for one in _FORMATS if one in names)
+    chosen = tuple(wire_format for wire_format in _FORMATS if wire_format in names)
     return Options(level=level, formats=chosen, **given)  # type: ignore[arg-type]
 
 
-def _rates(faults: str, single: list[str], usual: dict[str, float]) -> dict[str, float]:
+def _rates(faults: str, single: list[str], defaults: dict[str, float]) -> dict[str, float]:
     if faults not in ("all", "none"):
         raise UsageError(f"--faults: expected all or none, found {faults!r}")
-    rates = dict(usual) if faults == "all" else {}
+    rates = dict(defaults) if faults == "all" else {}
     for text in single:
         name, equals, share = text.partition("=")
         try:
             rates[name] = float(share)
         except ValueError:
             raise UsageError(f"--fault: expected NAME=SHARE, such as lost=0.01, found {text!r}") from None
-        if not equals or name not in usual:
-            raise UsageError(f"--fault: expected one of {', '.join(usual)}, found {name!r}")
+        if not equals or name not in defaults:
+            raise UsageError(f"--fault: expected one of {', '.join(defaults)}, found {name!r}")
     return rates
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end as Ctrl-C does: with nothing left behind."""
+    """Treat SIGTERM as Ctrl-C, after which nothing is left behind."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -143,7 +152,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def _shown(total: int) -> Iterator[Callable[[int], None]]:
-    """Show how far it is: a bar on a terminal, a line now and then elsewhere. Both on standard error."""
+    """Show the progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
     console = Console(stderr=True)
     if console.is_terminal:
         columns = (TextColumn("records"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
@@ -151,25 +160,26 @@ def _shown(total: int) -> Iterator[Callable[[int], None]]:
             task = bar.add_task("records", total=total)
             yield lambda done: bar.update(task, completed=min(done, total))
         return
-    begun = last = time.monotonic()
+    started = last_line = time.monotonic()
 
-    def line(done: int) -> None:
-        nonlocal last
+    def write_progress(done: int) -> None:
+        nonlocal last_line
         now = time.monotonic()
-        if now - last >= _LINE_EVERY:
-            last = now
-            sys.stderr.write(f"{done:,} of {total:,} records, {int(done / (now - begun)):,}/s\n")
+        if now - last_line >= _LINE_PERIOD:
+            last_line = now
+            rate = int(done / (now - started))
+            sys.stderr.write(f"{done:,} of {total:,} records, {rate:,}/s\n")
 
-    yield line
+    yield write_progress
 
 
-def _tell(out: Path, totals: dict[str, int], seconds: float) -> None:
+def _show_totals(out: Path, totals: dict[str, int], seconds: float) -> None:
     faults = {name.removeprefix("fault."): count for name, count in sorted(totals.items()) if name.startswith("fault.")}
-    say(
-        f"{totals['records']:,} records of {totals.get('flows', 0):,} flows in {seconds:.1f} s, "
-        f"{int(totals['records'] / max(seconds, 1e-9)):,}/s"
-    )
-    say(f"planted: {', '.join(f'{name} {count:,}' for name, count in faults.items()) or 'nothing'}")
-    say(f"{out / 'captures'}  segments")
-    say(f"{out / 'keys' / 'hopline.toml'}  domains and their keys")
-    say(f"{out / 'truth'}  what is true of them")
+    records, flows = totals["records"], totals.get("flows", 0)
+    rate = int(records / max(seconds, 1e-9))
+    write_line(f"{records:,} records of {flows:,} flows in {seconds:.1f} s, {rate:,}/s")
+    planted = ", ".join(f"{name} {count:,}" for name, count in faults.items())
+    write_line(f"planted: {planted or 'nothing'}")
+    write_line(f"{out / 'captures'}  segments")
+    write_line(f"{out / 'keys' / 'hopline.toml'}  domains and their keys")
+    write_line(f"{out / 'truth'}  ground truth")

@@ -1,4 +1,4 @@
-"""``hopline keys``: make and look at key files. A secret is never shown."""
+"""``hopline keys``: create and inspect key files. Secrets are never printed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hopline.cli.console import UsageError, make_console, one_line_errors, say
+from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import DebugOption
+from hopline.cli.terminal import make_console, write_line
 from hopline.config import read_curve_pair, write_curve_pair
 from hopline.security import Key, key_line, load_keys, new_key
 from hopline.transport import new_keys
@@ -21,7 +22,7 @@ PRIVATE = 0o600
 keys_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Make and look at key files. They are readable by their owner only, and no secret is ever shown.",
+    help="Create and inspect key files. Only their owner can read them, and secrets are never printed.",
 )
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The key file.")]
@@ -30,67 +31,88 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The key file
 @keys_app.command("new")
 def new_command(
     file: FileArgument,
-    domain: Annotated[str, typer.Argument(help="The domain that the key is for.")],
+    domain: Annotated[str, typer.Argument(help="Domain of the key.")],
     verify_only: Annotated[
         bool,
-        typer.Option("--verify-only", help="Put it behind the domain's other keys: it does not sign yet."),
+        typer.Option("--verify-only", help="Add it after the domain's other keys, so that it does not sign yet."),
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Draw a key for a domain, and put it into a key file, which is made if it is not there.
+    """Generate a key for a domain, and add it to a key file, which is created if necessary.
 
-    The first key of a domain signs, each of them verifies. Nodes that run take a changed file within a second.
+    The first key of a domain signs, and all of them verify. Running nodes reload a changed file within a second.
 
     **Example**, to change the key of a running network without losing a message:
 
-        hopline keys new keys.txt orders --verify-only    # copy the file to every node: all know the new key
-        hopline keys use keys.txt FINGERPRINT             # copy it again: all sign with the new key
+        hopline keys new keys.txt orders --verify-only    # copy to every node: all verify with it
+        hopline keys use keys.txt FINGERPRINT             # copy again: all sign with it
     """
     with one_line_errors("keys new", debug=debug):
         if not domain or len(domain.split()) != 1 or domain.startswith("#"):
-            raise UsageError(f"expected the name of a domain, without spaces and no comment, found {domain!r}")
-        known = list(load_keys(file).get(domain, ())) if file.exists() else []
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-        key = new_key()
-        at = [index for index, line in enumerate(lines) if line.split()[:1] == [domain]]
-        place = len(lines) if not at else at[-1] + 1 if verify_only else at[0]
+            raise UsageError(
+                f"expected the name of a domain, without spaces and not beginning with #, found {domain!r}"
+            )
+        lines = []
+        if file.exists():
+            load_keys(file)  # raises if it is not a key file
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n"):
             lines[-1] += "\n"
-        _replace(file, "".join([*lines[:place], key_line(domain, key), *lines[place:]]))
-        signs = not (verify_only and known)
-        say(f"{file}: key {key.fingerprint} of {domain} {'signs and verifies' if signs else 'verifies'}")
+        key = new_key()
+        others = _lines_of(domain, lines)
+        if not others:
+            position = len(lines)
+        elif verify_only:
+            position = others[-1] + 1
+        else:
+            position = others[0]
+        lines.insert(position, key_line(domain, key))
+        _replace(file, "".join(lines))
+        signs = not (verify_only and others)
+        write_line(f"{file}: key {key.fingerprint} of {domain} {_use(signs=signs)}")
 
 
 @keys_app.command("use")
 def use_command(
     file: FileArgument,
-    fingerprint: Annotated[str, typer.Argument(help="Of the key, as `hopline keys show` has it.")],
+    fingerprint: Annotated[str, typer.Argument(help="Fingerprint of the key, as `hopline keys show` prints it.")],
     debug: DebugOption = False,
 ) -> None:
-    """Put a key before the others of its domain, so that it signs.
+    """Move a key before the others of its domain, so that it signs.
 
     **Example**:
 
         hopline keys use keys.txt 1c3f02ab
     """
     with one_line_errors("keys use", debug=debug):
-        found = [
-            (domain, key) for domain, keys in load_keys(file).items() for key in keys if key.fingerprint == fingerprint
+        keys_by_domain = load_keys(file)
+        matches = [
+            (domain, key) for domain, keys in keys_by_domain.items() for key in keys if key.fingerprint == fingerprint
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             raise UsageError(f"{file}: expected the fingerprint of one key in it, found {fingerprint!r}")
-        ((domain, key),) = found
+        domain, key = matches[0]
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        of_domain = [index for index, line in enumerate(lines) if line.split()[:1] == [domain]]
+        of_domain = _lines_of(domain, lines)
         kept = [line for index, line in enumerate(lines) if index not in of_domain]
-        others = [key_line(domain, other) for other in load_keys(file)[domain] if other != key]
-        kept[of_domain[0] : of_domain[0]] = [key_line(domain, key), *others]
+        in_new_order = [key, *(other for other in keys_by_domain[domain] if other != key)]
+        position = of_domain[0]
+        kept[position:position] = [key_line(domain, each) for each in in_new_order]
         _replace(file, "".join(kept))
-        say(f"{file}: key {key.fingerprint} of {domain} signs and verifies")
+        write_line(f"{file}: key {key.fingerprint} of {domain} {_use(signs=True)}")
+
+
+def _lines_of(domain: str, lines: list[str]) -> list[int]:
+    """Return the positions of the lines that hold the keys of a domain."""
+    return [index for index, line in enumerate(lines) if line.split()[:1] == [domain]]
+
+
+def _use(*, signs: bool) -> str:
+    return "signs and verifies" if signs else "verifies"
 
 
 def _replace(file: Path, content: str) -> None:
-    """Write a file at once, so that a node that reads it meanwhile sees the old one or the new one."""
+    """Replace a file atomically, so that a node that reads it meanwhile sees the old one or the new one."""
     opened, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(opened, "w", encoding="utf-8") as temporary:
@@ -104,7 +126,7 @@ def _replace(file: Path, content: str) -> None:
 
 @keys_app.command("show")
 def show_command(file: FileArgument, debug: DebugOption = False) -> None:
-    """Show the domains and the fingerprints of a key file. Two nodes with the same fingerprints have the same keys.
+    """Show the domains and fingerprints of a key file. Nodes with the same fingerprints have the same keys.
 
     **Example**:
 
@@ -119,18 +141,18 @@ def show_command(file: FileArgument, debug: DebugOption = False) -> None:
 
 
 def _row(domain: str, key: Key, *, signs: bool) -> tuple[str, str, str, str]:
-    return domain, key.fingerprint, str(len(key)), "signs and verifies" if signs else "verifies"
+    return domain, key.fingerprint, str(len(key)), _use(signs=signs)
 
 
 @keys_app.command("curve")
 def curve_command(
     file: FileArgument,
-    public: Annotated[bool, typer.Option("--public", help="Show the public key of a file that is there.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Show the public key of an existing file.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Make a key pair for encryption, and show its public key. One that is there is never overwritten.
+    """Generate a key pair for encryption, and show its public key. An existing file is never overwritten.
 
-    A network needs one pair that all its members have, and each member one of its own.
+    A network needs one pair that all members share, and each member needs one of its own.
 
     **Example**:
 
@@ -146,4 +168,4 @@ def curve_command(
     with one_line_errors("keys curve", debug=debug):
         if not public:
             write_curve_pair(file, *new_keys())
-        say(f"public {read_curve_pair(file)[0].decode('ascii', 'backslashreplace')}")
+        write_line(f"public {read_curve_pair(file)[0].decode('ascii', 'backslashreplace')}")

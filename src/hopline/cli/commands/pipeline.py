@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hopline.cli.console import make_console
+import hopline.cli
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
 from hopline.cli.spark_options import (
@@ -23,6 +23,7 @@ from hopline.cli.spark_options import (
     own_logs_only,
     settings_of,
 )
+from hopline.cli.terminal import make_console
 from hopline.message import printable
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def submit_path_command() -> None:
 
         spark-submit --master spark://host:7077 "$(hopline pipeline submit-path)" run captures --out tables
     """
-    typer.echo(Path(__file__).parent / "submit" / "hopline_pipeline.py")
+    typer.echo(Path(hopline.cli.__file__).parent / "submit" / "hopline_pipeline.py")
 
 
 def show_report(console: Console, report: RunReport) -> None:

@@ -1,4 +1,4 @@
-"""``hopline rendezvous``: run a server where nodes find each other."""
+"""``hopline rendezvous``: run a rendezvous server, through which nodes find each other."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hopline.cli import event_loop
-from hopline.cli.banner import encryption_of
-from hopline.cli.console import LogLevel, one_line_errors, say, set_up_logs
+from hopline.cli.errors import one_line_errors
+from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
@@ -20,39 +20,47 @@ from hopline.cli.options import (
     WireFormatOption,
     configuration_of,
 )
+from hopline.cli.ready_lines import ready_lines
+from hopline.cli.security_summary import describe_encryption
 from hopline.cli.signals import Signals
+from hopline.cli.terminal import write_line
 from hopline.config import Configuration
 from hopline.metrics import MetricsServer, RendezvousCollector
 from hopline.rendezvous import RelayStatistics, RendezvousServer, RendezvousSettings
 
 EPILOG = """
-**Examples**: one server, for nodes on this machine,
+**Examples**: one server, for nodes on this machine:
 
     hopline rendezvous
 
-and three on three machines, of which one leads and the others are ready to, each with its own address:
+The first of three servers on three machines. They elect a leader; the others take over when it fails:
 
     hopline rendezvous --address tcp://10.0.0.1:8001 --synod-address tcp://10.0.0.1:7001 \\
         --synod tcp://10.0.0.1:7001 --synod tcp://10.0.0.2:7001 --synod tcp://10.0.0.3:7001 --open-without-keys
 
-Nodes are given all of them: `hopline node --rendezvous tcp://10.0.0.1:8001 --rendezvous tcp://10.0.0.2:8001 ...`. A
-server takes messages ten ports above where it publishes. It keeps nothing: restart it as you like, one at a time.
+Name all servers to every node: `hopline node --rendezvous tcp://10.0.0.1:8001 --rendezvous tcp://10.0.0.2:8001 ...`.
+A server receives messages at a port ten above the one at which it publishes. It stores nothing, and can be restarted at
+any time; of several, restart one after the other.
 """
 
 
 def rendezvous_command(
     config: ConfigOption = None,
     address: Annotated[
-        str | None, typer.Option("--address", help="Where to publish. Default: tcp://127.0.0.1:8001.")
+        str | None, typer.Option("--address", help="Address to publish at. Default: tcp://127.0.0.1:8001.")
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option("--advertise", help="The host name or address that nodes know this machine by.")
+        str | None, typer.Option("--advertise", help="Host name or address at which nodes reach this machine.")
     ] = None,
     synod: Annotated[
         list[str] | None,
-        typer.Option("--synod", help="Where the servers talk to each other; once for each, this one included."),
+        typer.Option(
+            "--synod", help="Address of a server for the election; repeat it for all servers, including this one."
+        ),
     ] = None,
-    synod_address: Annotated[str | None, typer.Option("--synod-address", help="Which of these this server is.")] = None,
+    synod_address: Annotated[
+        str | None, typer.Option("--synod-address", help="The one of them that is this server's.")
+    ] = None,
     wire_format: WireFormatOption = None,
     open_without_keys: OpenOption = False,
     metrics: MetricsOption = None,
@@ -83,36 +91,39 @@ rendezvous_command.__doc__ = f"{rendezvous_command.__doc__}\n{EPILOG}"
 
 async def _run(configuration: Configuration) -> None:
     signals = Signals()
-    settings, where = configuration.rendezvous(), configuration.metrics()
+    settings = configuration.rendezvous()
+    metrics_address = configuration.metrics()
     server = RendezvousServer(settings)
     async with AsyncExitStack() as stack:
-        serving = None
-        if where is not None:
-            serving = await stack.enter_async_context(MetricsServer(RendezvousCollector(server), *where))
+        metrics_uri = "none"
+        if metrics_address is not None:
+            metrics = MetricsServer(RendezvousCollector(server), *metrics_address)
+            metrics_uri = (await stack.enter_async_context(metrics)).uri
         await server.start()
-        say(_greeting(server, settings, configuration, "none" if serving is None else serving.uri))
-        await signals.asked.wait()
+        write_line(_started_text(server, settings, configuration, metrics_uri))
+        await signals.stop_requested.wait()
         statistics = server.statistics
         await server.stop()
-        say(_farewell(statistics))
+        write_line(_stopped_text(statistics))
 
 
-def _greeting(
+def _started_text(
     server: RendezvousServer, settings: RendezvousSettings, configuration: Configuration, metrics: str
 ) -> str:
     address = server.address
-    rows = {
+    properties = {
         "publishes at": address.broadcast_uri,
         "listens on": address.unicast_uri,
         "for partners": address.partner_broadcast_uri,
-        "synod": ", ".join(settings.synod) if len(settings.synod) > 1 else "none: this server leads alone",
-        "security": encryption_of(settings.curve),
+        "synod": ", ".join(settings.synod) if len(settings.synod) > 1 else "none: this is the only server",
+        "security": describe_encryption(settings.curve),
         "configuration": str(configuration.file or "none"),
         "metrics": metrics,
     }
-    return "\n".join([f"hopline rendezvous {address} is ready", *(f"  {k:14}{v}" for k, v in rows.items())])
+    return ready_lines(f"hopline rendezvous {address}", properties)
 
 
-def _farewell(statistics: RelayStatistics) -> str:
+def _stopped_text(statistics: RelayStatistics) -> str:
     refused = ", ".join(f"{count} {reason}" for reason, count in statistics.refused.items())
-    return f"stopped: {statistics.relayed} of {statistics.received} messages relayed; refused: {refused or 'none'}"
+    relayed = f"{statistics.relayed:,} of {statistics.received:,} messages relayed"
+    return f"stopped: {relayed}; refused: {refused or 'none'}"

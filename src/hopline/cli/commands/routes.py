@@ -1,27 +1,30 @@
-"""``hopline routes``: who handles what in a running network."""
+"""``hopline routes``: which nodes and actors of a running network handle which messages."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hopline.cli.actor_names import ActorNames, who
-from hopline.cli.client import ask, everybody, joined_node
-from hopline.cli.commands.stats import IntervalOption, WatchOption
-from hopline.cli.console import folding, one_line_errors
-from hopline.cli.names import kind_text, name_of, node_named
+from hopline.cli.actor_labels import ActorLabels, actor_label
+from hopline.cli.client import ask, discover_nodes, joined_node
+from hopline.cli.errors import one_line_errors
+from hopline.cli.identifiers import find_node, identity_text
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
+    IntervalOption,
     JsonOption,
     RendezvousOption,
+    WatchOption,
     WireFormatOption,
     client_configuration,
 )
+from hopline.cli.record_table import RecordTable
 from hopline.cli.watch import show
 from hopline.client import MessageHub
 from hopline.cluster.messages.service import (
@@ -46,18 +49,25 @@ EPILOG = """
     hopline routes --node 3c89
     hopline routes --json | jq '.routes[].kind'
 
-Actors are shown with their class and handler, which their nodes are asked for; nodes of the reference do not say.
-Without `--node` these are the routes that nodes announce. With it, they are what that node knows itself, of its own and
-of others, with what it keeps local; nodes of the reference answer that too.
+Without `--node` these are the routes that nodes announce to the network. With it, they are the routing table of that
+node: its own routes, including those that it does not announce, and those that it knows of others.
+
+Actors are shown by class and handler, which are requested from their nodes. Nodes of the reference do not answer that
+request, so their actors are shown by identity.
 """
+
+_Handled = dict[bytes, tuple[MessageIdentifier, ...]]  # by actor identity
 
 
 class NoAnswerError(HoplineError):
-    """A node does not say what it knows."""
+    """A node did not answer the request for its routing table."""
 
 
 def routes_command(
-    node: Annotated[str | None, typer.Option("--node", help="What a node knows, by how its identity begins.")] = None,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", metavar="NODE", help="Routing table of this node: its identity, or how it begins."),
+    ] = None,
     watch: WatchOption = False,
     interval: IntervalOption = 2.0,
     config: ConfigOption = None,
@@ -66,7 +76,7 @@ def routes_command(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show which nodes and actors handle which messages, and the hubs that wait for answers."""
+    """Show which nodes and actors handle which messages, and the hubs that receive answers."""
     with one_line_errors("routes", debug=debug):
         configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_routes(configuration, node, as_json=as_json, watch=watch, interval=interval))
@@ -76,84 +86,94 @@ routes_command.__doc__ = f"{routes_command.__doc__}\n{EPILOG}"
 
 
 async def _routes(
-    configuration: Configuration, wanted: str | None, *, as_json: bool, watch: bool, interval: float
+    configuration: Configuration, node_name: str | None, *, as_json: bool, watch: bool, interval: float
 ) -> None:
     async with joined_node(configuration) as node:
-        first = await everybody(node)
-        asked = None if wanted is None else node_named(wanted, first)
+        discovered = await discover_nodes(node)
+        questioned = None if node_name is None else find_node(node_name, discovered)
+        labels = ActorLabels()
 
-        names = ActorNames()
+        async def fetch() -> dict[str, Any]:
+            nodes = node.known_nodes if questioned is None else await _routing_table(node.hub, questioned)
+            await labels.update(node.hub, nodes)
+            return document_of(nodes, labels)
 
-        async def look() -> dict[str, Any]:
-            known = node.known_nodes if asked is None else await _known_there(node.hub, asked)
-            await names.learn(node.hub, known)
-            return document_of(known, names)
-
-        await show(look, draw, as_json=as_json, watch=watch, interval=interval)
+        await show(fetch, draw, as_json=as_json, watch=watch, interval=interval)
 
 
-async def _known_there(hub: MessageHub, asked: KnownNode) -> list[KnownNode]:
-    own, others = await asyncio.gather(
-        ask(hub, asked.identity, service_message(REQUEST_INTERNAL_ROUTES, None), INTERNAL_ROUTES),
-        ask(hub, asked.identity, service_message(REQUEST_EXTERNAL_ROUTES, None), EXTERNAL_ROUTES),
+async def _routing_table(hub: MessageHub, node: KnownNode) -> list[KnownNode]:
+    """Request the routing table of a node: its own routes first, then those that it knows of others."""
+    internal, external = await asyncio.gather(
+        ask(hub, node.identity, service_message(REQUEST_INTERNAL_ROUTES, None), INTERNAL_ROUTES),
+        ask(hub, node.identity, service_message(REQUEST_EXTERNAL_ROUTES, None), EXTERNAL_ROUTES),
     )
-    if own is None or others is None:
-        raise NoAnswerError(f"node {name_of(asked.identity)} does not say what it knows: gone, or too busy")
-    return [_own(asked, own), *_others(others)]
+    if internal is None or external is None:
+        name = identity_text(node.identity)
+        raise NoAnswerError(f"node {name} does not answer the request for its routes: stopped, or too busy")
+    return [_internal_routes(node, internal), *_external_routes(external)]
 
 
-def _own(asked: KnownNode, answer: Message) -> KnownNode:
+def _internal_routes(node: KnownNode, answer: Message) -> KnownNode:
     content = read(answer, InternalRoutes)
-    actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
-    for route in content.message_routes:
+    hubs = tuple(hub.identity for hub in content.message_hubs)
+    return KnownNode(node.identity, node.uri, hubs, _by_actor(content.message_routes))
+
+
+def _external_routes(answer: Message) -> list[KnownNode]:
+    return [
+        KnownNode(node.node_identity, node.node_uri, tuple(node.message_hubs), _by_actor(node.message_routes))
+        for node in read(answer, ExternalRoutes).routes
+    ]
+
+
+def _by_actor(message_routes: Iterable[Any]) -> _Handled:
+    handled: _Handled = {}
+    for route in message_routes:
+        kind = identifier_of(route.message)
         for actor in route.actors:
-            actors[actor] = (*actors.get(actor, ()), identifier_of(route.message))
-    return KnownNode(asked.identity, asked.uri, tuple(hub.identity for hub in content.message_hubs), actors)
+            handled[actor] = (*handled.get(actor, ()), kind)
+    return handled
 
 
-def _others(answer: Message) -> list[KnownNode]:
-    nodes = []
-    for node in read(answer, ExternalRoutes).routes:
-        actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
-        for route in node.message_routes:
-            for actor in route.actors:
-                actors[actor] = (*actors.get(actor, ()), identifier_of(route.message))
-        nodes.append(KnownNode(node.node_identity, node.node_uri, tuple(node.message_hubs), actors))
-    return nodes
-
-
-def document_of(nodes: list[KnownNode], names: ActorNames) -> dict[str, Any]:
-    """Turn nodes with what they handle into messages with who handles them."""
+def document_of(nodes: list[KnownNode], labels: ActorLabels) -> dict[str, Any]:
+    """Return routes by kind of message, and the hubs of each node."""
+    in_order = sorted(nodes, key=lambda node: node.identity)
     routes: dict[MessageIdentifier, list[dict[str, Any]]] = {}
-    for node in sorted(nodes, key=lambda one: one.identity):
-        handled: dict[MessageIdentifier, list[dict[str, Any]]] = {}
-        for actor, kinds in node.actors.items():
-            for kind in kinds:
-                handled.setdefault(kind, []).append(names.document_of(actor, kind))
-        for kind, actors in handled.items():
-            place = {"node": name_of(node.identity), "uri": printable(node.uri), "actors": actors}
-            routes.setdefault(kind, []).append(place)
+    for node in in_order:
+        for kind, actors in _actors_by_kind(node, labels).items():
+            routes.setdefault(kind, []).append(_place(node) | {"actors": actors})
+    kinds = sorted(routes, key=str)
     return {
-        "routes": [{"kind": kind_text(kind), "nodes": routes[kind]} for kind in sorted(routes, key=str)],
-        "hubs": [
-            {"node": name_of(node.identity), "uri": printable(node.uri), "hubs": [name_of(hub) for hub in node.hubs]}
-            for node in sorted(nodes, key=lambda one: one.identity)
-            if node.hubs
-        ],
+        "routes": [{"kind": str(kind), "nodes": routes[kind]} for kind in kinds],
+        "hubs": [_place(node) | {"hubs": [identity_text(hub) for hub in node.hubs]} for node in in_order if node.hubs],
     }
 
 
+def _actors_by_kind(node: KnownNode, labels: ActorLabels) -> dict[MessageIdentifier, list[dict[str, Any]]]:
+    actors: dict[MessageIdentifier, list[dict[str, Any]]] = {}
+    for actor, kinds in node.actors.items():
+        for kind in kinds:
+            actors.setdefault(kind, []).append(labels.describe(actor, kind))
+    return actors
+
+
+def _place(node: KnownNode) -> dict[str, Any]:
+    return {"node": identity_text(node.identity), "uri": printable(node.uri)}
+
+
 def draw(document: dict[str, Any]) -> RenderableType:
-    """Draw what is known."""
+    """Return the routes and the hubs as tables."""
     if not (document["routes"] or document["hubs"]):
         return Text("no other node is known")
-    routes = folding("message", "node", "address", "actors")
+    routes = RecordTable("message", "node", "address", "actors")
     for route in document["routes"]:
-        for index, place in enumerate(route["nodes"]):
-            kind = route["kind"] if index == 0 else ""
-            routes.add_row(kind, place["node"], place["uri"], ", ".join(map(who, place["actors"])))
-    hubs = folding("hub", "node", "address")
+        kind = route["kind"]
+        for node in route["nodes"]:
+            routes.add_row(kind, node["node"], node["uri"], ", ".join(map(actor_label, node["actors"])))
+            kind = ""  # shown once
+    hubs = RecordTable("hub", "node", "address")
     for node in document["hubs"]:
         for hub in node["hubs"]:
             hubs.add_row(hub, node["node"], node["uri"])
-    return Group(routes, hubs)
+    tables = [table for table in (routes, hubs) if table.row_count]
+    return Group(tables[0], Text(), tables[1]) if len(tables) > 1 else tables[0]

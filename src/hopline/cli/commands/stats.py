@@ -1,4 +1,4 @@
-"""``hopline stats``: how every node of a running network is."""
+"""``hopline stats``: the message counts of every node of a running network."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hopline.cli.client import everybody, joined_node, require_keys, stats_of
-from hopline.cli.console import folding, one_line_errors
-from hopline.cli.names import kind_text, name_of, node_named, shortened
+from hopline.cli.client import discover_nodes, joined_node, raise_if_refused, request_stats
+from hopline.cli.errors import one_line_errors
+from hopline.cli.identifiers import find_node, identity_text, shorten_identity
 from hopline.cli.options import (
     ConfigOption,
     DebugOption,
+    IntervalOption,
     JsonOption,
     RendezvousOption,
+    WatchOption,
     WireFormatOption,
     client_configuration,
 )
+from hopline.cli.record_table import RecordTable
 from hopline.cli.watch import show
 from hopline.config import Configuration
 from hopline.message import printable
 from hopline.node import Node
-from hopline.node.report import NodeReport
+from hopline.node.report import ActorReport, LinkReport, NetworkReport, NodeReport
 from hopline.routing import KnownNode, Outcome
 
 EPILOG = """
@@ -34,16 +37,23 @@ EPILOG = """
     hopline stats --watch
     hopline stats --node 3c89 --json | jq '.nodes[0].outcomes'
 
-Every message that came in (submitted, received, copied) has one outcome or still waits: `=` says that it is so, `!`
-that it is not. Nodes of the reference do not answer this question; `hopline routes` knows them too.
+`in` counts the messages that were submitted on the node, received from others, or copied by a broadcast. Each of them
+has exactly one outcome (`delivered`, `sent`, …) or is `waiting`. `=` means that the counts add up, `!` that they do
+not. `promised` counts the answers that callers wait for. A narrow terminal shows no column that is zero everywhere.
+
+Nodes of the reference do not answer this request; `hopline routes` lists them, too.
 """
 
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")]
-IntervalOption = Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between looks.")]
+_INCOMING = ("submitted", "received", "copied")
+_COUNTS = (*_INCOMING, "returned", "waiting", "handled", "handler_errors", "unexpected", "promised")
+_ALWAYS_SHOWN = (Outcome.DELIVERED, Outcome.SENT)
+NO_ANSWER = "no answer: not a Hopline node, or too busy"
 
 
 def stats_command(
-    node: Annotated[str | None, typer.Option("--node", help="One node only, by how its identity begins.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NODE", help="Only this node: its identity, or how it begins.")
+    ] = None,
     watch: WatchOption = False,
     interval: IntervalOption = 2.0,
     config: ConfigOption = None,
@@ -52,7 +62,7 @@ def stats_command(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show the books of every node: what came in, what became of it, what waits, what was refused."""
+    """Show the message counts of every node: what came in, its outcomes, what waits, what was refused."""
     with one_line_errors("stats", debug=debug):
         configuration = client_configuration(config, rendezvous, wire_format)
         asyncio.run(_stats(configuration, node, as_json=as_json, watch=watch, interval=interval))
@@ -62,39 +72,41 @@ stats_command.__doc__ = f"{stats_command.__doc__}\n{EPILOG}"
 
 
 async def _stats(
-    configuration: Configuration, wanted: str | None, *, as_json: bool, watch: bool, interval: float
+    configuration: Configuration, node_name: str | None, *, as_json: bool, watch: bool, interval: float
 ) -> None:
     async with joined_node(configuration) as node:
-        first = await everybody(node)
-        if wanted is not None:
-            node_named(wanted, first)
+        discovered = await discover_nodes(node)
+        if node_name is not None:
+            find_node(node_name, discovered)  # fail at once if there is none
 
-        async def look() -> dict[str, Any]:
-            return await _ask_all(node, wanted)
+        async def fetch() -> dict[str, Any]:
+            return await _request_all(node, node_name)
 
-        await show(look, draw, as_json=as_json, watch=watch, interval=interval)
-
-
-async def _ask_all(node: Node, wanted: str | None) -> dict[str, Any]:
-    known = sorted(node.known_nodes, key=lambda one: one.identity)
-    if wanted is not None:
-        known = [node_named(wanted, known)]
-    reports = await asyncio.gather(*(stats_of(node.hub, one.identity) for one in known))
-    require_keys(node, is_answered=any(report is not None for report in reports))
-    documents = [_document(one, report) for one, report in zip(known, reports, strict=True)]
-    return {"nodes": documents, "sum": _sum([one for one in documents if one["answers"]])}
+        await show(fetch, draw, as_json=as_json, watch=watch, interval=interval)
 
 
-_CAME_IN = ("submitted", "received", "copied")
-_COUNTS = (*_CAME_IN, "returned", "waiting", "handled", "handler_errors", "unexpected", "promised")
+async def _request_all(node: Node, node_name: str | None) -> dict[str, Any]:
+    known = sorted(node.known_nodes, key=lambda known_node: known_node.identity)
+    if node_name is not None:
+        known = [find_node(node_name, known)]
+    reports = await asyncio.gather(*(request_stats(node.hub, known_node.identity) for known_node in known))
+    raise_if_refused(node, is_answered=any(report is not None for report in reports))
+    documents = [
+        _unanswered(known_node) if report is None else _document(report)
+        for known_node, report in zip(known, reports, strict=True)
+    ]
+    answered = [document for document in documents if document["answers"]]
+    return {"nodes": documents, "sum": _sum(answered)}
 
 
-def _document(known: KnownNode, report: NodeReport | None) -> dict[str, Any]:
-    if report is None:
-        return {"node": name_of(known.identity), "uri": printable(known.uri), "answers": False}
-    stats, network = report.stats, report.network
+def _unanswered(node: KnownNode) -> dict[str, Any]:
+    return {"node": identity_text(node.identity), "uri": printable(node.uri), "answers": False}
+
+
+def _document(report: NodeReport) -> dict[str, Any]:
+    stats = report.stats
     return {
-        "node": name_of(report.node),
+        "node": identity_text(report.node),
         "uri": printable(report.uri),
         "answers": True,
         "software": printable(report.software),
@@ -102,82 +114,107 @@ def _document(known: KnownNode, report: NodeReport | None) -> dict[str, Any]:
         **{name: getattr(stats, name) for name in _COUNTS},
         "outcomes": {str(outcome): stats.outcomes.get(outcome, 0) for outcome in Outcome},
         "is_balanced": stats.is_balanced,
-        "actors": [
-            {
-                "identity": name_of(actor.identity),
-                "name": printable(actor.name),
-                "handles": [kind_text(kind) for kind in actor.handles],
-                "waiting": actor.waiting,
-                "running": actor.running,
-            }
-            for actor in report.actors
-        ],
-        "rendezvous": "" if network is None else printable(network.rendezvous),
-        "is_joined": network is not None and network.is_joined,
-        "peers": 0 if network is None else network.peers,
-        "refused": {} if network is None else _refused(network.refused_messages, network.refused_routes),
-        "unacknowledged": 0 if network is None else network.unacknowledged,
-        "links": []
-        if network is None
-        else [
-            {"node": name_of(link.node), "uri": printable(link.uri), "waiting": link.waiting, "silent": link.is_silent}
-            for link in network.links
-        ],
+        "actors": [_actor_document(actor) for actor in report.actors],
+        **_network_document(report.network),
+    }
+
+
+def _actor_document(actor: ActorReport) -> dict[str, Any]:
+    return {
+        "identity": identity_text(actor.identity),
+        "name": printable(actor.name),
+        "handles": [str(kind) for kind in actor.handles],
+        "waiting": actor.waiting,
+        "running": actor.running,
+    }
+
+
+def _network_document(network: NetworkReport | None) -> dict[str, Any]:
+    if network is None:
+        return {"rendezvous": "", "is_joined": False, "peers": 0, "refused": {}, "unacknowledged": 0, "links": []}
+    return {
+        "rendezvous": printable(network.rendezvous),
+        "is_joined": network.is_joined,
+        "peers": network.peers,
+        "refused": _refused(network.refused_messages, network.refused_routes),
+        "unacknowledged": network.unacknowledged,
+        "links": [_link_document(link) for link in network.links],
+    }
+
+
+def _link_document(link: LinkReport) -> dict[str, Any]:
+    return {
+        "node": identity_text(link.node),
+        "uri": printable(link.uri),
+        "waiting": link.waiting,
+        "silent": link.is_silent,
     }
 
 
 def _refused(messages: dict[str, int], routes: dict[str, int]) -> dict[str, int]:
-    told = {printable(reason): count for reason, count in messages.items()}
-    return told | {f"routes: {printable(reason)}": count for reason, count in routes.items()}
+    refused = {printable(reason): count for reason, count in messages.items()}
+    refused |= {f"routes: {printable(reason)}": count for reason, count in routes.items()}
+    return refused
 
 
 def _sum(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    outcomes = {str(outcome): sum(document["outcomes"][outcome] for document in documents) for outcome in Outcome}
     return {
-        **{name: sum(one[name] for one in documents) for name in _COUNTS},
-        "outcomes": {str(outcome): sum(one["outcomes"][outcome] for one in documents) for outcome in Outcome},
-        "is_balanced": all(one["is_balanced"] for one in documents),
+        **{name: sum(document[name] for document in documents) for name in _COUNTS},
+        "outcomes": outcomes,
+        "is_balanced": all(document["is_balanced"] for document in documents),
     }
 
 
 def draw(document: dict[str, Any]) -> RenderableType:
-    """Draw what was told."""
+    """Return the counts of all nodes, and the actors with what waits for them."""
     nodes, total = document["nodes"], document["sum"]
     if not nodes:
         return Text("no other node is known")
-    counted = [outcome for outcome in Outcome if outcome in ("delivered", "sent") or total["outcomes"][outcome]]
-    columns = ["node", "in", "", *counted, "waiting", "promised", "handled", "errors", "peers", "links", "refused"]
-    table = folding(*columns)
-    for column in table.columns[1:-1]:
-        column.justify = "right"
-    for one in nodes:
-        if one["answers"]:
-            table.add_row(*_row(one, counted))
+    outcomes = [outcome for outcome in Outcome if outcome in _ALWAYS_SHOWN or total["outcomes"][outcome]]
+    counts = ["in", *map(str, outcomes), "waiting", "promised", "handled", "errors", "peers", "links"]
+    columns = ["node", "in", "", *counts[1:], "refused", ""]
+    table = RecordTable(*columns, right=counts)
+    for node in nodes:
+        if node["answers"]:
+            table.add_row(node["node"], *_cells(node, outcomes))
         else:
-            table.add_row(one["node"], "does not answer: not a Hopline node, or too busy")
+            no_counts = [""] * (len(columns) - 2)
+            table.add_row(node["node"], *no_counts, NO_ANSWER)
     if len(nodes) > 1:
-        table.add_section()
-        table.add_row(*_row({"node": "all", "peers": "", "links": [], "refused": {}, **total}, counted))
-    actors = folding("actor", "node", "handles", "waiting", "running")
-    for one in nodes:
-        for actor in one.get("actors", ()):
-            handles = ", ".join(actor["handles"])
-            actors.add_row(actor["name"], shortened(one["node"]), handles, str(actor["waiting"]), str(actor["running"]))
-    return Group(table, actors) if actors.row_count else table
+        no_network = {"peers": "", "links": [], "refused": {}}
+        table.add_row("all nodes", *_cells(total | no_network, outcomes))
+    actors = _draw_actors(nodes)
+    return Group(table, Text(), actors) if actors.row_count else table
 
 
-def _row(one: dict[str, Any], counted: list[Outcome]) -> list[str]:
-    links = one["links"]
-    waiting_in_links = sum(link["waiting"] for link in links)
+def _cells(node: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
+    incoming = sum(node[name] for name in _INCOMING)
+    refused = [f"{count:,} {reason}" for reason, count in node["refused"].items()]
     return [
-        one["node"],
-        str(sum(one[name] for name in _CAME_IN)),
-        "=" if one["is_balanced"] else "!",
-        *(str(one["outcomes"][outcome]) for outcome in counted),
-        str(one["waiting"]),
-        str(one["promised"]),
-        str(one["handled"]),
-        str(one["handler_errors"]),
-        str(one["peers"]),
-        f"{len(links)} ({waiting_in_links} waiting)" if links else "",
-        ", ".join(f"{count} {reason}" for reason, count in one["refused"].items()),
+        f"{incoming:,}",
+        "=" if node["is_balanced"] else "!",
+        *(f"{node['outcomes'][outcome]:,}" for outcome in outcomes),
+        f"{node['waiting']:,}",
+        f"{node['promised']:,}",
+        f"{node['handled']:,}",
+        f"{node['handler_errors']:,}",
+        str(node["peers"]),
+        _links_text(node["links"]),
+        ", ".join(refused),
     ]
+
+
+def _links_text(links: list[dict[str, Any]]) -> str:
+    waiting = sum(link["waiting"] for link in links)
+    return f"{len(links)} ({waiting:,} waiting)" if waiting else str(len(links) or "")
+
+
+def _draw_actors(nodes: list[dict[str, Any]]) -> RecordTable:
+    table = RecordTable("actor", "node", "handles", "waiting", "running", right=("waiting", "running"))
+    for node in nodes:
+        for actor in node.get("actors", ()):
+            handles = ", ".join(actor["handles"])
+            waiting, running = f"{actor['waiting']:,}", f"{actor['running']:,}"
+            table.add_row(actor["name"], shorten_identity(node["node"]), handles, waiting, running)
+    return table

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from hopline import MessageIdentifier
 from hopline.cli import app
-from hopline.cli.actor_names import ActorNames, named, who
-from hopline.cli.names import short, shortened
+from hopline.cli.actor_labels import ActorLabels, actor_label, class_and_handler
+from hopline.cli.identifiers import short_identity, shorten_identity
 from hopline.message import new_actor_identity, new_node_identity
 from hopline.node.report import ActorReport
 from tests.cli.commands import Command, prepare
@@ -59,12 +59,13 @@ def test_an_identity_that_somebody_chose_is_never_cut(folder: Path, command: lis
     assert CHOSEN in invoke(folder, *command)
 
 
-def test_a_narrow_terminal_folds_identities(folder: Path) -> None:
-    shown = invoke(folder, "routes", columns=60)
-    assert CHOSEN not in shown
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("command", [["routes"], ["trace", "Greet"], ["stats"], ["capture", "status"]], ids=" ".join)
+def test_a_narrow_terminal_shows_identities_whole(folder: Path, command: list[str], columns: int) -> None:
+    shown = invoke(folder, *command, columns=columns)
+    assert CHOSEN in shown
     assert "…" not in shown
-    column = "".join(line.split("│")[2].strip() for line in shown.splitlines() if line.startswith("│"))
-    assert CHOSEN in column
+    assert max(map(len, shown.splitlines())) <= columns
 
 
 @pytest.mark.parametrize("command", [["routes"], ["trace", "Greet"]], ids=" ".join)
@@ -85,20 +86,20 @@ def test_an_identity_has_a_limit() -> None:
 
 def test_only_a_generated_identity_is_shortened() -> None:
     node, actor = new_node_identity(), new_actor_identity()
-    assert short(node) == node.decode()[:8]
-    assert short(actor) == actor[1:].decode()[:8]
+    assert short_identity(node) == node.decode()[:8]
+    assert short_identity(actor) == actor[1:].decode()[:8]
     for chosen in ("front", CHOSEN, "0f1e2d3c-almost-a-guid-0f1e2d3c4b5a"):
-        assert short(chosen.encode()) == shortened(chosen) == chosen
+        assert short_identity(chosen.encode()) == shorten_identity(chosen) == chosen
 
 
 def test_an_actor_of_a_node_that_does_not_answer_is_shown_by_its_identity() -> None:
     actor = new_actor_identity()
-    document = ActorNames().document_of(actor, GREET)
+    document = ActorLabels().describe(actor, GREET)
     assert document == {"identity": actor[1:].decode()}
-    assert who(document) == actor[1:9].decode()
+    assert actor_label(document) == actor[1:9].decode()
 
 
 def test_an_older_node_tells_the_class_and_not_the_handler() -> None:
     report = ActorReport(identity=b"\1desk", name="Desk", handles=(GREET,), waiting=0, running=0)
-    assert named(report, GREET) == {"name": "Desk"}
-    assert who({"identity": "desk"} | named(report, GREET)) == "Desk desk"
+    assert class_and_handler(report, GREET) == {"name": "Desk"}
+    assert actor_label({"identity": "desk"} | class_and_handler(report, GREET)) == "Desk desk"

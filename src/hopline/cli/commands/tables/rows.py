@@ -20,7 +20,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hopline.cli.console import json_line, say_json
+from hopline.cli.terminal import json_line, write_json
 from hopline.message import printable
 from hopline.pipeline.tables.findings import duration, short
 from hopline.query.short_ids import id_columns, short_ids
@@ -96,7 +96,7 @@ def show_rows(
     for number, row in enumerate(rows, 1):
         if len(rows) > 1:
             console.print(Text(f"── row {number:,} ", style="dim"))
-        console.print(down_the_page(dict(zip(columns, row, strict=True))))
+        console.print(vertical_row(dict(zip(columns, row, strict=True))))
     return []
 
 
@@ -189,7 +189,7 @@ def _entry(value: Any) -> str:
     return printable(", ".join(f"{key} {one}" for key, one in value.items()))
 
 
-def down_the_page(row: Mapping[str, Any]) -> RenderableType:
+def vertical_row(row: Mapping[str, Any]) -> RenderableType:
     """Draw one row with a line for each column, and a critical path stage by stage."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(style="dim")
@@ -228,7 +228,7 @@ def write_rows(columns: Sequence[str], rows: Iterable[Row], layout: Layout) -> N
     """
     if layout.json:
         for row in rows:
-            say_json({name: _plain(value) for name, value in zip(columns, row, strict=True)})
+            write_json({name: _plain(value) for name, value in zip(columns, row, strict=True)})
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)

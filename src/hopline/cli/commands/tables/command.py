@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from hopline.cli.console import UsageError, make_console, say
+from hopline.cli.errors import UsageError
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
+from hopline.cli.terminal import make_console, write_line
 from hopline.display.frames import plural
 from hopline.message import printable
 
 if TYPE_CHECKING:
-    from hopline.cli.table_rows import Layout
+    from hopline.cli.commands.tables.rows import Layout
     from hopline.query.catalogue import WrittenTable
     from hopline.query.tables import Answer, Row, Tables
 
@@ -82,7 +83,7 @@ def tables_command(
 ) -> None:
     """Show the tables that the pipeline has written, or the rows of one. Does not start Spark."""
     with pipeline_errors("tables", debug=debug):
-        from hopline.cli.table_rows import Layout
+        from hopline.cli.commands.tables.rows import Layout
         from hopline.query.catalogue import WrittenTable
         from hopline.query.tables import open_tables
 
@@ -103,7 +104,7 @@ def tables_command(
                 _list_tables(tables, layout, with_snippets=open_)
             elif open_:
                 tables.require(table)
-                say("\n".join(snippets(location, table)))
+                write_line("\n".join(snippets(location, table)))
             elif schema:
                 tables.require(table)
                 _show_schema(WrittenTable(tables, table), layout)
@@ -116,8 +117,8 @@ tables_command.__doc__ = f"{tables_command.__doc__}\n{EPILOG}"
 
 
 def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None:
+    from hopline.cli.commands.tables.rows import write_rows
     from hopline.cli.pipeline_display import size_text
-    from hopline.cli.table_rows import write_rows
     from hopline.query.catalogue import written_tables
 
     found = written_tables(tables)
@@ -136,9 +137,9 @@ def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None
     make_console().print(drawn)
     name = "flows" if "flows" in tables.names else tables.names[0]
     if with_snippets:
-        say("\n".join(snippets(str(tables.location), name)))
+        write_line("\n".join(snippets(str(tables.location), name)))
     else:
-        say(f"\nShow a table:  hopline tables {shlex.quote(str(tables.location))} {name}")
+        write_line(f"\nShow a table:  hopline tables {shlex.quote(str(tables.location))} {name}")
 
 
 def _days_text(table: WrittenTable) -> str:
@@ -167,13 +168,13 @@ def _duckdb(folder: str) -> str:
 
 
 def _show_schema(table: WrittenTable, layout: Layout) -> None:
-    from hopline.cli.table_rows import write_rows
+    from hopline.cli.commands.tables.rows import write_rows
 
     if layout.for_programs:
         rows = [(column.name, column.type, column.meaning) for column in table.columns]
         write_rows(("column", "type", "meaning"), rows, layout)
         return
-    say(f"{table.name}: {table.meaning}\n")
+    write_line(f"{table.name}: {table.meaning}\n")
     drawn = Table("column", "type", "meaning", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in table.columns:
         drawn.add_row(column.name, column.type, column.meaning)
@@ -188,7 +189,7 @@ def _brief_columns(tables: Tables, table: str) -> str:
 
 
 def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:
-    from hopline.cli.table_rows import show_rows
+    from hopline.cli.commands.tables.rows import show_rows
 
     answer = tables.ask(sql)
     if layout.for_programs:
@@ -196,11 +197,11 @@ def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:
         return
     rows, more = _first_rows(answer, limit)
     show_rows(make_console(), answer.columns, answer.types, rows, layout)
-    say(f"the first {len(rows):,} rows; --limit 0 shows all" if more else plural(len(rows), "row"))
+    write_line(f"the first {len(rows):,} rows; --limit 0 shows all" if more else plural(len(rows), "row"))
 
 
 def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, limit: int, layout: Layout) -> None:
-    from hopline.cli.table_rows import Shortening, show_rows
+    from hopline.cli.commands.tables.rows import Shortening, show_rows
     from hopline.query.short_ids import find_id
     from hopline.query.tables import Selection
 
@@ -225,12 +226,12 @@ def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, l
     if not rows and _CUT_ID.search(parts.where or ""):
         notes = ["Use --id, not --where, to find a shortened id."]
     where = f" where {printable(parts.where)}" if parts.where else ""
-    say("\n".join([*notes, f"{len(rows):,} of {plural(count, 'row')} of {table}{where}"]))
+    write_line("\n".join([*notes, f"{len(rows):,} of {plural(count, 'row')} of {table}{where}"]))
 
 
 def _write_rows(answer: Answer, limit: int, layout: Layout) -> None:
     """Write rows for programs as they come, and say on standard error when there are more."""
-    from hopline.cli.table_rows import write_rows
+    from hopline.cli.commands.tables.rows import write_rows
 
     rows = answer.rows()
     write_rows(answer.columns, islice(rows, limit) if limit else rows, layout)

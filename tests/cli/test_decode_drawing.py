@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hopline import Message, WireFormat
-from hopline.cli.dump import NEEDED_WIDTH, dump, summary
+from hopline.cli.commands.decode.drawing import NEEDED_WIDTH, draw_message, summary_line
 from hopline.display.frames import plural, raw, shown
 from hopline.message import write_extension
 from hopline.wire import Annotation, annotate, encode
@@ -52,7 +52,7 @@ def test_bytes_are_shown_by_their_beginning() -> None:
 
 def drawn(width: int) -> list[str]:
     message = Message(b"HELLO", callback_receiver_identity=b"\x00" + GUID.encode())
-    return dump("one", annotate(encode(message, WireFormat.V5)), width).plain.splitlines()
+    return draw_message("one", annotate(encode(message, WireFormat.V5)), width).plain.splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 110, 130, 140, 150, 240])
@@ -69,15 +69,15 @@ def test_the_dump_fits_the_terminal_and_loses_no_value(width: int) -> None:
 def test_a_terminal_gets_colours() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor")
     with console.capture() as capture:
-        console.print(dump("one", annotate(encode(Message(b"HELLO"), WireFormat.V5)), 160))
+        console.print(draw_message("one", annotate(encode(Message(b"HELLO"), WireFormat.V5)), 160))
     assert "\x1b[" in capture.get()
 
 
 def test_reserved_words_are_shown_only_when_they_say_something() -> None:
     frames = encode(Message(b"HELLO"), WireFormat.V5)
-    assert "reserved" not in dump("one", annotate(frames), 160).plain
+    assert "reserved" not in draw_message("one", annotate(frames), 160).plain
     frames[-5] = frames[-5][:6] + b"\x01\x00"
-    assert "reserved.3" in dump("one", annotate(frames), 160).plain
+    assert "reserved.3" in draw_message("one", annotate(frames), 160).plain
 
 
 def test_counts_and_labels_are_said_properly() -> None:
@@ -86,4 +86,4 @@ def test_counts_and_labels_are_said_properly() -> None:
 
 def test_a_summary_needs_a_message_or_a_fault() -> None:
     with pytest.raises(ValueError, match="a message or a fault"):
-        summary("x", Annotation([], None, (), None, None))
+        summary_line("x", Annotation([], None, (), None, None))

@@ -1,4 +1,4 @@
-"""The same for machines: one JSON object a message."""
+"""A decoded message as one line of JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from hopline.cli.console import json_line
+from hopline.cli.terminal import json_line
 from hopline.display.bodies import plain
 from hopline.wire import Annotation, Reading, RemoteError
 
 
-def as_json(label: str, annotation: Annotation) -> str:
-    """Write an annotation as one line of JSON. Bytes are hex."""
+def annotation_json(label: str, annotation: Annotation) -> str:
+    """Return an annotated message as one line of JSON, with bytes in hex."""
     message = annotation.message
     document = {
         "label": label.encode("utf-8", "backslashreplace").decode(),

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from hopline import MessageIdentifier
-from hopline.cli.application import ApplicationError, actors_of, find_application
-from hopline.cli.bodies import Writing, body_of, body_text
-from hopline.cli.console import UsageError
-from hopline.cli.names import kind_of, node_named
+from hopline.cli.commands.node.application import ApplicationError, actors_of, find_application
+from hopline.cli.errors import UsageError
+from hopline.cli.identifiers import find_node, parse_kind
+from hopline.cli.message_bodies import BodyEncoding, body_text, encode_body
 from hopline.display.bodies import read_body
 from hopline.message import HoplineError
 from hopline.routing import KnownNode
@@ -23,23 +23,23 @@ from tests.cli.commands import APPLICATION, Command, prepare, run
 @pytest.mark.parametrize(
     ("text", "writing", "body"),
     [
-        ('{"a": 1}', Writing.MSGPACK, b"\x81\xa1a\x01"),
-        (None, Writing.MSGPACK, b"\x80"),
-        ('{"a": 1}', Writing.JSON, b'{"a": 1}'),
-        ("grüß", Writing.RAW, "grüß".encode()),
-        ("0a 02", Writing.HEX, b"\x0a\x02"),
-        (None, Writing.RAW, b""),
+        ('{"a": 1}', BodyEncoding.MSGPACK, b"\x81\xa1a\x01"),
+        (None, BodyEncoding.MSGPACK, b"\x80"),
+        ('{"a": 1}', BodyEncoding.JSON, b'{"a": 1}'),
+        ("grüß", BodyEncoding.RAW, "grüß".encode()),
+        ("0a 02", BodyEncoding.HEX, b"\x0a\x02"),
+        (None, BodyEncoding.RAW, b""),
     ],
 )
-def test_a_body_is_written_as_asked(text: str | None, writing: Writing, body: bytes) -> None:
-    assert body_of(text, None, writing) == body
+def test_a_body_is_written_as_asked(text: str | None, writing: BodyEncoding, body: bytes) -> None:
+    assert encode_body(text, None, writing) == body
 
 
 def test_a_body_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b"\x00\xff")
-    assert body_of(None, str(tmp_path / "body"), Writing.RAW) == b"\x00\xff"
+    assert encode_body(None, str(tmp_path / "body"), BodyEncoding.RAW) == b"\x00\xff"
     with pytest.raises(UsageError, match="not both"):
-        body_of("x", str(tmp_path / "body"), Writing.RAW)
+        encode_body("x", str(tmp_path / "body"), BodyEncoding.RAW)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_a_body_is_read_for_what_it_is(body: bytes, form: str, shown: str) -> No
     ],
 )
 def test_a_kind_is_read_as_it_is_shown(text: str, kind: MessageIdentifier) -> None:
-    assert kind_of(text) == kind
+    assert parse_kind(text) == kind
 
 
 def test_a_node_is_meant_by_how_its_identity_begins() -> None:
     nodes = [KnownNode(b"abc-1", "tcp://a:1"), KnownNode(b"abd-2", "tcp://a:2")]
-    assert node_named("abd", nodes) is nodes[1]
-    with pytest.raises(UsageError, match="may be any of abc-1, abd-2"):
-        node_named("ab", nodes)
-    with pytest.raises(UsageError, match="no node 'x' is known; there are: abc-1, abd-2"):
-        node_named("x", nodes)
+    assert find_node("abd", nodes) is nodes[1]
+    with pytest.raises(UsageError, match="several nodes begin with 'ab': abc-1, abd-2"):
+        find_node("ab", nodes)
+    with pytest.raises(UsageError, match="no node 'x' is known; known nodes: abc-1, abd-2"):
+        find_node("x", nodes)
 
 
 @pytest.fixture
