@@ -37,6 +37,7 @@ def processes_that_mention(text: str) -> list[int]:
     return found
 
 
+@pytest.mark.xdist_group("jvm")
 @pytest.mark.timeout(600)
 def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
     home = tmp_path / "evening"

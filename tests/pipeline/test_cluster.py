@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.elsewhere import (
+    FEW_ROWS,
     QUICK_START,
     SPARK,
     Lake,
@@ -36,15 +37,13 @@ from tests.pipeline.webhdfs import Operation, webhdfs
 
 STARTED_WITHIN_S = 200
 TRIED_TWICE_WITHIN_S = 200
-SETTINGS = {
-    "spark.driver.extraJavaOptions": QUICK_START,
+SETTINGS = FEW_ROWS | {
     "spark.executor.extraJavaOptions": QUICK_START,
     "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "2",
 }
 OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("jvm")]
 
 
 class Cluster:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.elsewhere import (
+    FEW_ROWS,
     QUICK_START,
     SPARK,
     Lake,
@@ -28,19 +29,18 @@ from tests.pipeline.webhdfs import webhdfs
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("jvm")]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("server")
     port = free_port()
-    settings = {
+    settings = FEW_ROWS | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={directory}",
-        "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
     command = [
