@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.spark_settings import FEW_ROWS, spark_defaults
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SPARK_TIMEOUT_S = 900  # on a machine that is busy with other work
 
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.register_profile(
@@ -35,12 +39,13 @@ os.environ.pop("COLUMNS", None)  # output must not depend on the width of the te
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Assign each test that declares no group of pytest-xdist to one."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
+    """Assign each test that declares no group of pytest-xdist to one, and give those of Spark more time."""
+    has_groups = config.pluginmanager.hasplugin("xdist")
     for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            uses_spark = isinstance(item, pytest.Function) and "spark" in item.fixturenames
+        uses_spark = isinstance(item, pytest.Function) and "spark" in item.fixturenames
+        if uses_spark and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+        if has_groups and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else str(item.path)))
 
 
@@ -55,11 +60,20 @@ def _restored_loggers() -> Iterator[None]:
         logger.handlers[:] = handlers
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_spark_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have the processes that tests start run Spark with settings for few rows."""
+    directory = tmp_path_factory.mktemp("spark")
+    (directory / "spark-defaults.conf").write_text(spark_defaults(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(directory))
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Open one Spark session for the whole run, because starting one takes seconds."""
     from hopline.pipeline.session import spark_session  # the fast tests run without Spark
-    from tests.pipeline.elsewhere import FEW_ROWS
 
     with spark_session("local[2]", app_name="hopline tests", memory="1g", config=FEW_ROWS) as session:
         yield session

@@ -38,7 +38,7 @@ def processes_that_mention(text: str) -> list[int]:
 
 
 @pytest.mark.xdist_group("jvm")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_demo_tells_its_story_to_the_end(tmp_path: Path) -> None:
     home = tmp_path / "evening"
     command = [*DEMO, "--directory", str(home), "--orders", "600", "--rate", "80"]
