@@ -10,9 +10,10 @@ DIST_VENV ?= .venv-dist
 MINUTES ?= 5
 SEEDS ?= 10000
 COVERED := tests/wire tests/message tests/zmtp
-# Tests wait more than they compute, so a few run at a time. A group of tests stays on one worker: tests/conftest.py.
+# Tests wait more than they compute, so a few run at a time. A group of tests stays on one worker, and the groups start in
+# the order of collection: tests/conftest.py.
 WORKERS ?= 3
-SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 PINNED := --disable-pip-version-check --constraint constraints.txt
 # pip as it comes with Python 3.11 knows neither dependency groups nor constraints for builds.
 NEW_PIP := -m pip install --quiet $(PINNED) --upgrade pip

@@ -27,6 +27,7 @@ from tests.spark_settings import FEW_ROWS, spark_defaults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LONGEST_GROUPS = ("jvm", "spark")
 SPARK_TIMEOUT_S = 900  # on a machine that is busy with other work
 
 settings.register_profile("thorough", deadline=None, max_examples=1000)
@@ -40,13 +41,19 @@ os.environ.pop("COLUMNS", None)  # output must not depend on the width of the te
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Assign each test that declares no group of pytest-xdist to one, and give those of Spark more time."""
-    has_groups = config.pluginmanager.hasplugin("xdist")
     for item in items:
         uses_spark = isinstance(item, pytest.Function) and "spark" in item.fixturenames
         if uses_spark and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
-        if has_groups and item.get_closest_marker("xdist_group") is None:
+        if config.pluginmanager.hasplugin("xdist") and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else str(item.path)))
+    items.sort(key=_start_order)
+
+
+def _start_order(item: pytest.Item) -> int:
+    """Return 0 for the tests of the groups that take longest: the last worker to finish must not be one of theirs."""
+    group = item.get_closest_marker("xdist_group")
+    return 0 if group is not None and group.args[0] in LONGEST_GROUPS else 1
 
 
 @pytest.fixture(autouse=True)

@@ -85,7 +85,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
+        except (OSError, ValueError):  # not listening yet, or not yet serving JSON at this address
             return 0
 
     def log(self) -> str:
