@@ -41,6 +41,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.xdist_group("jvm")
 @pytest.mark.timeout(900)
 def test_the_notebook_answers_its_questions_and_draws(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}

@@ -58,6 +58,7 @@ def test_the_first_program_is_under_fifteen_lines() -> None:
     assert len([line for line in program.splitlines() if line.strip()]) < 15
 
 
+@pytest.mark.xdist_group("jvm")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("commands", COMMANDS, ids=lambda block: block.split()[1])
 def test_the_commands_of_a_block_run_one_after_the_other(commands: str) -> None:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from hopline.message import ArgumentError
 from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.session import QUERY_SETTINGS, spark_session
-from tests.pipeline.elsewhere import FEW_ROWS
+from tests.spark_settings import FEW_ROWS
 
 
 def test_a_session_is_quiet_bound_to_loopback_and_in_utc(spark: SparkSession) -> None:
