@@ -65,14 +65,14 @@ def meta_runs(rows: Iterable[Field | Entries]) -> Iterator[tuple[list[Field | En
 
 
 def read_run(run: Run, prefix: str = "") -> list[str]:
-    """Give the statements that read one run of a section."""
+    """Return the statements that read one run of a section."""
     names = ", ".join("_" if unused(name) else prefix + local(name) for name in run.names)
     comma = "," if len(run.names) == 1 else ""
     return [f"({names}{comma}) = {struct_name(run.code, pack=False)}(section, at)", f"at += {run.size}"]
 
 
 def read_varying(row: Field, prefix: str) -> str:
-    """Give the statement that reads bytes or text; a size beyond the section is noticed at the end."""
+    """Return the statement that reads bytes or text; a size beyond the section is noticed at the end."""
     text = '.decode("utf-8", "replace")' if row.type is Type.TEXT else ""
     return f"{prefix}{row.name} = section[at : (at := at + {prefix}{row.name}_size)]{text}"
 
@@ -113,12 +113,12 @@ def read_entry(entries: Entries) -> Iterator[str]:
 
 
 def entry_groups(layout: Layout) -> list[Entries]:
-    """Give the groups of entries of the meta frame."""
+    """Return the groups of entries of the meta frame."""
     return [row for row in layout.meta if isinstance(row, Entries)]
 
 
 def own_count(row: Field | Entries, run: Run) -> bool:
-    """Tell whether the run in front of some entries is nothing but their count."""
+    """Return whether the run in front of some entries is nothing but their count."""
     return isinstance(row, Entries) and run.names == [f"{row.name}.count"]
 
 

@@ -240,10 +240,10 @@ def view_structs(layout: Layout) -> Iterator[str]:
 
 
 def wanted_word(name: str) -> bool:
-    """Tell whether a router looks at a word."""
+    """Return whether a routing view needs a word."""
     return name in ("distribution", "hops")
 
 
 def wanted_by_view(row: Field) -> bool:
-    """Tell whether a router looks at a row."""
+    """Return whether a routing view needs a row."""
     return row.selector or row.name == "hops" or any(wanted_word(word.name) for word in row.words)

@@ -11,7 +11,7 @@ from tools.compiler.multipart_decoders import table_name
 
 
 def write_value(layout: Layout, row: Field) -> str:
-    """Give the expression for one fixed frame."""
+    """Return the expression for one fixed frame."""
     name = row.name
     if name == "version.wire_format":
         return repr(layout.number)
@@ -54,7 +54,7 @@ def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
     own = own_frames(layout, entries)
     result = ", ".join(["tuple[bytes, ...]", *["bytes"] * len(own)])
     yield from remembered(f"_{name}_frames({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> tuple[{result}]")
-    yield f'    """Give the frames of the {name} entries, and those that describe them alone."""'
+    yield f'    """Return the frames of the {name} entries, and the frames that describe only these."""'
     yield "    frames: list[bytes] = []"
     yield f"    for entry in {name}:"
     yield from indented([*body, f"frames += ({', '.join(parts)})"], 2)
@@ -68,7 +68,7 @@ def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
 
 
 def own_frames(layout: Layout, entries: Entries) -> list[Field]:
-    """Give the rows that follow from the number of one group's entries: its offset only for the lowest group."""
+    """Return the rows that follow from the number of one group's entries; its offset only for the lowest group."""
     known = {f"{entries.name}.count", f"{entries.name}.divisor", "reserved.2", "reserved.3"}
     if entries is layout.entries[0]:
         known.add(f"{entries.name}.offset")

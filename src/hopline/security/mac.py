@@ -17,17 +17,20 @@ class Mac:
     __slots__ = ("_inner", "_outer", "size")
 
     def __init__(self, secret: bytes, algorithm: str) -> None:
-        self._inner, self._outer = hashlib.new(algorithm), hashlib.new(algorithm)
+        self._inner = hashlib.new(algorithm)
+        self._outer = hashlib.new(algorithm)
         self.size = self._inner.digest_size
-        if len(secret) > self._inner.block_size:
+        block_size = self._inner.block_size
+        if len(secret) > block_size:
             secret = hashlib.new(algorithm, secret).digest()
-        block = secret.ljust(self._inner.block_size, b"\0")
+        block = secret.ljust(block_size, b"\0")
         self._inner.update(block.translate(_INNER))
         self._outer.update(block.translate(_OUTER))
 
     def of(self, content: bytes) -> bytes:
         """Return the HMAC of a content."""
-        inner, outer = self._inner.copy(), self._outer.copy()
+        inner = self._inner.copy()
         inner.update(content)
+        outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.digest()

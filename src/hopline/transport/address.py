@@ -36,12 +36,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_one_place(self) -> bool:
-        """Tell whether it can be connected to: a port of a host."""
+        """Return whether it can be connected to: one port of one host."""
         return 0 < self.first_port == self.last_port and not self.is_everywhere
 
     @property
     def is_numeric(self) -> bool:
-        """Tell whether it needs no looking up."""
+        """Return whether the host is an IP address."""
         try:
             ipaddress.ip_address(self.host.strip("[]"))
         except ValueError:
@@ -50,12 +50,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_everywhere(self) -> bool:
-        """Tell whether it names every interface of the machine, so that others need another name for it."""
+        """Return whether it means every interface of the machine; peers need another address then."""
         return self.host in _EVERYWHERE
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
+        """Return whether only this machine can reach it."""
         if self.is_everywhere:
             return False
         try:
@@ -86,7 +86,7 @@ def one_place(text: str, field: str = "address") -> Address:
 
 
 def resolve(text: str, field: str = "address") -> str:
-    """Give an address with its name looked up, as peers compare them: ``tcp://<ip>:<port>``."""
+    """Return an address with its host name resolved, as peers compare them: ``tcp://<ip>:<port>``."""
     address = parse(text, field)
     return f"tcp://{look_up(own_name() if address.is_everywhere else address.host, field)}:{address.first_port}"
 
@@ -109,7 +109,7 @@ def can_connect(text: str) -> bool:
 
 
 def advertised(bound: str, advertise: str | None = None) -> str:
-    """Give the address that peers are told of, for the one that a socket is bound to."""
+    """Return the address to announce to peers, for the one that a socket is bound to."""
     address = parse(bound)
     if advertise is not None:
         host = look_up(parse(f"tcp://{advertise}:1", "advertise").host, "advertise")
@@ -121,12 +121,12 @@ def advertised(bound: str, advertise: str | None = None) -> str:
 
 
 def own_name() -> str:
-    """Give the name that this machine has for itself."""
+    """Return the host name of this machine."""
     return socket.gethostname()
 
 
 def look_up(host: str, field: str) -> str:
-    """Give the address of a host by its name."""
+    """Return the IP address of a host name."""
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError:

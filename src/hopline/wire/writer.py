@@ -40,7 +40,7 @@ class Writer:
         self._numbers = self._descriptors()
 
     def write(self) -> list[bytes]:
-        """Give the frames, or raise `LocalError`."""
+        """Return the frames, or raise `LocalError`."""
         frames = [as_bytes("socket_identity", self.message.socket_identity), b""]
         if self.layout.has_body_offset:
             frames += self.message.bodies

@@ -139,11 +139,11 @@ class PeerLink:
 
     @property
     def is_silent(self) -> bool:
-        """Tell whether the peer has not shaken hands yet, or is away."""
+        """Return whether there is no connection: no handshake yet, or the peer is away."""
         return self._silent_since is not None
 
     def is_overdue(self, now: float) -> bool:
-        """Tell whether the peer is gone: it was refused for too long, or did not shake hands at all."""
+        """Return whether the peer is gone: refused for too long, or without a handshake in time."""
         settings, silent, refused = self._backend.settings, self._silent_since, self._refused_since
         return (refused is not None and now - refused > settings.refusal_timeout) or (
             silent is not None and now - silent > settings.handshake_timeout
@@ -233,7 +233,7 @@ class Backend:
         self._changed = Condition()  # what waits may have become less
 
     def link(self, node: bytes, uri: str) -> PeerLink:
-        """Give the link to a peer, and connect to it if this is the first."""
+        """Return the link to a peer, and connect if there is none."""
         link = self._links.get(node)
         if link is not None and link.uri == uri and not link.is_gone:
             return link
@@ -307,7 +307,7 @@ class Backend:
         self._changed.notify_all()
 
     def close(self, linger: float) -> None:
-        """Give up every peer, and close; libzmq goes on sending what it has, for so many seconds."""
+        """Close all links; libzmq goes on sending what it holds for so many seconds."""
         for link in list(self._links.values()):
             del self._links[link.node]
             self._gave_up(link.node, link.give_up(linger))

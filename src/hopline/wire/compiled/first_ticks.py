@@ -43,7 +43,7 @@ _TRACE_OPTIONS_ON_WIRE = {0: b"\x00\x00\x00\x00\x00\x00\x00\x00", 1: b"\x02\x00\
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[tuple[bytes, ...], bytes, bytes]:
-    """Give the frames of the callback_point entries, and those that describe them alone."""
+    """Return the frames of the callback_point entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (COMMON_VERSION_TEXTS[entry.version], entry.identity)
@@ -60,7 +60,7 @@ def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tup
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...], bytes]:
-    """Give the frames of the routing entries, and those that describe them alone."""
+    """Return the frames of the routing entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in routing:
         if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":

@@ -41,7 +41,7 @@ _hops = Struct("<6xH").unpack
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[tuple[bytes, ...], bytes]:
-    """Give the frames of the callback_point entries, and those that describe them alone."""
+    """Return the frames of the callback_point entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (entry.partition, _pack_u16(entry.version), entry.identity)
@@ -57,7 +57,7 @@ def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tup
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...]]:
-    """Give the frames of the routing entries, and those that describe them alone."""
+    """Return the frames of the routing entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in routing:
         frames += (entry.uri.encode(), entry.identity)

@@ -26,14 +26,14 @@ from hopline.wire.fast_path import (
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
 from hopline.wire.shapes import (
-    LARGEST_STENCIL,
+    LARGEST_TEMPLATE,
     LARGEST_USUAL_SIZE,
     MOST_SHAPES,
-    MOST_STENCILS,
+    MOST_TEMPLATES,
     Cut,
     Heads,
     Packers,
-    Stencils,
+    Templates,
     Values,
     cutter,
     head_reader,
@@ -53,7 +53,7 @@ _read_head = head_reader(
     _heads,
 )
 _cut = cutter(V6, {})
-_stencils = Stencils(V6)
+_templates = Templates(V6)
 _cuts: dict[int, Cut] = {}
 _known: dict[Values, Values] = {}
 _written: dict[Values, Values] = {}
@@ -159,7 +159,7 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
 
 
 def _learn_to_write(message: Message, same: Values) -> Values:
-    """Give how to pack a frame, how many entries it has, and all of it but what is new."""
+    """Return the function that packs such frames, the number of entries, and the bytes between."""
     routing = message.routing
     callback_point = message.callback_point
     routing_count = len(routing)
@@ -230,7 +230,7 @@ def _learn_to_write(message: Message, same: Values) -> Values:
             ),
         )
     )
-    stencil = _stencils[
+    template = _templates[
         partition_size,
         identity_size,
         receiver_identity_size,
@@ -242,10 +242,10 @@ def _learn_to_write(message: Message, same: Values) -> Values:
         callback_receiver_identity_size,
         correlation_id_size,
     ]
-    (part_1, _, part_2, _, part_3, _, _, part_4) = stencil.unpack(meta)
-    written = (stencil.pack, routing_count + callback_point_count, part_1, part_2, part_3, part_4)
-    if len(meta) <= LARGEST_STENCIL:
-        keep(_written, same, written, MOST_STENCILS)
+    (part_1, _, part_2, _, part_3, _, _, part_4) = template.unpack(meta)
+    written = (template.pack, routing_count + callback_point_count, part_1, part_2, part_3, part_4)
+    if len(meta) <= LARGEST_TEMPLATE:
+        keep(_written, same, written, MOST_TEMPLATES)
     return written
 
 
@@ -287,7 +287,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
 
 
 def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
-    """Give how to cut up a frame, and what all of it says but what is new."""
+    """Return the function that unpacks such frames, and the values of all fields but the new ones."""
     (
         version_wire_format,
         partition_size,
@@ -328,7 +328,7 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
     if version_wire_format != 6 or body_count != 1 or not body_offset:
         raise FastPathMiss
     routing, callback_point = _entries(section, routing_count)
-    stencil = _stencils[
+    template = _templates[
         partition_size,
         identity_size,
         receiver_identity_size,
@@ -340,7 +340,7 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         callback_receiver_identity_size,
         correlation_id_size,
     ]
-    cut = stencil.unpack_from
+    cut = template.unpack_from
     known = (
         identity,
         version,
@@ -356,12 +356,12 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         raw_domain.decode("utf-8", "replace"),
         routing,
         body_offset,
-        stencil.size,
+        template.size,
     )
-    if len(meta) <= LARGEST_STENCIL:
+    if len(meta) <= LARGEST_TEMPLATE:
         (part_1, _, part_2, _, part_3, _, _, part_4) = cut(meta)
         keep(_cuts, len(meta) << 8 | meta[8 + meta[2]], cut, MOST_SHAPES)
-        keep(_known, (cut, part_1, part_2, part_3, part_4), known, MOST_STENCILS)
+        keep(_known, (cut, part_1, part_2, part_3, part_4), known, MOST_TEMPLATES)
     return cut, known
 
 
