@@ -25,10 +25,14 @@ class SynodSettings(msgspec.Struct, frozen=True, kw_only=True):
     missing_heartbeats: int = 3  # heartbeats that may be missing before the member is connected to again
 
     def __post_init__(self) -> None:
-        for name, most in (("heartbeat_interval", LONGEST), ("missing_heartbeats", 1_000)):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 < value <= most):
-                raise LocalError(f"synod.{name}", f"more than 0 and at most {most:g}", value)
+        self._require_at_most("heartbeat_interval", LONGEST)
+        self._require_at_most("missing_heartbeats", 1_000)
+
+    def _require_at_most(self, name: str, most: float) -> None:
+        value = getattr(self, name)
+        is_number = isinstance(value, (int, float))
+        if not (is_number and 0 < value <= most):
+            raise LocalError(f"synod.{name}", f"more than 0 and at most {most:g}", value)
 
 
 class SynodHeartbeat(msgspec.Struct, frozen=True):
@@ -58,8 +62,9 @@ class SynodHealth:
         self._members = Members(uri, members)
         self._interval = in_ticks(settings.heartbeat_interval)
         self._timeout = in_ticks(settings.heartbeat_interval * settings.missing_heartbeats)
+        self._name = normalized(uri)
         names = [normalized(member) for member in members]
-        others = [name for name in names if name != normalized(uri)]
+        others = [name for name in names if name != self._name]
         self._heard_at = dict.fromkeys(others, now)  # each gets the full time at first
         self._reconnected_at = dict.fromkeys(others, now)
         self._next_heartbeat = now
@@ -69,7 +74,7 @@ class SynodHealth:
         name = normalized(heartbeat.node_uri)
         if name in self._heard_at:
             self._heard_at[name] = now
-        elif name != normalized(self._uri):
+        elif name != self._name:
             self.from_strangers += 1
 
     def healthy(self, now: int) -> list[str]:
@@ -103,11 +108,13 @@ class SynodHealth:
         Raises:
             LocalError: `old` is this member or none, or `new` is the address of another one.
         """
-        if normalized(old) == normalized(self._uri):
+        old_name = normalized(old)
+        new_name = normalized(new)
+        if old_name == self._name:
             raise LocalError("synod.members", "another member", old)
         self._members.move(old, new)
-        for times in (self._heard_at, self._reconnected_at):
-            times[normalized(new)] = times.pop(normalized(old))
+        self._heard_at[new_name] = self._heard_at.pop(old_name)
+        self._reconnected_at[new_name] = self._reconnected_at.pop(old_name)
 
     def _is_silent(self, uri: str, now: int) -> bool:
         heard_at = self._heard_at.get(normalized(uri))
