@@ -15,7 +15,7 @@ from hopline.cluster.messages.service_pb2 import (
 )
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
-from tests.cluster.test_membership import SERVERS, World
+from tests.cluster.member_world import SERVERS, World
 
 ORDER = MessageIdentifier(b"ORDER")
 DOMAIN = "shop"
@@ -50,7 +50,7 @@ def test_a_message_that_is_handled_again_is_not_withdrawn_any_more() -> None:
     assert announcements.grouped() == {(DOMAIN, True): [second]}
 
 
-def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
+def test_announcements_that_never_come_back_are_logged_once_with_a_remedy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
@@ -103,7 +103,7 @@ def said_receivers(message: Message) -> list[bytes]:
     return [route.receiver_identity for route in content.routes]
 
 
-def test_a_node_that_retires_withdraws_its_messages_and_says_no_more_of_its_actors_whoever_asks() -> None:
+def test_a_retiring_node_withdraws_its_messages_and_no_longer_announces_its_actors() -> None:
     world = Staffed()
     world.member.announce(world.advertised())
     world.leader_speaks()

@@ -20,8 +20,7 @@ from hopline.cluster.messages.service_pb2 import RegisterExternalMessageRoute, U
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key
-
-from .test_membership import World
+from tests.cluster.member_world import World
 
 NODE = b"node"
 HOME, ELSEWHERE = "tcp://10.0.0.5:5101", "tcp://10.6.6.6:5101"
@@ -91,7 +90,7 @@ def test_the_strongest_domain_moves_a_node(world: Domains) -> None:
 
 
 @pytest.mark.parametrize("first", ["payments", "news"])
-def test_it_is_no_use_to_be_the_first_to_announce_a_node(first: str) -> None:
+def test_a_weaker_domain_gains_nothing_by_announcing_a_node_first(first: str) -> None:
     world = Domains()
     fake = Route(new_hub_identity())
     world.announce(first, [fake], ELSEWHERE, OTHER_HEALTH)
@@ -103,7 +102,7 @@ def test_it_is_no_use_to_be_the_first_to_announce_a_node(first: str) -> None:
     assert world.where == {NODE: HOME}
 
 
-def test_what_an_unsigned_domain_said_of_a_node_is_dropped_when_a_signed_one_vouches_for_it() -> None:
+def test_routes_of_an_unsigned_domain_are_dropped_when_a_signed_one_announces_the_node() -> None:
     world = Domains()
     world.announce("news", [Route(new_hub_identity()) for _ in range(9_999)])  # it would leave no room for others
     world.announce("orders", [HUB, ORDER])
@@ -120,7 +119,7 @@ def test_an_unsigned_domain_adds_nothing_to_a_node_that_a_signed_one_knows(world
     assert world.refused == {"added by an unsigned domain": 2}
 
 
-def test_a_signed_domain_vouches_for_messages_of_unsigned_ones_but_not_of_other_signed_ones(world: Domains) -> None:
+def test_a_signed_domain_announces_messages_of_unsigned_domains_but_not_of_other_signed_ones(world: Domains) -> None:
     world.announce("orders", [NEWS])
     assert world.learned[-1] == NEWS
     world.announce("payments", [ORDER])
@@ -152,7 +151,7 @@ def test_an_unsigned_domain_withdraws_nothing_of_a_node_that_a_signed_one_knows(
     assert world.forgotten == [(NODE, NEWS)]
 
 
-def test_a_node_is_gone_when_every_signed_domain_has_said_so(world: Domains) -> None:
+def test_a_node_is_removed_when_every_signed_domain_has_withdrawn_it(world: Domains) -> None:
     world.say_goodbye("orders")
     assert world.gone == []
     world.announce("news", [HUB], ELSEWHERE, OTHER_HEALTH)
@@ -161,7 +160,7 @@ def test_a_node_is_gone_when_every_signed_domain_has_said_so(world: Domains) -> 
     assert world.gone == [NODE]
 
 
-def test_where_nothing_is_signed_everybody_has_a_say() -> None:
+def test_without_signatures_any_announcement_counts() -> None:
     world = World()
     for uri in (HOME, ELSEWHERE):
         world.say_in("", REGISTER_ROUTE, registration(uri, NODE, HEALTH, 1.0, [HUB]))

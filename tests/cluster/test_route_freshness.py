@@ -22,7 +22,7 @@ def turns(freshness: RouteFreshness, *said: list[tuple[bytes, Route]]) -> list[l
     return given_up
 
 
-def test_what_is_said_in_every_turn_stays() -> None:
+def test_routes_that_are_advertised_in_every_round_stay() -> None:
     assert turns(RouteFreshness(), *[[(NODE, HUB), (NODE, PRICES)]] * 5) == [[]] * 5
 
 
@@ -31,21 +31,21 @@ def test_one_answer_may_be_lost_or_name_some_routes_only() -> None:
     assert turns(RouteFreshness(), everything, [(NODE, HUB)], everything, [(NODE, HUB)], everything) == [[]] * 5
 
 
-def test_a_route_that_was_left_out_twice_is_given_up_once() -> None:
+def test_a_route_that_is_missing_twice_expires_once() -> None:
     everything, some = [(NODE, HUB), (NODE, PRICES), (NODE, ORDERS)], [(NODE, HUB), (NODE, ORDERS)]
     assert turns(RouteFreshness(), everything, some, some, some) == [[], [], [(NODE, PRICES)], []]
 
 
-def test_a_node_that_says_nothing_at_all_keeps_its_routes() -> None:
+def test_a_node_that_does_not_answer_keeps_its_routes() -> None:
     assert turns(RouteFreshness(), [(NODE, HUB), (NODE, PRICES)], [], [], [], []) == [[]] * 5
 
 
-def test_what_one_node_says_is_nothing_to_another() -> None:
+def test_the_answer_of_one_node_does_not_concern_another() -> None:
     freshness = RouteFreshness()
     assert turns(freshness, [(NODE, PRICES), (OTHER, PRICES)], *[[(NODE, PRICES)]] * 4) == [[]] * 5
 
 
-def test_what_was_taken_back_is_not_given_up_again() -> None:
+def test_a_withdrawn_route_does_not_expire() -> None:
     freshness = RouteFreshness()
     turns(freshness, [(NODE, HUB), (NODE, PRICES), (OTHER, HUB)])
     freshness.forget(NODE, PRICES)

@@ -27,7 +27,7 @@ changes = functools.cache(changes_among)
 
 
 @pytest.mark.parametrize("change", ["join", "leave", "crash"])
-def test_a_change_makes_every_node_say_and_hear_a_few_messages_however_many_there_are(change: str) -> None:
+def test_the_messages_of_a_change_grow_linearly_with_the_nodes(change: str) -> None:
     said = [getattr(changes(nodes), change).total for nodes in NETWORKS]
     for nodes, total in zip(NETWORKS, said, strict=True):
         assert total <= MOST_A_NODE * nodes + MOST_BESIDES
@@ -38,7 +38,7 @@ def test_a_change_makes_every_node_say_and_hear_a_few_messages_however_many_ther
     assert max(slopes) <= 1.1 * min(slopes)
 
 
-def test_answers_to_everybody_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broadcast_answers_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(responder: RouteResponder, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
         if node != responder._me.identity and uri and routes:
             content = responder._advertiser.registration(routes)
@@ -61,11 +61,11 @@ async def everybody_knows_what_came_while_nothing_got_through(quiet: QuietNetwor
     return all(other.knows(first) == set(first.node.router.directory.advertised()) for other in others)
 
 
-def test_what_was_lost_is_said_again_until_it_was_heard() -> None:
+def test_lost_announcements_are_repeated_until_confirmed() -> None:
     assert run_quiet_network(3, everybody_knows_what_came_while_nothing_got_through)
 
 
-def test_what_is_said_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announcements_that_are_published_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     publish = RouteAdvertiser.publish_unconfirmed
 
     def publish_once(advertiser: RouteAdvertiser, now: float) -> None:
@@ -87,7 +87,7 @@ def test_a_crashed_node_is_unknown_after_two_heartbeats_and_a_second(is_noticed:
     assert run_quiet_network(4, someone_crashes) == [set()] * 3
 
 
-def test_nodes_that_could_not_reach_each_other_know_each_other_again() -> None:
+def test_nodes_find_each_other_again_after_a_partition() -> None:
     async def the_network_is_cut(quiet: QuietNetwork) -> None:
         one, other, _ = quiet.nodes
         for far in (other.transport.host, quiet.server.host):
