@@ -36,7 +36,7 @@ class World:
         self.forgotten: list[tuple[bytes, Route]] = []
         self.published: list[Message] = []
         self.followed: list[RendezvousAddress] = []
-        self.told: list[Message] = []
+        self.sent: list[Message] = []
         self.declared: dict[bytes, frozenset[WireFormat]] = {}
         self.route = Route(new_hub_identity())
         self.member = Membership(
@@ -55,10 +55,10 @@ class World:
         self.now += seconds
         self.member.tick()
 
-    def leader_speaks(self) -> None:
+    def receive_server_heartbeat(self) -> None:
         self.member.receive_broadcast(service_message(HEARTBEAT, HeartBeat()))
 
-    def say_in(self, domain: str, kind: MessageIdentifier, content: Content) -> None:
+    def receive_in(self, domain: str, kind: MessageIdentifier, content: Content) -> None:
         self.member.receive(self.security.protect_in(service_message(kind, content), domain))
 
     def announcements(self) -> list[Message]:
@@ -76,7 +76,7 @@ class World:
     def ping(self) -> None: ...
 
     def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
-        self.told.append(message)
+        self.sent.append(message)
 
     def disconnect(self, node: bytes) -> None: ...
 
@@ -124,9 +124,9 @@ def joined_world() -> World:
     """Make a member that has joined, and was heard."""
     world = World()
     world.member.announce([world.route])
-    world.leader_speaks()
-    (said,) = world.announcements()
-    world.member.receive_broadcast(said)  # it comes back through the server
+    world.receive_server_heartbeat()
+    (announcement,) = world.announcements()
+    world.member.receive_broadcast(announcement)  # it comes back through the server
     world.pass_time(0.1)
     world.published.clear()
     return world

@@ -1,4 +1,4 @@
-"""Which domain has a say in what is known of a node: members of another domain, and strangers, redirect nothing."""
+"""Which domain may change what is known of a node: members of another domain, and strangers, redirect nothing."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Domains(World):
     def announce(
         self, domain: str, routes: Iterable[Route], uri: str = HOME, health_uri: str = HEALTH, interval: float = 1.0
     ) -> None:
-        self.say_in(domain, REGISTER_ROUTE, registration(uri, NODE, health_uri, interval, routes))
+        self.receive_in(domain, REGISTER_ROUTE, registration(uri, NODE, health_uri, interval, routes))
 
     def withdraw(self, domain: str, *routes: Route) -> None:
-        self.say_in(domain, UNREGISTER_ROUTE, unregistration(HOME, NODE, routes))
+        self.receive_in(domain, UNREGISTER_ROUTE, unregistration(HOME, NODE, routes))
 
     def say_goodbye(self, domain: str) -> None:
-        self.say_in(domain, UNREGISTER_NODE, UnregisterNode(uri=HOME, receiver_node_identity=NODE))
+        self.receive_in(domain, UNREGISTER_NODE, UnregisterNode(uri=HOME, receiver_node_identity=NODE))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_a_weaker_domain_gains_nothing_by_announcing_a_node_first(first: str) ->
     world.announce("orders", [HUB])
     assert world.where == {NODE: HOME}
     assert world.subscribed == {HEALTH}
-    assert world.gone == [NODE]  # and with it all that was said of it
+    assert world.gone == [NODE]  # with all its routes
     world.announce(first, [HUB], ELSEWHERE, OTHER_HEALTH)
     assert world.where == {NODE: HOME}
 
@@ -163,9 +163,9 @@ def test_a_node_is_removed_when_every_signed_domain_has_withdrawn_it(world: Doma
 def test_without_signatures_any_announcement_counts() -> None:
     world = World()
     for uri in (HOME, ELSEWHERE):
-        world.say_in("", REGISTER_ROUTE, registration(uri, NODE, HEALTH, 1.0, [HUB]))
+        world.receive_in("", REGISTER_ROUTE, registration(uri, NODE, HEALTH, 1.0, [HUB]))
     assert world.where == {NODE: ELSEWHERE}
-    world.say_in("", UNREGISTER_ROUTE, unregistration(ELSEWHERE, NODE, [HUB]))
+    world.receive_in("", UNREGISTER_ROUTE, unregistration(ELSEWHERE, NODE, [HUB]))
     assert world.forgotten == [(NODE, HUB)]
 
 
@@ -179,7 +179,7 @@ def routes_by_domain(messages: Iterable[Message]) -> dict[str, list[Route]]:
 def test_a_node_announces_its_unsigned_messages_in_signed_domains_too_and_in_these_first() -> None:
     world = Domains()
     world.member.announce([NEWS, PAYMENT, HUB])
-    world.leader_speaks()
+    world.receive_server_heartbeat()
     assert routes_by_domain(world.announcements()) == {
         "orders": [NEWS, HUB],
         "payments": [NEWS, PAYMENT, HUB],
@@ -190,7 +190,7 @@ def test_a_node_announces_its_unsigned_messages_in_signed_domains_too_and_in_the
 
 def test_an_unsigned_message_is_looked_for_in_signed_domains_too() -> None:
     world = Domains()
-    world.leader_speaks()
+    world.receive_server_heartbeat()
     world.published.clear()
     for identity in (b"NEWS", b"PAYMENT"):
         world.member.discover(Message.flow_start(identity, b""))

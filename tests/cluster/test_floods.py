@@ -28,7 +28,7 @@ def two_domains() -> World:
 def announce(world: World, node: bytes, *, domain: str = "", interval: float = 1.0, health_port: int = 2) -> None:
     health_uri = f"tcp://10.0.0.5:{health_port}"
     content = registration("tcp://10.0.0.5:1", node, health_uri, interval, [Route(new_hub_identity())])
-    world.say_in(domain, REGISTER_ROUTE, content)
+    world.receive_in(domain, REGISTER_ROUTE, content)
 
 
 def beat(world: World, node: bytes) -> None:

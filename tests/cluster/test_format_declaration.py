@@ -121,8 +121,8 @@ def test_announcements_and_only_they_carry_the_declaration() -> None:
     assert {message.extension for message in world.announcements()} == {OWN_DECLARATION}
     assert {message.extension for message in world.published if message.identifier != REGISTER_ROUTE} == {b""}
     assert [message.extension for message in world.member.introduction(NODE)] == [OWN_DECLARATION]
-    world.member.receive(announcement(), is_broadcast=True)  # the newcomer is told what lives here
-    assert [message.extension for message in world.told] == [OWN_DECLARATION]
+    world.member.receive(announcement(), is_broadcast=True)  # the new node is sent all routes
+    assert [message.extension for message in world.sent] == [OWN_DECLARATION]
 
 
 @pytest.mark.parametrize("is_broadcast", [False, True], ids=["straight", "relayed"])

@@ -40,24 +40,24 @@ def test_messages_of_another_node_with_this_identity_are_logged_once_a_minute_an
 ) -> None:
     world = joined_world()
     for _ in range(10):
-        world.say_in("", *said_elsewhere()[said])
+        world.receive_in("", *said_elsewhere()[said])
         world.pass_time(0.1)
     (complaint,) = complaints(caplog)
     for part in (ME.identity.decode(), ME.uri, ELSEWHERE, "node.identity"):
         assert part in complaint
-    assert world.announcements()  # so that the namesake hears of it too, and others know this node again
+    assert world.announcements()  # so that the other node notices too, and others know this one again
     assert not world.learned
     for _ in range(60):
-        world.leader_speaks()
+        world.receive_server_heartbeat()
         world.pass_time(1.0)
-    world.say_in("", *said_elsewhere()[said])
+    world.receive_in("", *said_elsewhere()[said])
     assert len(complaints(caplog)) == 2
 
 
 def test_own_messages_are_not_an_identity_conflict(caplog: pytest.LogCaptureFixture) -> None:
     world: World = joined_world()
     for kind, content in said_elsewhere(ME.uri):
-        world.say_in("", kind, content)
+        world.receive_in("", kind, content)
     assert not complaints(caplog)
 
 

@@ -22,15 +22,15 @@ from tests.rendezvous.relays import (
 )
 
 
-class Believer(LeaseKeeper):
-    """A keeper that believes what it is told."""
+class FixedKeeper(LeaseKeeper):
+    """A keeper whose lease is set by the test."""
 
-    def believe(self, lease: Lease | None) -> None:
+    def set_lease(self, lease: Lease | None) -> None:
         self._lease = lease
 
 
 def test_the_leadership_follows_from_the_lease() -> None:
-    keeper = Believer(b"me", HERE, [HERE], LEADER.payload(), LeaseSettings(), Random(1), 0)
+    keeper = FixedKeeper(b"me", HERE, [HERE], LEADER.payload(), LeaseSettings(), Random(1), 0)
     assert leadership(keeper, 0) == NOBODY
     for lease, expected in (
         (Lease(b"me", 10, LEADER.payload()), LEADING),
@@ -38,7 +38,7 @@ def test_the_leadership_follows_from_the_lease() -> None:
         (Lease(b"other", 10, b"garbage"), NOBODY),
         (Lease(b"other", 10, b""), NOBODY),
     ):
-        keeper.believe(lease)
+        keeper.set_lease(lease)
         assert leadership(keeper, 9) == expected
         assert leadership(keeper, 10) == NOBODY
 

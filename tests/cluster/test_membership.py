@@ -18,7 +18,7 @@ from tests.cluster.member_world import SERVERS, World, joined_world
 def test_a_confirmed_announcement_is_not_repeated() -> None:
     world = joined_world()
     for _ in range(10):
-        world.leader_speaks()
+        world.receive_server_heartbeat()
         world.pass_time(1.0)
     assert not world.announcements()
 
@@ -35,7 +35,7 @@ def test_after_a_long_pause_a_node_announces_itself_when_it_joins_again() -> Non
     assert world.followed == SERVERS
     assert not world.announcements()
     world.pass_time(0.05)
-    world.leader_speaks()
+    world.receive_server_heartbeat()
     assert len(world.announcements()) == 1
 
 
@@ -61,10 +61,10 @@ def test_a_replayed_request_is_answered_once_in_a_while() -> None:
     world = World()
     question = RequestClusterMessageRoutes(requestor_uri="tcp://10.0.0.2:5101", requestor_node_identity=b"other")
     for _ in range(10):
-        world.say_in("", REQUEST_CLUSTER_ROUTES, question)
+        world.receive_in("", REQUEST_CLUSTER_ROUTES, question)
         world.pass_time(0.01)
     assert world.member.traffic.sent == 1
     assert world.member.traffic.refused["asked too often"] == 9
     world.pass_time(1.0)
-    world.say_in("", REQUEST_CLUSTER_ROUTES, question)
+    world.receive_in("", REQUEST_CLUSTER_ROUTES, question)
     assert world.member.traffic.sent == 2

@@ -1,4 +1,4 @@
-"""What is refused because of keys is remembered, told once, and never costs more than a little."""
+"""Refusals because of keys are remembered and logged once, and their cost is bounded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_repeated_refusal_is_logged_once(caplog: pytest.LogCaptureFixture) -> 
         assert known.record(announcement(b"node-a"), SecurityReason.UNSIGNED)
     (line,) = warnings_of(caplog)
     assert line.startswith(
-        "refused: node node-a does not sign what it says in domain 'orders', which is sealed, sha256 here"
+        "refused: node node-a does not sign its messages in domain 'orders', which is sealed, sha256 here"
     )
 
 
@@ -71,7 +71,7 @@ def test_a_message_is_explained_by_its_own_announcement_first() -> None:
     known = refusals_of(SECURITY)
     assert known.explain(ORDER) is None
     known.record(announcement(b"node-a", domain="news"), SecurityReason.UNKNOWN_DOMAIN)
-    assert "no key of domain 'news', in which node node-a speaks" in (known.explain(ORDER) or "")
+    assert "no key of domain 'news', in which node node-a announces itself" in (known.explain(ORDER) or "")
     assert known.explain(MessageIdentifier(b"OTHER")) is None  # members of other domains are no reason
     known.record(announcement(b"node-b", signature=bytes(49)), SecurityReason.WRONG_SIGNATURE)
     assert "made the signature of node node-b" in (known.explain(MessageIdentifier(b"OTHER")) or "")
@@ -124,7 +124,7 @@ def test_nodes_that_ask_with_other_keys_cause_one_announcement_a_second() -> Non
     known.tick()
     assert announced == [1_000.0]
     clock.now += 0.1
-    known.tick()  # those who asked second and third hear it too
+    known.tick()  # this announcement answers the second and the third request
     clock.now += 60
     known.tick()
     assert announced == [1_000.0, 1_001.0]

@@ -42,20 +42,20 @@ def any_of(kind: MessageIdentifier, body: bytes = b"") -> Message:
 
 
 class Server:
-    """A relay that has said its first word already."""
+    """A relay that has already published its first heartbeat or notice."""
 
-    def __init__(self, standing: Leadership, **settings: Any) -> None:
+    def __init__(self, leadership: Leadership, **settings: Any) -> None:
         self.relay = Relay(RelaySettings(**settings), now=0)
-        self.standing = standing
+        self.leadership = leadership
         self.now = SECOND
-        self.relay.tick(standing, self.now)
+        self.relay.tick(leadership, self.now)
         self.now += SECOND
 
     def unicast(self, frames: Sequence[bytes]) -> list[RelayStep]:
-        return self.relay.on_unicast(frames, self.standing, self.now)
+        return self.relay.on_unicast(frames, self.leadership, self.now)
 
     def tick(self) -> list[RelayStep]:
-        return self.relay.tick(self.standing, self.now)
+        return self.relay.tick(self.leadership, self.now)
 
     def refused(self) -> dict[Refusal, int]:
         return dict(self.relay.statistics.refused)

@@ -83,17 +83,17 @@ def test_a_silent_server_of_a_partner_is_replaced_by_the_next() -> None:
 def test_a_partners_new_leader_is_found_by_its_partner_broadcast_address() -> None:
     server, network = Server(LEADING), partner()
 
-    def hear(message: Message) -> list[RelayStep]:
+    def receive(message: Message) -> list[RelayStep]:
         return server.relay.on_partner(of_partner(message), network, LEADING, server.now)
 
-    assert hear(new_leader(HERE)) == []
-    assert hear(new_leader(THERE + "/")) == [Listen("next door", THERE)]
-    assert hear(new_leader(THERE)) == []
-    assert hear(new_leader("tcp://10.6.6.6:8111")) == []  # and it does not come back to the same one for ever
+    assert receive(new_leader(HERE)) == []
+    assert receive(new_leader(THERE + "/")) == [Listen("next door", THERE)]
+    assert receive(new_leader(THERE)) == []
+    assert receive(new_leader("tcp://10.6.6.6:8111")) == []  # and it does not come back to the same one for ever
     assert network.unknown_leaders == 1
     assert network.uri == THERE
     assert server.relay.statistics.for_listening == 4
-    assert hear(new_leader("")) == []
+    assert receive(new_leader("")) == []
     assert server.refused() == {Refusal.MALFORMED: 1}
 
 

@@ -177,9 +177,9 @@ def test_a_server_uses_the_format_of_its_nodes_or_its_own_without_nodes(wire_for
 def test_a_follower_answers_a_ping_in_its_format() -> None:
     server = Server(FOLLOWING)
     steps = server.unicast(as_received(any_of(service.PING), WireFormat.V6))
-    told = [decode(list(step.frames)) for step in steps if isinstance(step, Publication)]
-    assert [message.wire_format for message in told] == [WireFormat.V6, WireFormat.V5]
-    assert {message.identifier for message in told} == {service.NOT_LEADER}
+    notices = [decode(list(step.frames)) for step in steps if isinstance(step, Publication)]
+    assert [message.wire_format for message in notices] == [WireFormat.V6, WireFormat.V5]
+    assert {message.identifier for message in notices} == {service.NOT_LEADER}
 
 
 def test_a_heartbeat_equals_that_of_the_reference_byte_for_byte() -> None:
@@ -210,7 +210,7 @@ def test_a_leader_publishes_a_heartbeat_at_once_and_every_interval() -> None:
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("standing", [LEADING, FOLLOWING, NOBODY])
+@pytest.mark.parametrize("leadership", [LEADING, FOLLOWING, NOBODY])
 @pytest.mark.parametrize(
     ("message", "why"),
     [
@@ -233,8 +233,8 @@ def test_a_leader_publishes_a_heartbeat_at_once_and_every_interval() -> None:
         (LEAVING.clone(partition=b"p"), Refusal.UNKNOWN_KIND),
     ],
 )
-def test_messages_that_only_servers_publish_are_refused(message: Message, why: Refusal, standing: Leadership) -> None:
-    server = Server(standing)
+def test_messages_that_only_servers_publish_are_refused(message: Message, why: Refusal, leadership: Leadership) -> None:
+    server = Server(leadership)
     for wire_format in FORMATS:
         assert server.unicast(as_received(message, wire_format)) == []
     assert server.refused() == {why: 3}
@@ -273,19 +273,19 @@ def test_a_follower_publishes_who_leads_instead_of_relaying() -> None:
     (step,) = server.unicast(as_received(LEAVING))
     assert isinstance(step, Publication)
     assert step.to_partners
-    told = decode(list(step.frames))
-    assert told.wire_format is WireFormat.V5
-    assert RendezvousAddress.of(service.read(told, RendezvousNotLeader).new_leader) == LEADER
+    notice = decode(list(step.frames))
+    assert notice.wire_format is WireFormat.V5
+    assert RendezvousAddress.of(service.read(notice, RendezvousNotLeader).new_leader) == LEADER
     assert server.refused() == {Refusal.NOT_LEADER: 1}
 
 
 def test_notices_on_who_leads_are_spaced_in_time() -> None:
     server = Server(FOLLOWING)
-    said = 0
+    notices = 0
     for _ in range(1000):
-        said += len(server.unicast(as_received(LEAVING)))
+        notices += len(server.unicast(as_received(LEAVING)))
         server.now += in_ticks(0.001)
-    assert said == 10
+    assert notices == 10
     assert server.refused() == {Refusal.NOT_LEADER: 1000}
     assert server.relay.statistics.not_leaders == 11  # and when it started
 
@@ -320,7 +320,7 @@ def test_held_messages_are_relayed_once_the_server_leads() -> None:
     for message in messages:
         assert server.unicast(as_received(message)) == []
     assert server.relay.held == 3
-    server.standing = LEADING
+    server.leadership = LEADING
     server.now += SECOND
     steps = server.unicast(as_received(any_of(service.PING)))
     assert kinds(steps) == [service.HEARTBEAT, *[service.UNREGISTER_NODE] * 3, service.PONG]
@@ -333,7 +333,7 @@ def test_held_messages_cause_one_notice_once_another_server_leads() -> None:
     server = Server(NOBODY)
     for _ in range(3):
         server.unicast(as_received(LEAVING))
-    server.standing = FOLLOWING
+    server.leadership = FOLLOWING
     assert kinds(server.tick()) == [service.NOT_LEADER]
     assert server.refused() == {Refusal.NOT_LEADER: 3}
 
@@ -360,7 +360,7 @@ def test_held_messages_expire() -> None:
     server.unicast(as_received(LEAVING))
     assert server.relay.next_tick == server.now + 2 * SECOND
     server.now += 2 * SECOND
-    server.standing = LEADING
+    server.leadership = LEADING
     assert kinds(server.tick()) == [service.HEARTBEAT]
     assert server.refused() == {Refusal.TOO_LATE: 1}
 
@@ -381,20 +381,20 @@ def test_every_message_is_accounted_for(random: Random) -> None:
     now = published = 0
     for _ in range(60):
         now += random.choice((0, SECOND // 10, SECOND))
-        standing = random.choice((LEADING, FOLLOWING, NOBODY))
+        leadership = random.choice((LEADING, FOLLOWING, NOBODY))
         kind = random.choice([*service.CATALOGUE, *ROUTE_KINDS, *ROUTE_KINDS])
         frames = encode(any_of(kind).clone(domain=random.choice("AB")), random.choice(list(WireFormat)))
         if random.random() < 0.3:
-            steps = relay.on_partner(frames, network, standing, now)
+            steps = relay.on_partner(frames, network, leadership, now)
         else:
-            steps = relay.on_unicast(random.choice((frames, frames[1:], frames[:-1])), standing, now)
+            steps = relay.on_unicast(random.choice((frames, frames[1:], frames[:-1])), leadership, now)
         found = kinds(steps)
         originals = [step for step in steps if isinstance(step, Publication) and not is_copy(step.frames)]
         published += sum(kind in ROUTE_KINDS for kind in kinds([*originals]))
-        if not standing.leads:
+        if not leadership.leads:
             assert set(found) <= {service.NOT_LEADER}
-        assert service.NOT_LEADER not in found or standing == FOLLOWING
-        assert relay.next_tick > now or standing == FOLLOWING
+        assert service.NOT_LEADER not in found or leadership == FOLLOWING
+        assert relay.next_tick > now or leadership == FOLLOWING
         counted = relay.statistics
         ended = counted.relayed + counted.pings + counted.for_listening + sum(counted.refused.values())
         assert counted.received == ended + relay.held
