@@ -1,4 +1,4 @@
-"""Which domain has a say in what is known of a node: members of another domain, and strangers, redirect nothing."""
+"""Which domain may change what is known of a node: members of another domain, and strangers, redirect nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from hopline.cluster.messages.service_pb2 import RegisterExternalMessageRoute, U
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key
-
-from .test_membership import World
+from tests.cluster.member_world import World
 
 NODE = b"node"
 HOME, ELSEWHERE = "tcp://10.0.0.5:5101", "tcp://10.6.6.6:5101"
@@ -50,13 +49,13 @@ class Domains(World):
     def announce(
         self, domain: str, routes: Iterable[Route], uri: str = HOME, health_uri: str = HEALTH, interval: float = 1.0
     ) -> None:
-        self.say_in(domain, REGISTER_ROUTE, registration(uri, NODE, health_uri, interval, routes))
+        self.receive_in(domain, REGISTER_ROUTE, registration(uri, NODE, health_uri, interval, routes))
 
     def withdraw(self, domain: str, *routes: Route) -> None:
-        self.say_in(domain, UNREGISTER_ROUTE, unregistration(HOME, NODE, routes))
+        self.receive_in(domain, UNREGISTER_ROUTE, unregistration(HOME, NODE, routes))
 
     def say_goodbye(self, domain: str) -> None:
-        self.say_in(domain, UNREGISTER_NODE, UnregisterNode(uri=HOME, receiver_node_identity=NODE))
+        self.receive_in(domain, UNREGISTER_NODE, UnregisterNode(uri=HOME, receiver_node_identity=NODE))
 
 
 @pytest.fixture
@@ -91,19 +90,19 @@ def test_the_strongest_domain_moves_a_node(world: Domains) -> None:
 
 
 @pytest.mark.parametrize("first", ["payments", "news"])
-def test_it_is_no_use_to_be_the_first_to_announce_a_node(first: str) -> None:
+def test_a_weaker_domain_gains_nothing_by_announcing_a_node_first(first: str) -> None:
     world = Domains()
     fake = Route(new_hub_identity())
     world.announce(first, [fake], ELSEWHERE, OTHER_HEALTH)
     world.announce("orders", [HUB])
     assert world.where == {NODE: HOME}
     assert world.subscribed == {HEALTH}
-    assert world.gone == [NODE]  # and with it all that was said of it
+    assert world.gone == [NODE]  # with all its routes
     world.announce(first, [HUB], ELSEWHERE, OTHER_HEALTH)
     assert world.where == {NODE: HOME}
 
 
-def test_what_an_unsigned_domain_said_of_a_node_is_dropped_when_a_signed_one_vouches_for_it() -> None:
+def test_routes_of_an_unsigned_domain_are_dropped_when_a_signed_one_announces_the_node() -> None:
     world = Domains()
     world.announce("news", [Route(new_hub_identity()) for _ in range(9_999)])  # it would leave no room for others
     world.announce("orders", [HUB, ORDER])
@@ -120,7 +119,7 @@ def test_an_unsigned_domain_adds_nothing_to_a_node_that_a_signed_one_knows(world
     assert world.refused == {"added by an unsigned domain": 2}
 
 
-def test_a_signed_domain_vouches_for_messages_of_unsigned_ones_but_not_of_other_signed_ones(world: Domains) -> None:
+def test_a_signed_domain_announces_messages_of_unsigned_domains_but_not_of_other_signed_ones(world: Domains) -> None:
     world.announce("orders", [NEWS])
     assert world.learned[-1] == NEWS
     world.announce("payments", [ORDER])
@@ -152,7 +151,7 @@ def test_an_unsigned_domain_withdraws_nothing_of_a_node_that_a_signed_one_knows(
     assert world.forgotten == [(NODE, NEWS)]
 
 
-def test_a_node_is_gone_when_every_signed_domain_has_said_so(world: Domains) -> None:
+def test_a_node_is_removed_when_every_signed_domain_has_withdrawn_it(world: Domains) -> None:
     world.say_goodbye("orders")
     assert world.gone == []
     world.announce("news", [HUB], ELSEWHERE, OTHER_HEALTH)
@@ -161,12 +160,12 @@ def test_a_node_is_gone_when_every_signed_domain_has_said_so(world: Domains) -> 
     assert world.gone == [NODE]
 
 
-def test_where_nothing_is_signed_everybody_has_a_say() -> None:
+def test_without_signatures_any_announcement_counts() -> None:
     world = World()
     for uri in (HOME, ELSEWHERE):
-        world.say_in("", REGISTER_ROUTE, registration(uri, NODE, HEALTH, 1.0, [HUB]))
+        world.receive_in("", REGISTER_ROUTE, registration(uri, NODE, HEALTH, 1.0, [HUB]))
     assert world.where == {NODE: ELSEWHERE}
-    world.say_in("", UNREGISTER_ROUTE, unregistration(ELSEWHERE, NODE, [HUB]))
+    world.receive_in("", UNREGISTER_ROUTE, unregistration(ELSEWHERE, NODE, [HUB]))
     assert world.forgotten == [(NODE, HUB)]
 
 
@@ -180,7 +179,7 @@ def routes_by_domain(messages: Iterable[Message]) -> dict[str, list[Route]]:
 def test_a_node_announces_its_unsigned_messages_in_signed_domains_too_and_in_these_first() -> None:
     world = Domains()
     world.member.announce([NEWS, PAYMENT, HUB])
-    world.leader_speaks()
+    world.receive_server_heartbeat()
     assert routes_by_domain(world.announcements()) == {
         "orders": [NEWS, HUB],
         "payments": [NEWS, PAYMENT, HUB],
@@ -191,7 +190,7 @@ def test_a_node_announces_its_unsigned_messages_in_signed_domains_too_and_in_the
 
 def test_an_unsigned_message_is_looked_for_in_signed_domains_too() -> None:
     world = Domains()
-    world.leader_speaks()
+    world.receive_server_heartbeat()
     world.published.clear()
     for identity in (b"NEWS", b"PAYMENT"):
         world.member.discover(Message.flow_start(identity, b""))

@@ -20,9 +20,8 @@ from hopline.message import Message, WireFormat, new_hub_identity, read_extensio
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key
 from hopline.wire import decode, encode
+from tests.cluster.member_world import World, joined_world
 from tests.network.frames import DECLARATION
-
-from .test_membership import World, joined_world
 
 V5, V6 = WireFormat.V5, WireFormat.V6
 BOTH = frozenset({V5, V6})
@@ -97,7 +96,7 @@ _VALUES = st.recursive(_PLAIN | st.sampled_from(WireFormat).map(str) | st.binary
 @given(
     st.binary(max_size=200) | st.dictionaries(st.just(READS) | st.text(max_size=5), _VALUES).map(msgspec.msgpack.encode)
 )
-def test_reading_a_declaration_gives_known_formats_whatever_comes(extension: bytes) -> None:
+def test_any_extension_declares_known_formats_only(extension: bytes) -> None:
     assert declared_formats(extension) <= frozenset(WireFormat)
 
 
@@ -115,19 +114,19 @@ def announcement(*formats: WireFormat, uri: str = HOME) -> Message:
     return message.clone(extension=extension, wire_format=V5)
 
 
-def test_every_announcement_of_a_node_has_its_declaration_and_nothing_else_it_says_has_one() -> None:
+def test_announcements_and_only_they_carry_the_declaration() -> None:
     world = joined_world()
     world.pass_time(10.0)
     world.member.leave()
     assert {message.extension for message in world.announcements()} == {OWN_DECLARATION}
     assert {message.extension for message in world.published if message.identifier != REGISTER_ROUTE} == {b""}
     assert [message.extension for message in world.member.introduction(NODE)] == [OWN_DECLARATION]
-    world.member.receive(announcement(), is_broadcast=True)  # the newcomer is told what lives here
-    assert [message.extension for message in world.told] == [OWN_DECLARATION]
+    world.member.receive(announcement(), is_broadcast=True)  # the new node is sent all routes
+    assert [message.extension for message in world.sent] == [OWN_DECLARATION]
 
 
 @pytest.mark.parametrize("is_broadcast", [False, True], ids=["straight", "relayed"])
-def test_a_declaration_is_taken_wherever_it_comes_from(*, is_broadcast: bool) -> None:
+def test_a_declaration_counts_whether_relayed_or_sent_directly(*, is_broadcast: bool) -> None:
     world = World()
     world.member.receive(announcement(V5, V6), is_broadcast=is_broadcast)
     assert world.declared == {NODE: BOTH}
@@ -135,21 +134,21 @@ def test_a_declaration_is_taken_wherever_it_comes_from(*, is_broadcast: bool) ->
     assert world.declared == {NODE: {V5}}
 
 
-def test_what_is_relayed_without_a_declaration_undoes_none() -> None:
+def test_a_relayed_announcement_without_a_declaration_does_not_undo_one() -> None:
     world = World()
     world.member.receive(announcement(V5, V6))
     world.member.receive(announcement(), is_broadcast=True)  # a server of the reference has left it out
     assert world.declared == {NODE: BOTH}
 
 
-def test_a_node_that_announces_itself_straight_without_a_declaration_has_none_any_more() -> None:
+def test_a_direct_announcement_without_a_declaration_undoes_one() -> None:
     world = World()
     world.member.receive(announcement(V5, V6), is_broadcast=True)
     world.member.receive(announcement())
     assert world.declared == {NODE: frozenset()}
 
 
-def test_a_node_that_comes_back_elsewhere_without_a_declaration_has_none_any_more() -> None:
+def test_an_announcement_from_another_address_without_a_declaration_undoes_one() -> None:
     world = World()
     world.member.receive(announcement(V5, V6))
     world.member.receive(announcement(uri=ELSEWHERE), is_broadcast=True)
@@ -161,7 +160,7 @@ def test_a_node_that_comes_back_elsewhere_without_a_declaration_has_none_any_mor
     [{"signature": b"forged"}, {"bodies": (b"\xff",)}, {"domain": "another"}],
     ids=["forged", "malformed", "unknown domain"],
 )
-def test_what_is_refused_declares_nothing(changes: dict[str, object]) -> None:
+def test_a_refused_announcement_declares_nothing(changes: dict[str, object]) -> None:
     security = DomainSecurity([Domain("orders", new_key(), ["ORDER"])], clock=lambda: 0.0)
     world = World(security)
     signed = security.sign_control(announcement(V5, V6), "orders")

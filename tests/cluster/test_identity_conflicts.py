@@ -12,7 +12,7 @@ from hopline.cluster.messages.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROU
 from hopline.cluster.messages.service_pb2 import RequestClusterMessageRoutes, UnregisterNode
 from hopline.message import MessageIdentifier, new_hub_identity
 from hopline.routing import Route
-from tests.cluster.test_membership import ME, World, joined_world
+from tests.cluster.member_world import ME, World, joined_world
 from tests.network.ours import QUICK, rendezvous
 from tests.node.running import on_loop, until
 
@@ -35,34 +35,34 @@ def said_elsewhere(uri: str = ELSEWHERE) -> list[tuple[MessageIdentifier, Conten
 
 
 @pytest.mark.parametrize("said", [0, 1, 2])
-def test_whatever_a_namesake_says_is_noticed_once_a_minute_and_answered(
+def test_messages_of_another_node_with_this_identity_are_logged_once_a_minute_and_answered(
     said: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = joined_world()
     for _ in range(10):
-        world.say_in("", *said_elsewhere()[said])
+        world.receive_in("", *said_elsewhere()[said])
         world.pass_time(0.1)
     (complaint,) = complaints(caplog)
     for part in (ME.identity.decode(), ME.uri, ELSEWHERE, "node.identity"):
         assert part in complaint
-    assert world.announcements()  # so that the namesake hears of it too, and others know this node again
+    assert world.announcements()  # so that the other node notices too, and others know this one again
     assert not world.learned
     for _ in range(60):
-        world.leader_speaks()
+        world.receive_server_heartbeat()
         world.pass_time(1.0)
-    world.say_in("", *said_elsewhere()[said])
+    world.receive_in("", *said_elsewhere()[said])
     assert len(complaints(caplog)) == 2
 
 
-def test_what_this_node_says_itself_is_no_namesakes(caplog: pytest.LogCaptureFixture) -> None:
+def test_own_messages_are_not_an_identity_conflict(caplog: pytest.LogCaptureFixture) -> None:
     world: World = joined_world()
     for kind, content in said_elsewhere(ME.uri):
-        world.say_in("", kind, content)
+        world.receive_in("", kind, content)
     assert not complaints(caplog)
 
 
 @on_loop
-async def test_both_nodes_say_so(caplog: pytest.LogCaptureFixture) -> None:
+async def test_both_nodes_log_the_conflict(caplog: pytest.LogCaptureFixture) -> None:
     async with rendezvous() as server:
         network = Network(rendezvous=(server.address,), cluster=QUICK)
         async with Node(identity=b"twin", network=network) as first, Node(identity=b"twin", network=network) as second:

@@ -163,9 +163,9 @@ def test_a_mute_acceptor_answers_and_promises_nothing() -> None:
 
 def test_an_observer_knows_a_lease_once_a_quorum_accepted_it_in_any_order() -> None:
     for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
-        said: list[WriteLease | AckWrite] = [WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, B)]
+        messages: list[WriteLease | AckWrite] = [WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, B)]
         observer = LeaseObserver(quorum=2)
-        assert [observer.observe(said[at]) for at in order] == [None, None, SOME_LEASE]
+        assert [observer.observe(messages[at]) for at in order] == [None, None, SOME_LEASE]
     observer = LeaseObserver(quorum=2)
     heard = [observer.observe(message) for message in (WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, A))]
     assert heard == [None] * 3

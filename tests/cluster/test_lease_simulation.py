@@ -124,16 +124,16 @@ def test_it_finds_quorums_that_need_not_meet(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_finds_members_with_two_voices(monkeypatch: pytest.MonkeyPatch) -> None:
-    hear = VoteCount.add
+    add = VoteCount.add
     random = Random(1)
 
-    def hear_all(poll: VoteCount, answer: Any) -> Verdict | None:
+    def add_all(poll: VoteCount, answer: Any) -> Verdict | None:
         answer = type(answer)(
             **{name: getattr(answer, name) for name in answer.__struct_fields__} | {"sender_uri": str(random.random())}
         )
-        return hear(poll, answer)
+        return add(poll, answer)
 
-    monkeypatch.setattr(VoteCount, "add", hear_all)
+    monkeypatch.setattr(VoteCount, "add", add_all)
     assert finds_two_leaders(live_through, 60)
 
 

@@ -1,4 +1,4 @@
-"""What is refused because of keys is remembered, told once, and never costs more than a little."""
+"""Refusals because of keys are remembered and logged once, and their cost is bounded."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def test_a_refusal_is_one_line_however_often_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_repeated_refusal_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     known = refusals_of(SECURITY)
     for _ in range(5):
         assert known.record(announcement(b"node-a"), SecurityReason.UNSIGNED)
     (line,) = warnings_of(caplog)
     assert line.startswith(
-        "refused: node node-a does not sign what it says in domain 'orders', which is sealed, sha256 here"
+        "refused: node node-a does not sign its messages in domain 'orders', which is sealed, sha256 here"
     )
 
 
@@ -61,7 +61,7 @@ def test_a_refusal_is_one_line_however_often_it_comes(caplog: pytest.LogCaptureF
         (5, "signed with 5 bytes, which is no algorithm of ours"),
     ],
 )
-def test_another_algorithm_is_told_by_the_size_of_its_signatures(signature: int, kind: str) -> None:
+def test_another_algorithm_is_recognised_by_the_size_of_its_signatures(signature: int, kind: str) -> None:
     known = refusals_of(SECURITY)
     known.record(announcement(b"node-a", signature=bytes(signature)), SecurityReason.WRONG_PROFILE)
     assert f"({kind}), which is sealed, sha256 here" in (known.explain(ORDER) or "")
@@ -71,7 +71,7 @@ def test_a_message_is_explained_by_its_own_announcement_first() -> None:
     known = refusals_of(SECURITY)
     assert known.explain(ORDER) is None
     known.record(announcement(b"node-a", domain="news"), SecurityReason.UNKNOWN_DOMAIN)
-    assert "no key of domain 'news', in which node node-a speaks" in (known.explain(ORDER) or "")
+    assert "no key of domain 'news', in which node node-a announces itself" in (known.explain(ORDER) or "")
     assert known.explain(MessageIdentifier(b"OTHER")) is None  # members of other domains are no reason
     known.record(announcement(b"node-b", signature=bytes(49)), SecurityReason.WRONG_SIGNATURE)
     assert "made the signature of node node-b" in (known.explain(MessageIdentifier(b"OTHER")) or "")
@@ -80,7 +80,7 @@ def test_a_message_is_explained_by_its_own_announcement_first() -> None:
     )
 
 
-def test_what_is_accepted_after_all_is_no_longer_explained_so() -> None:
+def test_an_accepted_route_is_no_longer_explained_by_a_refusal() -> None:
     known = refusals_of(NoSecurity())
     known.record(announcement(b"node-a", signature=bytes(49)), SecurityReason.WRONG_DOMAIN)
     assert "no key of domain 'orders'" in (known.explain(ORDER) or "")
@@ -88,7 +88,7 @@ def test_what_is_accepted_after_all_is_no_longer_explained_so() -> None:
     assert known.explain(ORDER) is None
 
 
-def test_what_is_no_matter_of_keys_is_for_others() -> None:
+def test_refusals_for_other_reasons_are_not_recorded() -> None:
     known = refusals_of(SECURITY)
     assert not known.record(announcement(b"node-a"), SecurityReason.REPLAYED)
     assert not known.all
@@ -109,7 +109,7 @@ def test_a_flood_of_strangers_costs_little_and_is_not_logged(
     assert all(line.isprintable() for line in warnings_of(caplog))
 
 
-def test_whoever_asks_with_other_keys_hears_that_somebody_is_here_at_most_once_a_second() -> None:
+def test_nodes_that_ask_with_other_keys_cause_one_announcement_a_second() -> None:
     clock = Clock()
     announced: list[float] = []
     known = Refusals(SECURITY, clock, lambda: announced.append(clock.now))
@@ -124,7 +124,7 @@ def test_whoever_asks_with_other_keys_hears_that_somebody_is_here_at_most_once_a
     known.tick()
     assert announced == [1_000.0]
     clock.now += 0.1
-    known.tick()  # those who asked second and third hear it too
+    known.tick()  # this announcement answers the second and the third request
     clock.now += 60
     known.tick()
     assert announced == [1_000.0, 1_001.0]

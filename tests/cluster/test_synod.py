@@ -79,6 +79,6 @@ def test_a_member_that_moved_is_heard_at_its_new_address() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("heartbeat_interval", 0), ("missing_heartbeats", -1)])
-def test_settings_that_cannot_work_are_refused_by_name(name: str, value: int) -> None:
+def test_wrong_settings_are_refused_by_name(name: str, value: int) -> None:
     with pytest.raises(ArgumentError, match=rf"synod\.{name}"):
         SynodSettings(**{name: value})

@@ -23,8 +23,12 @@ async def test_what_can_no_longer_be_written_comes_back_and_lets_the_others_pass
         two_bodies = Message.flow_start(b"HELLO", b"one").clone(bodies=(b"one", b"two"))
         await client.hub.send_one_way(two_bodies)  # waits for the handshake
         assert (client.stats().outcomes[Outcome.SENT], client.stats().waiting) == (0, 1)
-        attachment(client).reads(worker.identity, frozenset())  # it was a node of ours, and is one of the reference now
-        attachment(client).speaks(worker.identity, WireFormat.FIRST, Evidence.SENT)  # whose messages have one body
+        attachment(client).note_read_formats(
+            worker.identity, frozenset()
+        )  # it was a node of ours, and is one of the reference now
+        attachment(client).note_written_format(
+            worker.identity, WireFormat.FIRST, Evidence.SENT
+        )  # whose messages have one body
         assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo, timeout=30.0) == b"abdc"
         assert client.stats().returned == 1
         assert client.stats().is_balanced
@@ -35,8 +39,8 @@ async def test_the_formats_of_those_who_wrote_last_are_known() -> None:
     known = ClusterSettings(known_nodes=3)
     async with rendezvous() as server, our_node(V5, server.address, cluster=known) as client:
         for number in range(5):
-            attachment(client).speaks(b"%d" % number, WireFormat.V6)
+            attachment(client).note_written_format(b"%d" % number, WireFormat.V6)
         assert list(attachment(client)._formats.written_by) == [b"2", b"3", b"4"]
-        attachment(client).speaks(b"2", WireFormat.V4)
-        attachment(client).speaks(b"5", WireFormat.V4)
+        attachment(client).note_written_format(b"2", WireFormat.V4)
+        attachment(client).note_written_format(b"5", WireFormat.V4)
         assert list(attachment(client)._formats.written_by) == [b"4", b"2", b"5"]

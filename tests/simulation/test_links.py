@@ -16,7 +16,7 @@ from hopline.simulation.transport import SimulatedTransport
 from hopline.wire import encode
 
 
-def test_room_that_came_before_anybody_waited_for_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_room_ends_at_once_if_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = VirtualLoop()
     network = VirtualNetwork(loop, Random(1), link_capacity=1)
     arrived: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""Calm networks in virtual time, in which one thing happens at a time: who hears of it, and how much is said."""
+"""Networks without faults in virtual time, in which one thing changes at a time: who learns of it, at what cost."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ changes = functools.cache(changes_among)
 
 
 @pytest.mark.parametrize("change", ["join", "leave", "crash"])
-def test_a_change_makes_every_node_say_and_hear_a_few_messages_however_many_there_are(change: str) -> None:
-    said = [getattr(changes(nodes), change).total for nodes in NETWORKS]
-    for nodes, total in zip(NETWORKS, said, strict=True):
+def test_the_messages_of_a_change_grow_linearly_with_the_nodes(change: str) -> None:
+    totals = [getattr(changes(nodes), change).total for nodes in NETWORKS]
+    for nodes, total in zip(NETWORKS, totals, strict=True):
         assert total <= MOST_A_NODE * nodes + MOST_BESIDES
     slopes = [
         (more - less) / (large - small)
-        for (small, large), (less, more) in zip(itertools.pairwise(NETWORKS), itertools.pairwise(said), strict=True)
+        for (small, large), (less, more) in zip(itertools.pairwise(NETWORKS), itertools.pairwise(totals), strict=True)
     ]
     assert max(slopes) <= 1.1 * min(slopes)
 
 
-def test_answers_to_everybody_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broadcast_answers_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(responder: RouteResponder, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
         if node != responder._me.identity and uri and routes:
             content = responder._advertiser.registration(routes)
@@ -48,7 +48,7 @@ def test_answers_to_everybody_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) 
     assert changes_among(20).join.total > MOST_A_NODE * 20 + MOST_BESIDES
 
 
-async def everybody_knows_what_came_while_nothing_got_through(quiet: QuietNetwork) -> bool:
+async def changes_are_known_after_an_outage(quiet: QuietNetwork) -> bool:
     """Let an actor come and another go while every message is lost, and look soon after that is over."""
     first, *others = quiet.nodes
     (leaving,) = first.node.actors
@@ -61,11 +61,11 @@ async def everybody_knows_what_came_while_nothing_got_through(quiet: QuietNetwor
     return all(other.knows(first) == set(first.node.router.directory.advertised()) for other in others)
 
 
-def test_what_was_lost_is_said_again_until_it_was_heard() -> None:
-    assert run_quiet_network(3, everybody_knows_what_came_while_nothing_got_through)
+def test_lost_announcements_are_repeated_until_confirmed() -> None:
+    assert run_quiet_network(3, changes_are_known_after_an_outage)
 
 
-def test_what_is_said_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announcements_that_are_published_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     publish = RouteAdvertiser.publish_unconfirmed
 
     def publish_once(advertiser: RouteAdvertiser, now: float) -> None:
@@ -73,21 +73,21 @@ def test_what_is_said_once_may_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
         advertiser._unconfirmed = Announcements()
 
     monkeypatch.setattr(RouteAdvertiser, "publish_unconfirmed", publish_once)
-    assert not run_quiet_network(3, everybody_knows_what_came_while_nothing_got_through)
+    assert not run_quiet_network(3, changes_are_known_after_an_outage)
 
 
 @pytest.mark.parametrize("is_noticed", [True, False])
 def test_a_crashed_node_is_unknown_after_two_heartbeats_and_a_second(is_noticed: bool) -> None:
-    async def someone_crashes(quiet: QuietNetwork) -> list[set[Route]]:
+    async def a_node_crashes(quiet: QuietNetwork) -> list[set[Route]]:
         first, *others = quiet.nodes
         first.transport.crash(is_noticed=is_noticed)
         await asyncio.sleep(CLUSTER.missing_heartbeats * CLUSTER.heartbeat_interval + 1.0)
         return [other.knows(first) for other in others]
 
-    assert run_quiet_network(4, someone_crashes) == [set()] * 3
+    assert run_quiet_network(4, a_node_crashes) == [set()] * 3
 
 
-def test_nodes_that_could_not_reach_each_other_know_each_other_again() -> None:
+def test_nodes_find_each_other_again_after_a_partition() -> None:
     async def the_network_is_cut(quiet: QuietNetwork) -> None:
         one, other, _ = quiet.nodes
         for far in (other.transport.host, quiet.server.host):
@@ -103,7 +103,7 @@ def test_nodes_that_could_not_reach_each_other_know_each_other_again() -> None:
 
 
 def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
-    async def someone_changes_his_mind(quiet: QuietNetwork) -> None:
+    async def a_node_is_stopped_while_it_starts(quiet: QuietNetwork) -> None:
         newcomer = quiet.new_node(len(quiet.nodes))
         starting = asyncio.create_task(newcomer.node.start())
         await asyncio.sleep(0)
@@ -114,4 +114,4 @@ def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() -> None:
             await asyncio.sleep(0.1)
             assert not any(one.knows(newcomer) for one in quiet.nodes)
 
-    run_quiet_network(2, someone_changes_his_mind)
+    run_quiet_network(2, a_node_is_stopped_while_it_starts)

@@ -31,7 +31,7 @@ result_of = functools.cache(run_seed)  # the seeds of one test serve another
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_nothing_that_must_not_happen_happens(first: int) -> None:
+def test_the_invariants_hold_for_every_seed(first: int) -> None:
     failed = [found for seed in range(first, first + BATCH) if (found := result_of(seed)).report is None]
     assert not failed
 
@@ -88,7 +88,7 @@ def test_it_finds_messages_delivered_too_late(monkeypatch: pytest.MonkeyPatch) -
 
 
 @broken
-def test_it_finds_messages_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_finds_lost_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Router, "_no_route_came", lambda *_: None)
     assert finds("do not balance")
 
@@ -139,7 +139,7 @@ def test_it_finds_dead_nodes_that_stay_in_the_tables(monkeypatch: pytest.MonkeyP
 
 
 @broken
-def test_it_finds_routes_that_nobody_says_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_finds_routes_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RouteFreshness, "next_round", lambda _: [])
     assert finds("routes that are not there")
 
@@ -159,7 +159,7 @@ def test_a_violation_is_replayed_with_its_history() -> None:
     assert "fingerprint" in done.stdout
 
 
-def test_many_seeds_are_shared_out_and_summed_up() -> None:
+def test_many_seeds_are_divided_among_processes_and_summed_up() -> None:
     command = [sys.executable, "-m", "hopline.simulation", "--seeds", "5", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "5 of 5 seeds" in done.stdout
@@ -173,7 +173,7 @@ def test_virtual_time_passes_at_once() -> None:
         assert loop.time() >= 1_000_000
 
 
-def test_a_world_where_everyone_waits_for_ever_ends() -> None:
+def test_a_deadlock_ends_the_loop() -> None:
     loop = VirtualLoop()
     with pytest.raises(RuntimeError, match="deadlock in virtual time"):
         loop.run_until_complete(loop.create_future())

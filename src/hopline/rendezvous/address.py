@@ -18,10 +18,13 @@ def rendezvous_address(server: str | RendezvousAddress) -> RendezvousAddress:
     """
     if not isinstance(server, RendezvousAddress):
         broadcast = one_place(server, "rendezvous")
-        unicast_uri = f"tcp://{broadcast.host}:{broadcast.first_port + UNICAST_STEP}"
-        server = RendezvousAddress(str(broadcast), unicast_uri)
-    for uri in (server.broadcast_uri, server.unicast_uri):
-        one_place(uri, "rendezvous")
+        unicast_port = broadcast.first_port + UNICAST_STEP
+        server = RendezvousAddress(
+            broadcast_uri=str(broadcast),
+            unicast_uri=f"tcp://{broadcast.host}:{unicast_port}",
+        )
+    one_place(server.broadcast_uri, "rendezvous")
+    one_place(server.unicast_uri, "rendezvous")
     return server
 
 
@@ -34,6 +37,8 @@ def address_above(requested: str, bound: str, step: int) -> str:
         step: The distance between the ports.
     """
     address = parse(bound)
-    is_any_port = not parse(requested).first_port
-    port = 0 if is_any_port else address.first_port + step
+    port = address.first_port + step
+    is_any_port = parse(requested).first_port == 0
+    if is_any_port:
+        port = 0
     return f"tcp://{address.host}:{port}"

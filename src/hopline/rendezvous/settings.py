@@ -47,8 +47,13 @@ class RendezvousSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         is_protected = self.open_without_keys or self.curve is not None
-        for field in ("address", "unicast_address", "partner_address", "synod_address"):
-            address = getattr(self, field)
+        addresses = {
+            "address": self.address,
+            "unicast_address": self.unicast_address,
+            "partner_address": self.partner_address,
+            "synod_address": self.synod_address,
+        }
+        for field, address in addresses.items():
             if address is not None:
                 require_secure_bind(address, field, is_protected=is_protected)
         # With an address and no members it would lead alone, and so would each of the others.

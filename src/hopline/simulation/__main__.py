@@ -35,7 +35,7 @@ def run_seed(seed: int) -> SeedResult:
     """Simulate one seed and return its result."""
     try:
         return SeedResult(seed, simulate(seed))
-    except Exception as error:
+    except (Exception, BaseExceptionGroup) as error:  # also a group with a cancellation in it
         return SeedResult(seed, problem=_description(error))
 
 

@@ -58,7 +58,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     """The reply of each receiver to a broadcast."""
 
     uid: int
-    who: str
+    receiver: str
 
 
 class Poke(Payload):

@@ -51,7 +51,7 @@ class QuietNode:
             self.traffic = self.node.membership.traffic  # readable after the node has stopped
 
     async def crash(self) -> None:
-        """Crash the node: its connections break, and nobody hears that it leaves."""
+        """Crash the node: its connections break, and it does not announce that it leaves."""
         self.transport.crash(is_noticed=True)
         await self.node.stop(0.0)
 

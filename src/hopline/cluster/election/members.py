@@ -19,7 +19,7 @@ class Members:
     """
 
     def __init__(self, uri: str, uris: Sequence[str]) -> None:
-        self._by_name = {normalized(member): member for member in uris}
+        self._by_name = _by_name(uris)
         if not uris or len(self._by_name) != len(uris):
             raise ArgumentError("synod.members", "one or more different URIs", list(uris))
         if normalized(uri) not in self._by_name:
@@ -43,11 +43,20 @@ class Members:
         Raises:
             ArgumentError: `old` is not a member, or `new` is the address of another one.
         """
-        is_taken = new in self and normalized(new) != normalized(old)
-        if old not in self or is_taken:
+        old_name = normalized(old)
+        new_name = normalized(new)
+        is_member = old_name in self._by_name
+        is_taken = new_name in self._by_name and new_name != old_name
+        if is_taken or not is_member:
             raise ArgumentError("synod.members", f"a member that moves to an address of its own, not {old}", new)
-        moved = [new if normalized(member) == normalized(old) else member for member in self.uris]
-        self._by_name = {normalized(member): member for member in moved}
+        moved = []
+        for name, member in self._by_name.items():
+            moved.append(new if name == old_name else member)
+        self._by_name = _by_name(moved)
+
+
+def _by_name(uris: Sequence[str]) -> dict[str, str]:
+    return {normalized(member): member for member in uris}
 
 
 def normalized(uri: str) -> str:

@@ -62,8 +62,9 @@ class SynodHealth:
         self._members = Members(uri, members)
         self._interval = in_ticks(settings.heartbeat_interval)
         self._timeout = in_ticks(settings.heartbeat_interval * settings.missing_heartbeats)
+        self._name = normalized(uri)
         names = [normalized(member) for member in members]
-        others = [name for name in names if name != normalized(uri)]
+        others = [name for name in names if name != self._name]
         self._heard_at = dict.fromkeys(others, now)  # each gets the full time at first
         self._reconnected_at = dict.fromkeys(others, now)
         self._next_heartbeat = now
@@ -73,7 +74,7 @@ class SynodHealth:
         name = normalized(heartbeat.node_uri)
         if name in self._heard_at:
             self._heard_at[name] = now
-        elif name != normalized(self._uri):
+        elif name != self._name:
             self.from_strangers += 1
 
     def healthy(self, now: int) -> list[str]:
@@ -107,11 +108,13 @@ class SynodHealth:
         Raises:
             ArgumentError: `old` is this member or none, or `new` is the address of another one.
         """
-        if normalized(old) == normalized(self._uri):
+        old_name = normalized(old)
+        new_name = normalized(new)
+        if old_name == self._name:
             raise ArgumentError("synod.members", "another member", old)
         self._members.move(old, new)
-        for times in (self._heard_at, self._reconnected_at):
-            times[normalized(new)] = times.pop(normalized(old))
+        self._heard_at[new_name] = self._heard_at.pop(old_name)
+        self._reconnected_at[new_name] = self._reconnected_at.pop(old_name)
 
     def _is_silent(self, uri: str, now: int) -> bool:
         heard_at = self._heard_at.get(normalized(uri))

@@ -1,11 +1,11 @@
-"""A node's membership in a cluster: it announces its routes, learns those of others, and notices who is gone.
+"""A node's membership in a cluster: it announces its routes, learns those of others, and notices which are gone.
 
 Theory of operation. There is no registry. The rendezvous server relays every control message to every node, the
 sender included, and each node keeps its own table of routes. That table is soft state: every message may be lost, so
 each fact has a way to be repeated and a way to expire.
 
-* **Joining.** `RendezvousFollower` finds the server that leads. When it is heard, the node publishes its routes and
-  asks all others for theirs (`RouteDiscovery`).
+* **Joining.** `RendezvousFollower` finds the server that leads. When that server answers, the node publishes its routes
+  and asks all others for theirs (`RouteDiscovery`).
 * **Announcing.** `RouteAdvertiser` publishes an announcement or a withdrawal until it comes back from the server,
   which proves that the server has relayed it.
 * **Learning.** `PeerRegistry` checks an announcement against the rules of its domain before anything changes. A route
@@ -14,8 +14,8 @@ each fact has a way to be repeated and a way to expire.
   asks.
 * **Liveness.** Every known node is watched by its heartbeats (`Health`). A node that misses them is removed with all
   its routes. A node that missed the heartbeats of others may itself have been declared dead, so it announces itself
-  again. Only nodes that were away do so: if everybody who misses a dead node did, one death would make every node talk
-  to every other.
+  again. Only nodes that were away do so: if every node that misses a dead one did, one death would make all nodes
+  announce themselves.
 * **Leaving.** `retire` withdraws the actors, `DrainBarrier` shows when all messages sent before have arrived, and
   `leave` publishes the end.
 

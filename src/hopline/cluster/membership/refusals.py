@@ -1,8 +1,8 @@
 """Announcements that were refused because of their keys, explained for the people who configure the keys.
 
-Missing or wrong keys all look alike to a caller: it waits, and is told that nobody handles its message. So a node
-remembers, for a bounded number of messages, whose announcement of them it refused and why. That explains why a message
-had no route, and one line in the log for each node, domain and reason tells how the two sides differ.
+Missing or wrong keys all look alike to a caller: it waits, and gets the error that no node handles its message. So a
+node remembers, for a bounded number of messages, whose announcement of them it refused and why. That explains why a
+message had no route, and one line in the log for each node, domain and reason describes how the two sides differ.
 
 A node that asks for routes with other keys gets no answer, so it could not tell wrong keys from an empty network. For
 its sake this node publishes an announcement, which the other cannot verify and refuses in turn. That happens at most
@@ -140,11 +140,12 @@ class Refusals:
         if reason is SecurityReason.UNKNOWN_DOMAIN and not message.domain:
             return f"refused: {other} is not in a domain ({signing}); this node takes: {self._domains()}"
         if reason in (SecurityReason.UNKNOWN_DOMAIN, SecurityReason.WRONG_DOMAIN) and here is None:
-            return f"refused: no key of {domain}, in which {other} speaks ({signing}); this node has: {self._domains()}"
+            keys = self._domains()
+            return f"refused: no key of {domain}, in which {other} announces itself ({signing}); this node has: {keys}"
         if reason is SecurityReason.WRONG_DOMAIN:
             return f"refused: {other} announces in {domain} what belongs to another domain here"
         if reason is SecurityReason.UNSIGNED:
-            return f"refused: {other} does not sign what it says in {domain}, which is {here} here"
+            return f"refused: {other} does not sign its messages in {domain}, which is {here} here"
         if reason is SecurityReason.WRONG_PROFILE:
             return f"refused: {other} has another algorithm or profile for {domain} ({signing}), which is {here} here"
         return f"refused: no key of {domain} here ({here}) made the signature of {other}: the keys differ"

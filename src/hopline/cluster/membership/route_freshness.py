@@ -57,11 +57,13 @@ class RouteFreshness:
         """Begin another round; remove and return the routes that have expired."""
         latest = self._round
         self._round += 1
-        stale = []
+        expired = []
         for node, rounds in self._advertised.items():
-            has_answered = latest in rounds.values()
-            if has_answered:
-                stale += [(node, route) for route, seen in rounds.items() if seen <= latest - MISSED_ROUNDS]
-        for node, route in stale:
+            if latest not in rounds.values():  # no answer in the latest round, which may have been lost
+                continue
+            for route, seen in rounds.items():
+                if latest - seen >= MISSED_ROUNDS:
+                    expired.append((node, route))
+        for node, route in expired:
             self.forget(node, route)
-        return stale
+        return expired
