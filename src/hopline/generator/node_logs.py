@@ -79,8 +79,9 @@ class RecordColumns:
         """Return these records followed by others."""
         columns: list[npt.NDArray[np.integer]] = []
         for field in fields(self):
-            parts = [getattr(self, field.name), getattr(other, field.name)]
-            columns.append(np.concatenate(parts))
+            first = getattr(self, field.name)
+            second = getattr(other, field.name)
+            columns.append(np.concatenate([first, second]))
         return RecordColumns(*columns)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -143,9 +144,7 @@ class NodeLogs:
     def _lay_out(self, batches: Sequence[FlowBatch]) -> tuple[RecordColumns, pa.Array]:
         """Return the records of all batches, and the bytes of all messages in them."""
         blobs, first_messages = self._layout.write(batches)
-        count = 0
-        for batch in batches:
-            count += sum(batch.step_rows(step) for step in batch.compiled.record_types)
+        count = sum(batch.record_count for batch in batches)
         rows = RecordColumns.empty(count)
         first_rows: dict[_Key, int] = {}
         next_row = 0
@@ -198,7 +197,8 @@ class NodeLogs:
                 node_seq = node_seq[kept]
             if not len(node_seq):
                 continue
-            ts = self._start + node_rows.time + self._topology.skews[node]
+            clock_offset = self._start + self._topology.skews[node]
+            ts = node_rows.time + clock_offset
             yield LogPart(
                 node=node,
                 record_type=node_rows.record_type,
@@ -282,7 +282,7 @@ class _MessageLayout:
     """
 
     def __init__(self) -> None:
-        self._buffers = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+        self._buffers = [_octets(0), _octets(0)]
 
     def write(self, batches: Sequence[FlowBatch]) -> tuple[pa.Array, dict[_Key, int]]:
         """Return the bytes of all messages, and the index of the first one of each batch and snapshot."""
@@ -308,10 +308,14 @@ class _MessageLayout:
 
     def _next_buffer(self, size: int) -> Octets:
         if len(self._buffers[0]) < size:
-            self._buffers[0] = np.empty(size, np.uint8)
+            self._buffers[0] = _octets(size)
         buffer = self._buffers[0]
         self._buffers.reverse()
         return buffer
+
+
+def _octets(size: int) -> Octets:
+    return np.empty(size, np.uint8)
 
 
 def _measure(batches: Sequence[FlowBatch]) -> tuple[int, int]:
@@ -361,9 +365,10 @@ def _fill_rows(
 def _cause_of(batch: FlowBatch, number: int) -> tuple[_Key, int]:
     """Return the step that caused a step, and the number of its records."""
     if number == 0:
-        if batch.parent is None:
+        parent = batch.parent
+        if parent is None:
             return (id(batch), MISSING), 0
-        return (id(batch.parent.batch), batch.parent.step), batch.count
+        return (id(parent.batch), parent.step), batch.count
     cause = batch.template.steps[number].cause
     return (id(batch), cause), batch.step_rows(cause)
 
@@ -395,8 +400,9 @@ def _offsets(lengths: npt.NDArray[np.integer]) -> _Ints:
 def _joined_bytes(array: pa.Array) -> pa.Buffer:
     """Return the bytes of a binary array's values end to end."""
     _, offset_buffer, values = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[: len(array) + 1]
-    begin, end = int(offsets[0]), int(offsets[-1])
+    offsets = np.frombuffer(offset_buffer, np.int32)
+    begin = int(offsets[0])
+    end = int(offsets[len(array)])
     return values.slice(begin, end - begin)
 
 
