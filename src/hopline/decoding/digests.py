@@ -129,7 +129,7 @@ def _sums(weights: Digests, begins: Longs) -> Digests:
     zero = np.zeros(1, np.uint64)
     totals = np.concatenate([zero, np.cumsum(weights)])
     at_bounds = totals[begins]
-    sums: Digests = at_bounds[1:] - at_bounds[:-1]
+    sums: Digests = np.diff(at_bounds)
     return sums
 
 
@@ -174,7 +174,10 @@ def _of_callbacks(lists: pa.ListArray) -> Digests:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     begins = offsets - offsets[0]
     entries = lists.values.slice(offsets[0], begins[-1])  # a slice of lists still has all values
-    fields = {name: entries.field(name).dictionary_encode() for name in _RECEIPT}
+    fields: dict[str, pa.DictionaryArray] = {}
+    for name in _RECEIPT:
+        field = entries.field(name)
+        fields[name] = field.dictionary_encode()
     is_receipt = _are_receipts(fields)
     others_before = _begins(~is_receipt)
     counts = np.diff(begins)
@@ -182,8 +185,8 @@ def _of_callbacks(lists: pa.ListArray) -> Digests:
     first = begins[record]
     place = others_before[:-1] - others_before[first]  # among those entries of its list that are no receipts
     of_kinds = np.zeros(len(entries), np.uint64)
-    for field, factor in zip(fields.values(), _FACTOR[1:], strict=False):
-        of_kinds += of_texts(field) * factor
+    for encoded, factor in zip(fields.values(), _FACTOR[1:], strict=False):
+        of_kinds += of_texts(encoded) * factor
     weights = _FACTOR.take(place, mode="clip")
     of_kinds *= weights
     of_kinds[is_receipt] = 0

@@ -73,7 +73,8 @@ class RecordColumns:
     def take(self, rows: _Indexes | slice) -> RecordColumns:
         """Return some of the records."""
         columns = [getattr(self, field.name) for field in fields(self)]
-        return RecordColumns(*(column[rows] for column in columns))
+        taken = [column[rows] for column in columns]
+        return RecordColumns(*taken)
 
     def concatenate(self, other: RecordColumns) -> RecordColumns:
         """Return these records followed by others."""
@@ -168,9 +169,10 @@ class NodeLogs:
         kept = rows.take(pending)
         new_rows = np.full(len(rows), MISSING, np.int32)
         new_rows[pending] = np.arange(len(pending))
-        has_pending_cause = (kept.cause_row != MISSING) & (kept.cause_seq == MISSING)
-        cause_rows = np.where(has_pending_cause, new_rows[kept.cause_row], MISSING)
-        kept.cause_row = cause_rows.astype(np.int32)
+        has_cause = kept.cause_row != MISSING
+        has_pending_cause = has_cause & (kept.cause_seq == MISSING)
+        new_cause_rows = new_rows[kept.cause_row]
+        kept.cause_row = np.where(has_pending_cause, new_cause_rows, np.int32(MISSING))
         messages, indexes = np.unique(kept.message, return_inverse=True)
         kept.message = indexes.astype(np.int32)
         self._pending = kept
@@ -182,7 +184,8 @@ class NodeLogs:
         """Return the sequence numbers of records sorted by node, of which there are `counts`."""
         ends = np.cumsum(counts)
         first_rows = ends - counts
-        offsets = np.repeat(self._next_seq - first_rows, counts)
+        seq_offsets = self._next_seq - first_rows
+        offsets = np.repeat(seq_offsets, counts)
         self._next_seq = self._next_seq + counts
         return offsets + np.arange(len(offsets))
 
@@ -218,8 +221,9 @@ class NodeLogs:
             return None, np.zeros(len(rows), np.int64)
         kept = np.flatnonzero(~is_dropped)
         dropped_so_far = carried + np.cumsum(is_dropped)
-        total = dropped_so_far[-1] if len(rows) else carried
-        boundaries = np.concatenate([[0], dropped_so_far[kept]])
+        dropped_before_kept = dropped_so_far[kept]
+        boundaries = np.concatenate([[0], dropped_before_kept])
+        total = carried + is_dropped.sum()
         self._dropped_since[node] = total - boundaries[-1]
         return kept, np.diff(boundaries)
 
@@ -352,9 +356,8 @@ def _fill_rows(
         begin = batch.times[step.duration_from]
         rows.duration[part] = batch.times[number] - begin
     first_message = first_messages[id(batch), step.snapshot]
-    rows.message[part] = first_message
-    if batch.snapshot_rows(step.snapshot) > 1:
-        rows.message[part] += offsets
+    has_several_messages = batch.snapshot_rows(step.snapshot) > 1
+    rows.message[part] = first_message + offsets if has_several_messages else first_message
     cause, causes = _cause_of(batch, number)
     if cause in first_rows:
         rows.cause_row[part] = first_rows[cause]
