@@ -2,7 +2,7 @@
 
 **Where things are.** A message ends with its fixed frames, at the same distance from the end in all messages of a
 layout: position 1 is the last frame. Above them are the lists (routing, callbacks) and the body frames, at offsets from
-the end that numbers in the fixed frames say; these numbers are frames of their own (FIRST) or words packed in one
+the end that numbers in the fixed frames give; these numbers are frames of their own (FIRST) or words packed in one
 (V4, V5). Any other frame, such as an envelope in front, is ignored:
 
     envelope… | lists and bodies, by their offsets | fixed frames, by their positions
@@ -47,7 +47,7 @@ class Multipart:
         self.numbers: dict[str, Longs] = {}
 
     def read(self, headers: Headers) -> dict[str, Listed]:
-        """Fill in what these messages say in the headers, refuse those that are not plain, and return the lists."""
+        """Fill in the headers of these messages, refuse those that are not plain, and return their lists."""
         self._read_fixed(headers)
         for name, numbers in self.numbers.items():
             if name in NUMBERS:
@@ -148,7 +148,7 @@ class Multipart:
         return Slices(start, np.zeros_like(size))
 
     def _descriptor(self, group: Entries) -> tuple[Longs, Longs, Longs]:
-        """Return what messages say of a list: the offset of its last entry, how many entries, and frames for each."""
+        """Return the descriptors of a list: the offset of its last entry, the entries, and frames per entry."""
         offset = self.numbers[f"{group.name}.offset"]
         count = self.numbers[f"{group.name}.count"]
         divisor = self.numbers.get(f"{group.name}.divisor")
@@ -201,8 +201,8 @@ def find_bodies(
         rows: The messages.
         behind: The frame behind the last one of each.
         count: The number of frames of each.
-        fixed: The number of frames at the end that no body may lie among.
-        occupied: As many frames from the end are taken by others; a single body may lie among lists.
+        fixed: The number of frames at the end that no body may be among.
+        occupied: The number of frames at the end that other fields take; a single body may be among lists.
     """
     offset = headers.numbers["body.offset"][rows]
     bodies = np.maximum(headers.numbers["body.count"][rows], 1)

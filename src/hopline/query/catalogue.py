@@ -43,7 +43,7 @@ class WrittenTable:
 
     @cached_property
     def rows_by_file(self) -> dict[str, int]:
-        """Return how many rows each of its files has, by what their footers say."""
+        """Return how many rows each of its files has, from their footers."""
         if not self.files:
             return {}
         footers = f"parquet_file_metadata('{SCHEME}://{self.name}/*')"

@@ -22,7 +22,7 @@ class QueryError(HoplineError):
 
 
 class StorageError(QueryError):
-    """The place where the tables lie cannot be read."""
+    """The storage of the tables cannot be read."""
 
 
 class QuestionError(QueryError):
@@ -64,7 +64,7 @@ class QuestionError(QueryError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A statement of SQL, and which options of a command its parts come from: name, start and end."""
+    """An SQL statement, and the options of a command that its parts come from: name, start and end."""
 
     sql: str
     options: tuple[tuple[str, int, int], ...] = ()
@@ -137,7 +137,7 @@ def _columns_text(columns: Mapping[str, Sequence[str]]) -> str:
 
 
 def _report(error: Exception) -> dict[str, str]:
-    """Return what DuckDB says in JSON, as its setting ``errors_as_json`` has it; most errors, but not all, are."""
+    """Return DuckDB's report of an error, which is JSON for most errors (setting ``errors_as_json``)."""
     text = str(error)
     try:
         begin = text.index("{")

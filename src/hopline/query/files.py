@@ -2,10 +2,10 @@
 
 DuckDB could open local files by itself. It is given a file system of ours instead, for three reasons:
 
-* **Nothing can be written.** A query may come from anybody. What begins with ``select`` may still write in DuckDB
-  (``with a as (copy … to 'file') select …``, or ``json_execute_serialized_sql``), and its settings allow a path for
-  reading and writing alike. So DuckDB has no access to files at all, but for ``tables://``, which has exactly the files
-  of the tables and opens them for reading only.
+* **Nothing can be written.** A query may come from an untrusted source. Text that begins with ``select`` may still
+  write in DuckDB (``with a as (copy … to 'file') select …``, or ``json_execute_serialized_sql``), and its
+  settings allow a path for reading and writing alike. So DuckDB has no access to files but ``tables://``,
+  which has exactly the files of the tables and opens them for reading only.
 * **Threads.** DuckDB positions and reads one Python file from several threads. Most files in Python remember one
   position, so that a read would return bytes from where another thread has gone. Here every thread has its own.
 * **Any storage.** What fsspec reaches (``webhdfs://host:9870/…``, ``s3://…``) has its own names, listings and caches.
@@ -36,7 +36,7 @@ from hopline.query.errors import StorageError
 
 SCHEME = "tables"
 _HIDDEN = (".", "_")  # what Spark and other writers keep beside the rows, or have not committed yet
-# Formats that say in a log which files are the table.
+# Formats with a log of the files that are current.
 _LOGS = {"/_delta_log/": "delta", ".metadata.json": "iceberg"}
 
 ReadRange = Callable[[int, int], bytes]
@@ -65,10 +65,10 @@ class TableFile:
 
 
 class Storage(Protocol):
-    """A place where tables lie, a folder each."""
+    """A location of tables, one folder each."""
 
     def folders(self) -> set[str]:
-        """Return the names of the folders there. Raise FileNotFoundError when the place does not exist."""
+        """Return the names of the folders there. Raise FileNotFoundError if the location does not exist."""
 
     def files(self, folder: str) -> Iterable[TableFile]:
         """List the files below a folder, hidden ones included."""

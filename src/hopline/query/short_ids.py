@@ -94,7 +94,7 @@ def _names_alike(
 
 
 def _unique_lengths(names: Collection[str]) -> dict[str, int]:
-    """Return how many characters tell each of some names from the others."""
+    """Return the length of the shortest unique prefix of each name."""
     lengths = dict.fromkeys(names, SHORTEST)
     for name, following in pairwise(sorted(names)):  # no others share more with them
         length = _shared(name, following) + 1
