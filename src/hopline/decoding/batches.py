@@ -81,15 +81,19 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring, *, with_bodies: bool =
     columns = repeats.spread(distinct_columns, is_distinct_plain)
     is_plain = is_distinct_plain[repeats.which]
     plain_rows = np.flatnonzero(is_plain)
-    columns["verdict"] = _verdicts(all_frames, plain_rows, is_outside[plain_rows], columns["signature"], keyring)
-    measured = _with_measures(records, frames, fingerprints(repeats))
+    is_plain_outside = is_outside[plain_rows]
+    signatures = columns["signature"]
+    columns["verdict"] = _verdicts(all_frames, plain_rows, is_plain_outside, signatures, keyring)
+    digests = fingerprints(repeats)
+    measured = _with_measures(records, frames, digests)
     plain_records = measured.filter(pa.array(is_plain))
     messages = _table(plain_records, columns, MESSAGES)
     if is_plain.all():
         return Decoded(messages, REJECTS.empty_table())
     with_frames = measured.append_column("frames", all_frames)
     unusual_records = with_frames.filter(pa.array(~is_plain))
-    unusual = _read_unusual(unusual_records, is_outside[~is_plain], keyring, with_bodies=with_bodies)
+    is_unusual_outside = is_outside[~is_plain]
+    unusual = _read_unusual(unusual_records, is_unusual_outside, keyring, with_bodies=with_bodies)
     all_messages = pa.concat_tables([messages, unusual.messages])
     return Decoded(all_messages, unusual.rejects)
 
@@ -107,7 +111,8 @@ def _read_plain(frames: Frames, *, with_bodies: bool) -> tuple[Flags, Columns]:
     plain = PlainColumns(frames, headers.of(headers.plain), with_bodies=with_bodies)
     is_unusual = plain.unusual()
     if is_unusual.any():
-        headers.refuse(np.flatnonzero(headers.plain), is_unusual)
+        plain_rows = np.flatnonzero(headers.plain)
+        headers.refuse(plain_rows, is_unusual)
         plain = PlainColumns(frames, headers.of(headers.plain), with_bodies=with_bodies)
     columns = plain.columns()
     return headers.plain, columns | _derived(columns)
@@ -141,12 +146,14 @@ def _keep_memory() -> None:
 def read_headers(frames: Frames) -> Headers:
     """Return where the fields of plain messages are, without checking texts."""
     shape = shapes(frames)
-    headers = Headers(shape, frames.start(frames.first))
+    first_places = frames.start(frames.first)
+    headers = Headers(shape, first_places)
     sizes = frames.bytes_of(frames.first, frames.behind)
     headers.plain &= sizes <= DEFAULT_LIMITS.usual_size
     lists_by_layout: list[tuple[Longs, dict[str, Listed]]] = []
     for alike, layout in LAYOUTS.items():
-        rows = np.flatnonzero(headers.plain & is_one_of(shape, alike))
+        has_layout = headers.plain & is_one_of(shape, alike)
+        rows = np.flatnonzero(has_layout)
         lists = _read_layout(layout, frames, rows, headers)
         lists_by_layout.append((rows, lists))
     for name, fields in LISTS.items():
@@ -211,7 +218,8 @@ def _verdicts(
     signed_rows = pa.array(rows[is_verified])
     signed = frames.take(signed_rows).to_pylist()
     results = [keyring.verdict(decode(message_frames)) for message_frames in signed]
-    return pc.replace_with_mask(verdicts, pa.array(is_verified), pa.array(results, pa.string()))
+    replacements = pa.array(results, pa.string())
+    return pc.replace_with_mask(verdicts, pa.array(is_verified), replacements)
 
 
 def _derived(columns: Columns) -> Columns:

@@ -1,4 +1,4 @@
-"""The columns of plain messages, cut out of the memory of the frames where `Headers` says that the fields are."""
+"""The columns of plain messages, cut out of the memory of the frames at the places in `Headers`."""
 
 from __future__ import annotations
 

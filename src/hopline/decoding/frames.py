@@ -87,7 +87,7 @@ class Frames:
 
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
         """Return places and sizes of the last frames of some records: a row for each frame, the last one first."""
-        from_end = np.arange(count + 1)[:, np.newaxis]
+        from_end = np.arange(count + 1).reshape(-1, 1)
         frame = self.behind[records] - from_end
         bounds = self.starts[frame]
         starts = bounds[1:]
@@ -117,7 +117,12 @@ class Frames:
         count = len(self.data) - _WIDEST + 1
         views = {}
         for width, kind in _NUMBERS.items():
-            views[width] = np.ndarray((count,), kind, self.data.data, strides=(1,))
+            views[width] = np.ndarray(
+                shape=(count,),
+                dtype=kind,
+                buffer=self.data.data,
+                strides=(1,),
+            )
         return views
 
     def cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
@@ -126,7 +131,7 @@ class Frames:
         if len(there) > _MANY * len(size):
             return self._cut(start, size)
         pieces = self._cut(start[there], size[there])
-        content = pieces.buffers()[2]
+        _, _, content = pieces.buffers()
         bounds = np.zeros(len(size) + 1, np.int32)  # what is empty has no bytes to take
         np.cumsum(size, out=bounds[1:])
         return binary_array(content or pa.py_buffer(b""), bounds)
@@ -177,6 +182,7 @@ def _has_no_nulls(records: pa.ListArray, values: pa.BinaryArray, first: Longs, b
         is_whole &= records.is_valid().to_numpy(zero_copy_only=False)
     if values.null_count:
         is_null = values.is_null().to_numpy(zero_copy_only=False)
-        nulls_before = np.concatenate([[0], np.cumsum(is_null)])
+        nulls_so_far = np.cumsum(is_null)
+        nulls_before = np.concatenate([[0], nulls_so_far])
         is_whole &= nulls_before[behind] == nulls_before[first]
     return is_whole

@@ -1,8 +1,8 @@
-"""V6: one meta frame, in which each size says where the next thing begins.
+"""V6: one meta frame, in which every field of variable size is preceded by its size.
 
-So a field can only be found after all before it have been read. A `_Walk` does this for all messages at once: it has
-one place for each of them, and reading a field moves all of them on. Where a size goes beyond the end, the message is
-not plain, its place stays where it is, and the careful reader says what is wrong with it.
+So a field can only be found after all fields before it have been read. A `_Walk` does this for all messages at once: it
+has one position in each of them, and reading a field advances all positions. Where a size goes beyond the end, the
+message is not plain, its position stays, and it is left to the careful reader, which names the fault.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SIZE = 4  # bytes of the integer in front of whatever varies
 
 
 def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed]:
-    """Fill in what some messages say in the headers, refuse those that are not plain, and return the lists."""
+    """Fill in the headers of some messages, refuse those that are not plain, and return their lists."""
     behind = frames.behind[rows]
     meta_frame = behind - 1
     start = frames.start(meta_frame)
@@ -48,7 +48,7 @@ def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed
 
 
 class _Walk:
-    """A place in each of some pieces of memory, where all was plain so far: what is read moves it on."""
+    """A position in each of some ranges of memory, which reading advances as long as everything is plain."""
 
     def __init__(self, frames: Frames, at: Longs, end: Longs, is_plain: Flags) -> None:
         self.frames = frames

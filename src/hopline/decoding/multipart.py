@@ -2,7 +2,7 @@
 
 **Where things are.** A message ends with its fixed frames, at the same distance from the end in all messages of a
 layout: position 1 is the last frame. Above them are the lists (routing, callbacks) and the body frames, at offsets from
-the end that numbers in the fixed frames say; these numbers are frames of their own (FIRST) or words packed in one
+the end that numbers in the fixed frames give; these numbers are frames of their own (FIRST) or words packed in one
 (V4, V5). Any other frame, such as an envelope in front, is ignored:
 
     envelope… | lists and bodies, by their offsets | fixed frames, by their positions
@@ -47,12 +47,14 @@ class Multipart:
         self.numbers: dict[str, Longs] = {}
 
     def read(self, headers: Headers) -> dict[str, Listed]:
-        """Fill in what these messages say in the headers, refuse those that are not plain, and return the lists."""
+        """Fill in the headers of these messages, refuse those that are not plain, and return their lists."""
         self._read_fixed(headers)
         for name, numbers in self.numbers.items():
             if name in NUMBERS:
                 headers.numbers[name][self.rows] = numbers
-        lists = {group.name: self._listed(group) for group in self.layout.entries}
+        lists: dict[str, Listed] = {}
+        for group in self.layout.entries:
+            lists[group.name] = self._listed(group)
         self._find_bodies(headers)
         headers.refuse(self.rows, ~self.is_plain)
         return lists
@@ -65,7 +67,8 @@ class Multipart:
             size = sizes[row.position - 1]
             is_number = bool(row.type.width)
             if not is_number and row.name in NAMES:
-                headers.names[row.name].put(self.rows, place, size)
+                slices = headers.names[row.name]
+                slices.put(self.rows, place, size)
             elif is_number and row.name != _FORMAT:
                 self._read_number(row, place, size)
 
@@ -76,7 +79,8 @@ class Multipart:
         if row.empty is Empty.NO_ENTRIES:
             is_empty = size == 0
             number = np.where(is_empty, 0, number)
-            self.is_plain &= is_empty | (is_exact & (number <= _WORD))
+            is_word = is_exact & (number <= _WORD)
+            self.is_plain &= is_empty | is_word
         elif row.values is not None:
             self.is_plain &= is_exact
             number = self._meaning(number, row.values)
@@ -90,7 +94,8 @@ class Multipart:
             largest = I64_MAX // row.scale
             is_small = (number >= -largest) & (number <= largest)
             self.is_plain &= is_small
-            number = np.where(self.is_plain, number, 0) * row.scale
+            plain_number = np.where(self.is_plain, number, 0)
+            number = plain_number * row.scale
         self.numbers |= words_of(row, number)
 
     def _meaning(self, number: Longs, values: Mapping[int, int]) -> Longs:
@@ -117,7 +122,8 @@ class Multipart:
         listed = Listed(LISTS[group.name], plain_count)
         counts = listed.counts[listed.message]
         entries_behind = counts - 1 - listed.nth
-        lowest = bottom[listed.message] - entries_behind * group.divisor  # frame of each entry
+        frames_behind = entries_behind * group.divisor
+        lowest = bottom[listed.message] - frames_behind  # frame of each entry
         absent = set(LISTS[group.name])
         for row in group.fields:
             absent.discard(row.name)
@@ -137,11 +143,12 @@ class Multipart:
         width = row.type.width
         listed.version[:] = self.frames.number(start, width)
         is_text = size != width
-        self.is_plain[listed.message[is_text]] = False
+        messages_with_text = listed.message[is_text]
+        self.is_plain[messages_with_text] = False
         return Slices(start, np.zeros_like(size))
 
     def _descriptor(self, group: Entries) -> tuple[Longs, Longs, Longs]:
-        """Return what messages say of a list: the offset of its last entry, how many entries, and frames for each."""
+        """Return the descriptors of a list: the offset of its last entry, the entries, and frames per entry."""
         offset = self.numbers[f"{group.name}.offset"]
         count = self.numbers[f"{group.name}.count"]
         divisor = self.numbers.get(f"{group.name}.divisor")
@@ -151,7 +158,8 @@ class Multipart:
 
     def _find_bodies(self, headers: Headers) -> None:
         if not self.layout.has_body_offset:
-            headers.body[self.rows] = self.behind - 1
+            last_frame = self.behind - 1
+            headers.body[self.rows] = last_frame
             return
         fixed = len(self.layout.fixed)
         occupied = np.full(len(self.rows), fixed)
@@ -193,8 +201,8 @@ def find_bodies(
         rows: The messages.
         behind: The frame behind the last one of each.
         count: The number of frames of each.
-        fixed: The number of frames at the end that no body may lie among.
-        occupied: As many frames from the end are taken by others; a single body may lie among lists.
+        fixed: The number of frames at the end that no body may be among.
+        occupied: The number of frames at the end that other fields take; a single body may be among lists.
     """
     offset = headers.numbers["body.offset"][rows]
     bodies = np.maximum(headers.numbers["body.count"][rows], 1)
@@ -202,6 +210,7 @@ def find_bodies(
     is_within = (offset <= count) & (bottom > fixed)
     is_clear = (bodies == 1) | (bottom > occupied)
     fits: Flags = is_within & is_clear
-    headers.body[rows] = np.where(fits, behind - offset, 0)
+    first_body = behind - offset
+    headers.body[rows] = np.where(fits, first_body, 0)
     headers.body_frames[rows] = np.where(fits, bodies, 0)
     return fits

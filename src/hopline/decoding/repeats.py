@@ -27,7 +27,8 @@ class Repeats:
     """
 
     def __init__(self, frames: Frames) -> None:
-        bounds = np.append(frames.first, frames.behind[-1:])
+        end = frames.behind[-1:]
+        bounds = np.append(frames.first, end)
         sizes = pa.py_buffer(frames.sizes.astype(_SIZE))
         contents = binary_array(frames.buffer, frames.starts[bounds])
         outlines = binary_array(sizes, bounds * _SIZE.itemsize)
@@ -44,8 +45,9 @@ class Repeats:
         has_other_nulls = frames.is_whole != frames.is_whole[first]
         is_distinct = has_new_content | has_other_outline | has_other_nulls
         number = np.cumsum(is_distinct) - 1
+        number_of_first = number[first]
         self.distinct: Longs = np.flatnonzero(is_distinct)
-        self.which: Longs = np.where(is_distinct, number, number[first])
+        self.which: Longs = np.where(is_distinct, number, number_of_first)
 
     @property
     def sizes(self) -> tuple[Longs, Longs]:

@@ -104,7 +104,7 @@ def _named(rows: pa.Table, segment: str) -> pa.Table:
 
 
 def _sorted_by_flow(messages: pa.Table) -> pa.Table:
-    """Return rows sorted by flow, so that those of one flow lie together in the files of the table."""
+    """Return rows sorted by flow, so that those of one flow are adjacent in the files of the table."""
     flow = messages["flow_id"].combine_chunks().dictionary_encode()
     if not len(flow.dictionary):
         return messages

@@ -18,6 +18,8 @@ import pyarrow.dataset as ds
 
 Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = Iterable[Row]
+Groups: TypeAlias = dict[str, list[Row]]
+"""Rows by their kind."""
 
 _EXAMPLES = 5
 
@@ -80,7 +82,12 @@ class _Tables:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def rows(self, table: str, columns: Sequence[str], where: pc.Expression | None = None) -> Iterator[Row]:
+    def rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: pc.Expression | None = None,
+    ) -> Iterator[Row]:
         path = self._directory / table
         if not path.exists():
             path = self._directory / f"{table}.parquet"
@@ -93,7 +100,7 @@ class _Tables:
 class _Outcomes(NamedTuple):
     """The rows of a table: their keys by outcome, and all columns together."""
 
-    keys: dict[str, list[Row]]
+    keys: Groups
     rows: list[Row]
 
 
@@ -133,8 +140,10 @@ class _Evaluation:
     def _outcomes(self, table: str, key: Sequence[str], figures: Sequence[str]) -> Iterator[Score]:
         """Compare the keys of each outcome, and then all columns."""
         columns = (*key, "outcome", *figures)
-        planted = _by_outcome(self._truth.rows(table, columns), len(key))
-        found = _by_outcome(self._tables.rows(table, columns), len(key))
+        planted_rows = self._truth.rows(table, columns)
+        found_rows = self._tables.rows(table, columns)
+        planted = _by_outcome(planted_rows, len(key))
+        found = _by_outcome(found_rows, len(key))
         yield from _scores_by_kind(table, planted.keys, found.keys)
         yield _score(f"{table}: every figure", planted.rows, found.rows)
 
@@ -157,7 +166,8 @@ class _Evaluation:
     def _pair_totals(self) -> Score:
         totals: dict[Row, Counter[str]] = defaultdict(Counter)
         columns = ("from_node", "to_node", "sent_ts", "received_ts", "lost", "duplicate")
-        for source, target, sent, received, is_lost, is_duplicate in self._tables.rows("hops", columns):
+        for row in self._tables.rows("hops", columns):
+            source, target, sent, received, is_lost, is_duplicate = row
             totals[source, target].update(
                 sent=sent is not None,
                 received=received is not None,
@@ -180,7 +190,8 @@ class _Evaluation:
 
     def _verdict_totals(self) -> Score:
         totals: Counter[Row] = Counter()
-        for node, peer, domain, *counts in self._tables.rows("security", ("node", "peer", "domain", *_VERDICTS)):
+        columns = ("node", "peer", "domain", *_VERDICTS)
+        for node, peer, domain, *counts in self._tables.rows("security", columns):
             for verdict, count in zip(_VERDICTS, counts, strict=True):
                 totals[node, peer, domain, verdict] += count
         found = [(*key, count) for key, count in totals.items() if count]
@@ -193,7 +204,8 @@ class _Evaluation:
         """Count a pair as found when its true offset is within the bound of the estimate."""
         clocks = self._truth.rows("skew", ("node", "offset_us"))
         offsets: dict[str, int] = dict(clocks)
-        estimates = list(self._tables.rows("skew", ("node_a", "node_b", "offset_us", "bound_us", "date")))
+        columns = ("node_a", "node_b", "offset_us", "bound_us", "date")
+        estimates = list(self._tables.rows("skew", columns))
         within_bound: list[Row] = []
         for row in estimates:
             node_a, node_b, estimate, bound, _ = row
@@ -218,9 +230,11 @@ def _score(what: str, planted: Rows, found: Rows) -> Score:
     )
 
 
-def _scores_by_kind(table: str, planted: dict[str, list[Row]], found: dict[str, list[Row]]) -> Iterator[Score]:
+def _scores_by_kind(table: str, planted: Groups, found: Groups) -> Iterator[Score]:
     for kind in sorted(planted.keys() | found.keys()):
-        yield _score(f"{table}: {kind}", planted.get(kind, ()), found.get(kind, ()))
+        planted_rows = planted.get(kind, ())
+        found_rows = found.get(kind, ())
+        yield _score(f"{table}: {kind}", planted_rows, found_rows)
 
 
 def _by_outcome(rows: Rows, key_size: int) -> _Outcomes:
@@ -233,8 +247,8 @@ def _by_outcome(rows: Rows, key_size: int) -> _Outcomes:
     return outcomes
 
 
-def _by_first_column(rows: Rows) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = defaultdict(list)
+def _by_first_column(rows: Rows) -> Groups:
+    groups: Groups = defaultdict(list)
     for first, *rest in rows:
         groups[first].append(tuple(rest))
     return groups

@@ -37,10 +37,9 @@ def _is_late(flow: CompiledFlow) -> bool:
 
 def is_flow(flow: CompiledFlow) -> bool:
     """Return whether the records form a flow: they have a correlation id, and some can be decoded."""
-    template = flow.template
-    codes = [template.steps[step].reject_code for step in steps_of_flow(flow)]
-    is_undecodable = all(codes)
-    return template.is_flow and not is_undecodable
+    steps = flow.template.steps
+    codes = [steps[step].reject_code for step in steps_of_flow(flow)]
+    return flow.template.is_flow and not all(codes)
 
 
 def root_steps(flow: CompiledFlow) -> list[int]:
@@ -62,7 +61,8 @@ def earliest_steps(flow: CompiledFlow) -> list[int]:
     ranks: dict[int, int] = {}
     for step in steps_of_flow(flow):
         message = flow.template.snapshot_of(step).message
-        ranks[step] = max(message.hops, len(message.routing))
+        routers = len(message.routing)
+        ranks[step] = max(message.hops, routers)
     lowest = min(ranks.values())
     return [step for step, rank in ranks.items() if rank == lowest]
 
@@ -102,4 +102,6 @@ def request_steps(flow: CompiledFlow) -> list[int]:
 
 def is_hop(step: Step) -> bool:
     """Return whether a step counts as a hop: a sending, or an arrival whose sending is not captured."""
-    return step.event is Event.SENT or step.transit is TransitStatus.UNSENT
+    if step.event is Event.SENT:
+        return True
+    return step.transit is TransitStatus.UNSENT

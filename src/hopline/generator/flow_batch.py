@@ -280,6 +280,11 @@ class FlowBatch:
         """Return the number of records of a step."""
         return len(self.times[step])
 
+    @property
+    def record_count(self) -> int:
+        """The number of records of all steps."""
+        return sum(self.step_rows(step) for step in self.compiled.record_types)
+
     def snapshot_rows(self, snapshot: int) -> int:
         """Return the number of different messages that a snapshot stands for."""
         steps = self.template.steps

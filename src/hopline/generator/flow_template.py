@@ -74,7 +74,7 @@ class Delay(IntEnum):
 
 
 class Lifetime(IntEnum):
-    """How long a request lives."""
+    """The lifetime of a request."""
 
     UNLIMITED = 0
     LONG = auto()

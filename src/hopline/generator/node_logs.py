@@ -73,14 +73,16 @@ class RecordColumns:
     def take(self, rows: _Indexes | slice) -> RecordColumns:
         """Return some of the records."""
         columns = [getattr(self, field.name) for field in fields(self)]
-        return RecordColumns(*(column[rows] for column in columns))
+        taken = [column[rows] for column in columns]
+        return RecordColumns(*taken)
 
     def concatenate(self, other: RecordColumns) -> RecordColumns:
         """Return these records followed by others."""
         columns: list[npt.NDArray[np.integer]] = []
         for field in fields(self):
-            parts = [getattr(self, field.name), getattr(other, field.name)]
-            columns.append(np.concatenate(parts))
+            first = getattr(self, field.name)
+            second = getattr(other, field.name)
+            columns.append(np.concatenate([first, second]))
         return RecordColumns(*columns)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -143,9 +145,7 @@ class NodeLogs:
     def _lay_out(self, batches: Sequence[FlowBatch]) -> tuple[RecordColumns, pa.Array]:
         """Return the records of all batches, and the bytes of all messages in them."""
         blobs, first_messages = self._layout.write(batches)
-        count = 0
-        for batch in batches:
-            count += sum(batch.step_rows(step) for step in batch.compiled.record_types)
+        count = sum(batch.record_count for batch in batches)
         rows = RecordColumns.empty(count)
         first_rows: dict[_Key, int] = {}
         next_row = 0
@@ -169,9 +169,10 @@ class NodeLogs:
         kept = rows.take(pending)
         new_rows = np.full(len(rows), MISSING, np.int32)
         new_rows[pending] = np.arange(len(pending))
-        has_pending_cause = (kept.cause_row != MISSING) & (kept.cause_seq == MISSING)
-        cause_rows = np.where(has_pending_cause, new_rows[kept.cause_row], MISSING)
-        kept.cause_row = cause_rows.astype(np.int32)
+        has_cause = kept.cause_row != MISSING
+        has_pending_cause = has_cause & (kept.cause_seq == MISSING)
+        new_cause_rows = new_rows[kept.cause_row]
+        kept.cause_row = np.where(has_pending_cause, new_cause_rows, np.int32(MISSING))
         messages, indexes = np.unique(kept.message, return_inverse=True)
         kept.message = indexes.astype(np.int32)
         self._pending = kept
@@ -183,7 +184,8 @@ class NodeLogs:
         """Return the sequence numbers of records sorted by node, of which there are `counts`."""
         ends = np.cumsum(counts)
         first_rows = ends - counts
-        offsets = np.repeat(self._next_seq - first_rows, counts)
+        seq_offsets = self._next_seq - first_rows
+        offsets = np.repeat(seq_offsets, counts)
         self._next_seq = self._next_seq + counts
         return offsets + np.arange(len(offsets))
 
@@ -198,7 +200,8 @@ class NodeLogs:
                 node_seq = node_seq[kept]
             if not len(node_seq):
                 continue
-            ts = self._start + node_rows.time + self._topology.skews[node]
+            clock_offset = self._start + self._topology.skews[node]
+            ts = node_rows.time + clock_offset
             yield LogPart(
                 node=node,
                 record_type=node_rows.record_type,
@@ -218,8 +221,9 @@ class NodeLogs:
             return None, np.zeros(len(rows), np.int64)
         kept = np.flatnonzero(~is_dropped)
         dropped_so_far = carried + np.cumsum(is_dropped)
-        total = dropped_so_far[-1] if len(rows) else carried
-        boundaries = np.concatenate([[0], dropped_so_far[kept]])
+        dropped_before_kept = dropped_so_far[kept]
+        boundaries = np.concatenate([[0], dropped_before_kept])
+        total = carried + is_dropped.sum()
         self._dropped_since[node] = total - boundaries[-1]
         return kept, np.diff(boundaries)
 
@@ -282,7 +286,7 @@ class _MessageLayout:
     """
 
     def __init__(self) -> None:
-        self._buffers = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+        self._buffers = [_octets(0), _octets(0)]
 
     def write(self, batches: Sequence[FlowBatch]) -> tuple[pa.Array, dict[_Key, int]]:
         """Return the bytes of all messages, and the index of the first one of each batch and snapshot."""
@@ -308,10 +312,14 @@ class _MessageLayout:
 
     def _next_buffer(self, size: int) -> Octets:
         if len(self._buffers[0]) < size:
-            self._buffers[0] = np.empty(size, np.uint8)
+            self._buffers[0] = _octets(size)
         buffer = self._buffers[0]
         self._buffers.reverse()
         return buffer
+
+
+def _octets(size: int) -> Octets:
+    return np.empty(size, np.uint8)
 
 
 def _measure(batches: Sequence[FlowBatch]) -> tuple[int, int]:
@@ -348,9 +356,8 @@ def _fill_rows(
         begin = batch.times[step.duration_from]
         rows.duration[part] = batch.times[number] - begin
     first_message = first_messages[id(batch), step.snapshot]
-    rows.message[part] = first_message
-    if batch.snapshot_rows(step.snapshot) > 1:
-        rows.message[part] += offsets
+    has_several_messages = batch.snapshot_rows(step.snapshot) > 1
+    rows.message[part] = first_message + offsets if has_several_messages else first_message
     cause, causes = _cause_of(batch, number)
     if cause in first_rows:
         rows.cause_row[part] = first_rows[cause]
@@ -361,9 +368,10 @@ def _fill_rows(
 def _cause_of(batch: FlowBatch, number: int) -> tuple[_Key, int]:
     """Return the step that caused a step, and the number of its records."""
     if number == 0:
-        if batch.parent is None:
+        parent = batch.parent
+        if parent is None:
             return (id(batch), MISSING), 0
-        return (id(batch.parent.batch), batch.parent.step), batch.count
+        return (id(parent.batch), parent.step), batch.count
     cause = batch.template.steps[number].cause
     return (id(batch), cause), batch.step_rows(cause)
 
@@ -395,8 +403,9 @@ def _offsets(lengths: npt.NDArray[np.integer]) -> _Ints:
 def _joined_bytes(array: pa.Array) -> pa.Buffer:
     """Return the bytes of a binary array's values end to end."""
     _, offset_buffer, values = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[: len(array) + 1]
-    begin, end = int(offsets[0]), int(offsets[-1])
+    offsets = np.frombuffer(offset_buffer, np.int32)
+    begin = int(offsets[0])
+    end = int(offsets[len(array)])
     return values.slice(begin, end - begin)
 
 

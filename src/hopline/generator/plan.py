@@ -6,7 +6,7 @@ last minute of every hour, so that no flow falls into two hours, however wrong t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -205,9 +205,11 @@ def _weight(options: Options, compiled: CompiledScenarios, flow: CompiledFlow) -
     scenarios = {other.scenario.name: other.scenario for other in compiled.flows}
     if scenario.fault:
         kinds = [other for other in scenarios.values() if _is_kind_of(other, scenario.fault)]
-        return options.rates[scenario.fault] / len(kinds) * flow.share
-    total_weight = sum(other.weight for other in scenarios.values() if not other.fault)
-    return (1 - options.total_rate) * scenario.weight / total_weight * flow.share
+        rate = options.rates[scenario.fault]
+        return rate / len(kinds) * flow.share
+    healthy_rate = 1 - options.total_rate
+    healthy_weights = [other.weight for other in scenarios.values() if not other.fault]
+    return healthy_rate * scenario.weight / sum(healthy_weights) * flow.share
 
 
 def _is_kind_of(scenario: Scenario, fault: str) -> bool:
@@ -215,9 +217,12 @@ def _is_kind_of(scenario: Scenario, fault: str) -> bool:
 
 
 def _share_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
-    weighted_sizes = [weight * size for weight, size in zip(weights, sizes, strict=True)]
-    flows = records / sum(weighted_sizes)
+    flows = records / _sum_of_products(weights, sizes)
     return [int(flows * weight + 0.5) for weight in weights]
+
+
+def _sum_of_products(factors: Sequence[float], sizes: Sequence[int]) -> float:
+    return sum(factor * size for factor, size in zip(factors, sizes, strict=True))
 
 
 def _missing_faults(compiled: CompiledScenarios, counts: list[int], weights: list[float]) -> list[int]:
@@ -226,8 +231,13 @@ def _missing_faults(compiled: CompiledScenarios, counts: list[int], weights: lis
     for index, flow in enumerate(compiled.flows):
         if flow.scenario.fault and flow.scenario.before_end_us is None:
             by_scenario.setdefault(flow.scenario.name, []).append(index)
-    missing = [indexes for indexes in by_scenario.values() if not any(counts[index] for index in indexes)]
-    return [max(indexes, key=weights.__getitem__) for indexes in missing]
+    missing: list[int] = []
+    for indexes in by_scenario.values():
+        total = sum(counts[index] for index in indexes)
+        if total == 0:
+            most_common = max(indexes, key=weights.__getitem__)
+            missing.append(most_common)
+    return missing
 
 
 def _merge_huge_flows(compiled: CompiledScenarios, counts: list[int]) -> None:
@@ -246,11 +256,11 @@ def _fill_up(
     sizes: list[int],
 ) -> None:
     """Set the number of the most common quotes so that there are `records` records, or just more."""
-    quotes = [index for index, flow in enumerate(compiled.flows) if flow.scenario.name == "quote"]
+    names = [flow.scenario.name for flow in compiled.flows]
+    quotes = [index for index, name in enumerate(names) if name == "quote"]
     filler = max(quotes, key=weights.__getitem__)
     counts[filler] = 0
-    other_records = [count * size for count, size in zip(counts, sizes, strict=True)]
-    missing_records = records - sum(other_records)
+    missing_records = records - int(_sum_of_products(counts, sizes))
     flows = -(-missing_records // sizes[filler])
     counts[filler] = max(0, flows)
 

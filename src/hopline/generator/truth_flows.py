@@ -41,7 +41,8 @@ class FlowTruth:
         self._topology = topology
         self._start = start
         self._names = pa.array(topology.names(), pa.string())
-        self._hubs = pa.array([shown(row.tobytes()) for row in topology.hubs], pa.string())
+        hubs = [shown(row.tobytes()) for row in topology.hubs]
+        self._hubs = pa.array(hubs, pa.string())
         shape = (topology.nodes, topology.nodes)
         self._transits = {status: np.zeros(shape, np.int64) for status in TransitStatus}
         self._verdicts: dict[tuple[str, str], Numbers] = {}
@@ -145,20 +146,25 @@ class FlowTruth:
                 continue
             repeats = batch.step_rows(number) // batch.count
             counts = repeats * self._pair_counts(batch, step)
-            self._transits[step.transit] += counts.T if step.event is Event.SENT else counts
+            is_sent = step.event is Event.SENT
+            self._transits[step.transit] += counts.T if is_sent else counts
             if step.verdict:
                 self._count_verdicts(batch.template, step, counts)
 
     def _pair_counts(self, batch: FlowBatch, step: Step) -> Numbers:
         """Count flows by the peer (row) and the node (column) of a step."""
         size = self._topology.nodes
-        pairs = batch.nodes[:, step.peer] * size + batch.nodes[:, step.role]
-        return np.bincount(pairs, minlength=size * size).reshape(size, size)
+        peers = batch.nodes[:, step.peer]
+        nodes = batch.nodes[:, step.role]
+        pairs = peers * size + nodes
+        counts = np.bincount(pairs, minlength=size * size)
+        return counts.reshape(size, size)
 
     def _count_verdicts(self, template: FlowTemplate, step: Step, counts: Numbers) -> None:
         domain = template.snapshots[step.snapshot].message.domain
         key = domain, step.verdict
-        self._verdicts[key] = self._verdicts.get(key, 0) + counts
+        counts_so_far = self._verdicts.get(key, 0)
+        self._verdicts[key] = counts_so_far + counts
 
     def write_totals(self) -> None:
         """Write the tables `hops` and `security`."""

@@ -130,12 +130,14 @@ class RecordTruth:
 
     def _peers(self, part: LogPart, rows: _Rows) -> pa.Array:
         peers = part.peer[rows]
-        return self._names.take(pa.array(peers, mask=peers == MISSING))
+        indexes = pa.array(peers, mask=peers == MISSING)
+        return self._names.take(indexes)
 
     def _flow_ids(self, part: LogPart, rows: _Rows) -> pa.Array:
         flow_ids = texts_of(guids(self._seed, part.flow[rows]))
         has_flow = self._has_flow[part.record_type[rows]]
-        return flow_ids.take(pa.array(np.arange(len(rows)), mask=~has_flow))
+        indexes = pa.array(np.arange(len(rows)), mask=~has_flow)
+        return flow_ids.take(indexes)
 
     # -- audit ---------------------------------------------------------------------------------------------------------
 
@@ -161,7 +163,8 @@ class RecordTruth:
         return np.array([len(record_type), dropped, rejects, *events, copies])
 
     def _event_counts(self, record_type: _RecordTypes) -> Numbers:
-        return np.bincount(self._compiled.events[record_type], minlength=len(EVENTS))
+        events = self._compiled.events[record_type]
+        return np.bincount(events, minlength=len(EVENTS))
 
     def _broadcast_copies(self, record_type: _RecordTypes) -> int:
         """Return by how many the outcomes of broadcasts exceed their sources: the copies that routers made."""
