@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any
@@ -22,7 +23,14 @@ from hopline.config.schema import SECTIONS, Keys, keys_of
 from hopline.message import LocalError
 
 Values = dict[str, Any]
-_TYPE_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
+_CONVERSION_ERRORS = (msgspec.ValidationError, LocalError)
+_TYPE_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "nothing",
+}
 
 
 def check_sections(tree: Tree) -> dict[str, Values]:
@@ -64,14 +72,13 @@ def _check(expected: Any, node: Given | Tree, path: str) -> Any:
 def _convert(expected: Any, node: Given, path: str) -> Any:
     try:
         return msgspec.convert(node.value, expected)
-    except (msgspec.ValidationError, LocalError) as error:
-        is_parsed_text = node.text is not None and not isinstance(node.value, str)
-        if is_parsed_text:
-            try:  # 10 in the environment was parsed as a number, and may be a name
-                return msgspec.convert(node.text, expected)
-            except (msgspec.ValidationError, LocalError):
-                pass
-        raise _error(node, path, _problem(expected, node.value, error)) from None
+    except _CONVERSION_ERRORS as error:
+        problem = _problem(expected, node.value, error)
+    is_parsed_text = node.text is not None and not isinstance(node.value, str)
+    if is_parsed_text:
+        with suppress(*_CONVERSION_ERRORS):  # 10 in the environment was parsed as a number, and may be a name
+            return msgspec.convert(node.text, expected)
+    raise _error(node, path, problem)
 
 
 def _check_entry(expected: Any, value: Any, origin: Given, path: str) -> Any:
