@@ -29,6 +29,8 @@ def rows_of(tables: Path, name: str, columns: Iterable[str], where: ds.Expressio
 
 def reasons_of(tables: Path, outcomes: Mapping[str, str]) -> dict[str, str]:
     """Return why each flow ended as it did; `outcomes` has the outcome of every flow id."""
+    if not outcomes:
+        return {}
     is_chosen = ds.field("flow_id").isin(list(outcomes))
     is_offence = ds.field("offence").isin(_OFFENCES)
     records: dict[str, list[Row]] = {flow: [] for flow in outcomes}
