@@ -108,7 +108,7 @@ def test_nothing_is_loopback_without_keys() -> None:
 ERRORS = [
     ('[nod]\naddress = "x"', "hopline.toml: nod: unknown section, did you mean node?"),
     ("[node]\nadress = 1", "hopline.toml: node.adress: unknown key, did you mean address?"),
-    ("[node]\nzzz = 1", "hopline.toml: node.zzz: unknown key, there is address, "),
+    ("[node]\nzzz = 1", "hopline.toml: node.zzz: unknown key, expected one of address, "),
     ("[node.cluster]\nheartbeat = 1", "hopline.toml: node.cluster.heartbeat: unknown key, did you mean heartbeat_in"),
     ("[node]\naddress = 5", "hopline.toml: node.address: expected text, found 5"),
     ('[node]\naddress = "5101"', "hopline.toml: node.address: expected an address such as tcp://"),
@@ -284,7 +284,7 @@ def test_keys_for_encryption_come_from_their_files(tmp_path: Path) -> None:
     (tmp_path / "member").write_text("public x")
     with pytest.raises(KeyFileError, match="expected two lines"):
         read_configuration(path, {}).curve()
-    with pytest.raises(KeyFileError, match="there is a file already"):
+    with pytest.raises(KeyFileError, match="the file exists"):
         write_curve_pair(tmp_path / "network", *new_keys())
 
 

@@ -32,6 +32,10 @@ def reasons(out: Path, outcome: str, *records: Row, callback: str = "expired", o
     return reasons_of(out, {"f": outcome})["f"]
 
 
+def test_where_every_flow_completed_there_are_no_reasons(tmp_path: Path) -> None:
+    assert reasons_of(tmp_path, {}) == {}
+
+
 def test_a_handler_that_failed_is_the_reason(tmp_path: Path) -> None:
     found = reasons(
         tmp_path,

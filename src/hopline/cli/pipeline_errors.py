@@ -1,4 +1,4 @@
-"""Errors of the pipeline's commands: what to install where parts are missing, exit codes of their own."""
+"""Errors of the commands that work on tables, which have exit codes of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ BAD_FILES = 3
 
 @contextmanager
 def pipeline_errors(command: str, *, debug: bool) -> Iterator[None]:
-    """Turn what goes wrong into a message and an exit code; with `debug` the stack is shown too."""
+    """Report errors as `one_line_errors` does; those of captures and queries may take several lines.
+
+    Raises:
+        typer.Exit: With 3 for captures that cannot be read, 2 for a wrong query, otherwise as `one_line_errors`.
+    """
     with one_line_errors(command, debug=debug):
         from hopline.pipeline.failures import BadCapturesError
         from hopline.query.errors import QuestionError

@@ -144,10 +144,9 @@ def _hops(tables: Path) -> Finding:
         link["unknown"] += row["lost"] is None
         link["duplicate"] += bool(row["duplicate"])
     lines = [f"{'from':<12}{'to':<12}{'hops':>8}{'lost':>8}{'unknown':>9}{'duplicate':>11}"]
-    lines += [
-        f"{sender:<12}{receiver:<12}{link['hops']:>8,}{link['lost']:>8,}{link['unknown']:>9,}{link['duplicate']:>11,}"
-        for (sender, receiver), link in sorted(links.items())
-    ]
+    for (sender, receiver), link in sorted(links.items()):
+        counts = f"{link['hops']:>8,}{link['lost']:>8,}{link['unknown']:>9,}{link['duplicate']:>11,}"
+        lines.append(f"{sender:<12}{receiver:<12}{counts}")
     return Finding("Which messages were lost between nodes?", tuple(lines), _command(tables, "hops", "lost = true"))
 
 
@@ -155,9 +154,10 @@ def _forged_messages(tables: Path) -> Finding:
     incidents = rows_of(tables, "incidents", ("peer", "offence"))
     offences = Counter((row["peer"] or "an unknown peer", row["offence"]) for row in incidents)
     undecodable = Counter(row["code"] for row in rows_of(tables, "rejects", ("code",)))
-    lines = [
-        f"{count:>5,} x {offence.replace('_', ' ')}, from {peer}" for (peer, offence), count in offences.most_common()
-    ]
+    lines = []
+    for (peer, offence), count in offences.most_common():
+        name = offence.replace("_", " ")
+        lines.append(f"{count:>5,} x {name}, from {peer}")
     lines += [f"{count:>5,} x not decodable ({code})" for code, count in undecodable.most_common()]
     return Finding("Which messages were forged?", tuple(lines) or ("none",), _command(tables, "incidents"))
 

@@ -29,6 +29,8 @@ def rows_of(tables: Path, name: str, columns: Iterable[str], where: ds.Expressio
 
 def reasons_of(tables: Path, outcomes: Mapping[str, str]) -> dict[str, str]:
     """Return why each flow ended as it did; `outcomes` has the outcome of every flow id."""
+    if not outcomes:
+        return {}
     is_chosen = ds.field("flow_id").isin(list(outcomes))
     is_offence = ds.field("offence").isin(_OFFENCES)
     records: dict[str, list[Row]] = {flow: [] for flow in outcomes}
@@ -48,29 +50,53 @@ def reasons_of(tables: Path, outcomes: Mapping[str, str]) -> dict[str, str]:
 
 def _without_offences(records: list[Row], offences: list[Row]) -> list[Row]:
     """Return the genuine records of a flow, in the order of their times."""
-    offending = {(row["node"], row["seq"], row["ts"]) for row in offences}
-    forged = {(row["node"], row["fingerprint"]) for row in offences}
+    offending = set(map(_record_key, offences))
+    forged = set(map(_message_key, offences))
+    genuine = []
+    for row in records:
+        is_rejection_of_forgery = row["event"] == "rejected" and _message_key(row) in forged
+        is_forgery = _record_key(row) in offending
+        if not (is_forgery or is_rejection_of_forgery):
+            genuine.append(row)
+    return sorted(genuine, key=_time_key)
 
-    def is_genuine(row: Row) -> bool:
-        is_rejection = row["event"] == "rejected" and (row["node"], row["fingerprint"]) in forged
-        return not is_rejection and (row["node"], row["seq"], row["ts"]) not in offending
 
-    return sorted(filter(is_genuine, records), key=lambda row: (row["ts"], row["node"], row["seq"]))
+def _record_key(row: Row) -> tuple[Any, ...]:
+    return row["node"], row["seq"], row["ts"]
+
+
+def _message_key(row: Row) -> tuple[Any, ...]:
+    return row["node"], row["fingerprint"]
+
+
+def _time_key(row: Row) -> tuple[Any, ...]:
+    return row["ts"], row["node"], row["seq"]
 
 
 def _reason(outcome: str, records: list[Row], callback: Row, path: list[Row]) -> str:
     failures = [row for row in records if _is_failure(row, outcome)]
     if failures:
-        last = max(failures, key=lambda row: row["ts"])
-        return f"{last['event']} at {last['node']}: {_without_details(last['reason'] or last['identity'])}"
-    timeout = f" within {callback['ttl_us'] / _MICROSECONDS:g} s" if callback.get("ttl_us") else ""
-    if callback.get("outcome") == "late" and path:
+        return _failure_text(max(failures, key=_time_key))
+    timeout = ""
+    if callback.get("ttl_us"):
+        seconds = callback["ttl_us"] / _MICROSECONDS
+        timeout = f" within {seconds:g} s"
+    is_late = callback.get("outcome") == "late"
+    if is_late and path:
         longest = max(path, key=lambda stage: stage["us"])
-        return f"answered late, not{timeout}: mostly {longest['stage']} of {longest['identity']} at {longest['node']}"
+        place = f"{longest['stage']} of {longest['identity']} at {longest['node']}"
+        return f"answered late, not{timeout}: mostly {place}"
     if not records:
         return f"no answer{timeout}"
     last = records[-1]
-    return f"no answer{timeout}; last seen {last['event']} at {last['node']}, {last['identity']}"
+    place = f"{last['event']} at {last['node']}, {last['identity']}"
+    return f"no answer{timeout}; last seen {place}"
+
+
+def _failure_text(row: Row) -> str:
+    reason = row["reason"] or row["identity"]
+    place = f"{row['event']} at {row['node']}"
+    return f"{place}: {_without_details(reason)}"
 
 
 def _is_failure(row: Row, outcome: str) -> bool:

@@ -315,14 +315,24 @@ def _wrapped_command(*words: str) -> Iterator[str]:
     """Yield a command in lines that fit the terminal and that a shell takes as one."""
     first, *arguments = words
     line = first
-    for argument in arguments:
-        word = argument if argument.isidentifier() else _quoted(argument)
-        if len(line) + len(word) + len(_INDENT) + 3 > _LINE_WIDTH:
+    for part in _with_values(arguments):
+        if len(_INDENT) + len(f"{line} {part} \\") > _LINE_WIDTH:
             yield f"{line} \\"
-            line = f"   {word}"
+            line = f"    {part}"
         else:
-            line = f"{line} {word}"
+            line = f"{line} {part}"
     yield line
+
+
+def _with_values(arguments: list[str]) -> Iterator[str]:
+    """Yield quoted arguments, and options together with their values, which stay on one line."""
+    option = ""
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = f"{argument} "
+        else:
+            yield f"{option}{_quoted(argument)}"
+            option = ""
 
 
 def _quoted(argument: str) -> str:

@@ -1,4 +1,8 @@
-"""An HTTP endpoint for Prometheus, which collects on the event loop that the node or server runs on."""
+"""An HTTP endpoint for Prometheus.
+
+Requests are served by threads, but the metrics are collected on the event loop of the node or server, which is not
+safe to read from another thread.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +19,26 @@ from prometheus_client.registry import Collector
 
 from hopline.message import HoplineError
 
-_REQUEST_TIMEOUT = 5.0  # seconds that a busy event loop may take
-_IDLE_TIME = 10.0  # seconds that a connection may be silent
+_COLLECT_TIMEOUT = 5.0  # seconds for a busy event loop to collect
+_IDLE_TIMEOUT = 10.0  # seconds after which an idle connection is closed
 
 
 class _OnLoop(Collector):
-    """Collects on the event loop, wherever it is asked."""
+    """Runs a collector on the event loop, whichever thread calls it."""
 
     def __init__(self, collector: Collector, loop: asyncio.AbstractEventLoop) -> None:
         self._collector = collector
         self._loop = loop
 
     def collect(self) -> Iterable[Metric]:
-        async def ask() -> list[Metric]:
+        async def collect() -> list[Metric]:
             return list(self._collector.collect())
 
-        return asyncio.run_coroutine_threadsafe(ask(), self._loop).result(_REQUEST_TIMEOUT)
+        return asyncio.run_coroutine_threadsafe(collect(), self._loop).result(_COLLECT_TIMEOUT)
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers one request. Whoever connects and asks for nothing is sent away: each connection has a thread."""
+    """Handles one connection, and closes it when it is idle, because each connection occupies a thread."""
 
     def handle(self) -> None:
         try:
@@ -43,7 +47,7 @@ class _Handler(WSGIRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-        """Log nothing: a scrape every few seconds is not news."""
+        """Log nothing: requests come every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -53,10 +57,14 @@ class _Server(ThreadingMixIn, WSGIServer):
 class MetricsServer:
     """An HTTP endpoint for one collector: ``async with MetricsServer(NodeCollector(node), "127.0.0.1", 9100)``.
 
-    A connection on which nothing comes or goes for `idle_time` seconds is closed.
+    Args:
+        collector: What to serve.
+        host: The address to listen on.
+        port: The port; 0 for any free one, see `uri`.
+        idle_time: Seconds after which an idle connection is closed.
     """
 
-    def __init__(self, collector: Collector, host: str, port: int, *, idle_time: float = _IDLE_TIME) -> None:
+    def __init__(self, collector: Collector, host: str, port: int, *, idle_time: float = _IDLE_TIMEOUT) -> None:
         self._handler = type("Handler", (_Handler,), {"timeout": idle_time})
         self._collector = collector
         self._host = host
@@ -66,9 +74,11 @@ class MetricsServer:
 
     @property
     def uri(self) -> str:
-        """Where to ask."""
+        """The address of the endpoint."""
         port = self._port if self._server is None else self._server.server_port
-        return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}/metrics"
+        is_ipv6 = ":" in self._host
+        host = f"[{self._host}]" if is_ipv6 else self._host
+        return f"http://{host}:{port}/metrics"
 
     async def __aenter__(self) -> MetricsServer:
         registry = CollectorRegistry()
@@ -86,7 +96,7 @@ class MetricsServer:
     async def __aexit__(self, *_: object) -> None:
         server, thread = self._server, self._thread
         if server is not None and thread is not None:
-            await asyncio.to_thread(server.shutdown)  # it may be asking this very loop
+            await asyncio.to_thread(server.shutdown)  # a request may be waiting for this loop
             server.server_close()
             thread.join()
         self._server = self._thread = None
@@ -98,7 +108,7 @@ def _server_for(host: str, port: int) -> type[_Server]:
 
 
 class MetricsError(HoplineError):
-    """The metrics cannot be served there."""
+    """The endpoint cannot listen on its address."""
 
     def __init__(self, host: str, port: int, problem: str) -> None:
         super().__init__(host, port, problem)

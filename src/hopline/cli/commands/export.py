@@ -38,23 +38,28 @@ HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
 EPILOG = f"""
 **Examples**
 
-    hopline export tables --otlp traces                                     # every journey, as OTLP/JSON lines
-    hopline export tables --zipkin traces --from 2026-01-31 --to 2026-01-31 # journeys that began on one day
-    hopline export tables --endpoint http://127.0.0.1:4318 --journey 0f1e2d3c   # one journey, to a collector
-    hopline export s3a://lake/tables --otlp s3a://lake/traces --master spark://host:7077
+    # every journey, as lines of OTLP/JSON
+    hopline export tables --otlp traces
+    # journeys that began on one day
+    hopline export tables --zipkin traces --from 2026-01-31 --to 2026-01-31
+    # one journey, to a collector
+    hopline export tables --endpoint http://127.0.0.1:4318 \\
+        --journey 0f1e2d3c
+    hopline export s3a://lake/tables --otlp s3a://lake/traces \\
+        --master spark://host:7077
 
-A trace is a journey: a flow with all that its handlers began. Each message is a span of its sender (PRODUCER), and
-below it a span of each handler that got it (CONSUMER); what a handler sent lies below the handler. Hops are events.
-Times are those of each node's own clock, not adjusted: what the clocks differ by is in `hopline.skew_us`.
+A trace is a journey: a flow with all flows that its handlers began. Each message is a span of its sender (PRODUCER),
+with a child span for each handler that received it (CONSUMER); a message that a handler sent is a child of its span.
+Hops are events. Times are those of each node's own clock, not adjusted; `hopline.skew_us` has the clock difference.
 
-Ids are the same in every export: a journey whose id is a GUID has that as its trace id, without the dashes.
+Ids are the same in every export: the trace id of a journey whose id is a GUID is that GUID without the dashes.
 
-A folder must not be there yet. A line of `--otlp` is one request of OTLP/JSON, a line of `--zipkin` a list of spans for
-Zipkin's `/api/v2/spans`. `--endpoint` posts OTLP/HTTP (to `/v1/traces` if the address has no path) and tries again
-what may pass: no connection, and the answers 429, 502, 503 and 504. Give headers with secrets in the environment:
+The folder must not exist. A line of `--otlp` is one request of OTLP/JSON, a line of `--zipkin` a list of spans for
+Zipkin's `/api/v2/spans`. `--endpoint` posts OTLP/HTTP (to `/v1/traces` if the URL has no path), and retries when
+there is no connection or the status is 429, 502, 503 or 504. Put headers with secrets into the environment:
 `{HEADERS_VARIABLE}='authorization=Bearer%20…'`. See docs/export.md.
 
-**Exit codes**: 0 success, 1 an error or spans that were not taken, 2 wrong options, 130 stopped by Ctrl-C.
+**Exit codes**: 0 success, 1 an error or rejected spans, 2 wrong options, 130 stopped by Ctrl-C.
 """
 
 
@@ -70,11 +75,13 @@ def export_command(
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option("--endpoint", metavar="URL", help="Send to a receiver of OTLP/HTTP, as http://127.0.0.1:4318."),
+        typer.Option(
+            "--endpoint", metavar="URL", help="Send to an OTLP/HTTP collector, such as http://127.0.0.1:4318."
+        ),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="NAME=VALUE", help="A header for the endpoint; once for each."),
+        typer.Option("--header", metavar="NAME=VALUE", help="A header for the endpoint; may be repeated."),
     ] = None,
     journey: Annotated[
         str | None,
@@ -86,7 +93,9 @@ def export_command(
     last: ToOption = None,
     trace_limit: Annotated[
         int,
-        typer.Option("--trace-limit", metavar="N", help="Records of one journey; further ones are only counted."),
+        typer.Option(
+            "--trace-limit", metavar="N", help="Maximum number of records per journey; further ones are only counted."
+        ),
     ] = 50_000,
     format_: Annotated[
         str, typer.Option("--format", help="Format of the tables: parquet, orc, or delta where Spark has it.")
@@ -132,7 +141,7 @@ export_command.__doc__ = f"{export_command.__doc__}\n{EPILOG}"
 
 
 def headers_of(texts: list[str]) -> dict[str, str]:
-    """Return the headers of the environment, as OpenTelemetry's own exporters take them, and those of the options."""
+    """Return the headers of the environment, in the syntax of OpenTelemetry's exporters, and those of the options."""
     from urllib.parse import unquote
 
     headers = {}
@@ -155,7 +164,7 @@ def _show_report(console: Console, report: ExportReport) -> None:
     if report.dropped is not None:
         console.print(
             f"Left out {plural(report.dropped.records, 'record')} of {plural(report.dropped.journeys, 'journey')} "
-            f"with more than {report.options.trace_limit:,}: --trace-limit takes more"
+            f"with more than {report.options.trace_limit:,}: raise --trace-limit to include them"
         )
     for written, what in ((report.otlp, "OTLP/JSON"), (report.zipkin, "Zipkin v2 JSON")):
         if written is not None:
@@ -167,5 +176,5 @@ def _show_report(console: Console, report: ExportReport) -> None:
         sent = report.sent
         console.print(
             f"Sent {plural(sent.spans, 'span')} to {printable(report.options.endpoint.url)}: "
-            f"{plural(sent.batches, 'request')}, {sent.retries:,} tried again"
+            f"{plural(sent.batches, 'request')}, {sent.retries:,} retried"
         )

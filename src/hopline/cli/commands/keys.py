@@ -44,8 +44,10 @@ def new_command(
 
     **Example**, to change the key of a running network without losing a message:
 
-        hopline keys new keys.txt orders --verify-only    # copy to every node: all verify with it
-        hopline keys use keys.txt FINGERPRINT             # copy again: all sign with it
+        # copy the file to every node: all verify with the new key
+        hopline keys new keys.txt orders --verify-only
+        # copy it again: all sign with the new key
+        hopline keys use keys.txt FINGERPRINT
     """
     with one_line_errors("keys new", debug=debug):
         if not domain or len(domain.split()) != 1 or domain.startswith("#"):

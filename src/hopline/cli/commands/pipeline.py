@@ -41,11 +41,17 @@ EPILOG = """
 **Examples**
 
     hopline pipeline run captures --out tables
-    hopline pipeline run 'captures/date=2026-01-*' --out tables --keys hopline.toml
-    hopline pipeline run captures --out tables --from 2026-01-31 --to 2026-01-31     # one day again; the others stay
-    hopline pipeline run s3a://lake/captures --out s3a://lake/tables --master spark://host:7077
-    hopline pipeline run captures --table-prefix lake.hopline --format iceberg       # tables of a catalogue
-    hopline tables tables                                                            # list the tables
+    hopline pipeline run 'captures/date=2026-01-*' --out tables \\
+        --keys hopline.toml
+    # one day again; the others stay
+    hopline pipeline run captures --out tables \\
+        --from 2026-01-31 --to 2026-01-31
+    hopline pipeline run s3a://lake/captures --out s3a://lake/tables \\
+        --master spark://host:7077
+    # tables of a catalogue
+    hopline pipeline run captures --table-prefix lake.hopline --format iceberg
+    # list the tables
+    hopline tables tables
 
 A run replaces the days (UTC) that the captures have records of; other days stay. With `--from` or `--to` it replaces
 these days only, and reads an hour before and after them too, so that flows that cross midnight are complete. Each

@@ -35,8 +35,10 @@ EPILOG = """
 
 The first of three servers on three machines. They elect a leader; the others take over when it fails:
 
-    hopline rendezvous --address tcp://10.0.0.1:8001 --synod-address tcp://10.0.0.1:7001 \\
-        --synod tcp://10.0.0.1:7001 --synod tcp://10.0.0.2:7001 --synod tcp://10.0.0.3:7001 --open-without-keys
+    hopline rendezvous --address tcp://10.0.0.1:8001 \\
+        --synod-address tcp://10.0.0.1:7001 \\
+        --synod tcp://10.0.0.1:7001 --synod tcp://10.0.0.2:7001 \\
+        --synod tcp://10.0.0.3:7001 --open-without-keys
 
 Name all servers to every node: `hopline node --rendezvous tcp://10.0.0.1:8001 --rendezvous tcp://10.0.0.2:8001 ...`.
 A server receives messages at a port ten above the one at which it publishes. It stores nothing, and can be restarted at

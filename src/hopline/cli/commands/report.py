@@ -17,7 +17,7 @@ EPILOG = """
 
     hopline report tables -o report.html
     hopline report tables -o monday.html --from 2026-03-02 --to 2026-03-03
-    hopline report tables -o order.html --journey 02f3b037       # one journey, for a ticket
+    hopline report tables -o order.html --journey 02f3b037
     hopline report webhdfs://namenode:9870/lake/tables -o report.html
 
 The file is self-contained: it has no scripts, and loads nothing from other places. It shows what the pages of

@@ -38,7 +38,8 @@ EPILOG = """
 
     hopline replay captures --dry-run
     hopline replay captures --speed 2
-    hopline replay captures/date=2026-11-16 --speed max --only ORDER.PRICE --limit 10000
+    hopline replay captures/date=2026-11-16 --speed max \\
+        --only ORDER.PRICE --limit 10000
 
 The messages that began the recorded flows are sent again: those that hubs submitted or, in captures of level `wire`,
 those that nodes sent first. Messages that handlers sent are left out, because the handlers send them again, and so are

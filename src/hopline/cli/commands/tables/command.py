@@ -1,4 +1,4 @@
-"""``hopline tables``: what the pipeline has written, asked in SQL and shown in the terminal without starting Spark."""
+"""``hopline tables``: query the tables of the pipeline in SQL, without starting Spark."""
 
 from __future__ import annotations
 
@@ -30,22 +30,26 @@ EPILOG = """
 **Examples**
 
     hopline tables TABLES
-    hopline tables TABLES flows --where "outcome = 'failed'" --order-by "duration_us desc"
-    hopline tables TABLES flows --id 0f1e2d3c                 # one row: all of its columns, the path stage by stage
+    hopline tables TABLES flows --where "outcome = 'failed'"
+    hopline tables TABLES flows --order-by "duration_us desc" --limit 5
+    hopline tables TABLES flows --id 0f1e2d3c     # one row: all columns
     hopline tables TABLES messages --id 0f1e2d3c --order-by ts
-    hopline tables TABLES hops --where "lost or transit_us > 1000000" --columns "sent_ts, transit_us / 1e6 as seconds"
-    hopline tables TABLES messages --where "ts between '2026-01-31 10:00' and '2026-01-31 10:05'" --csv --limit 0
-    hopline tables TABLES --sql "select outcome, count(*), avg(duration_us) from flows group by outcome"
+    hopline tables TABLES hops --where "lost or transit_us > 1000000" \\
+        --columns "sent_ts, transit_us / 1e6 as seconds"
+    hopline tables TABLES messages --csv --limit 0 \\
+        --where "ts between '2026-01-31 10:00' and '2026-01-31 10:05'"
+    hopline tables TABLES \\
+        --sql "select outcome, count(*) from flows group by outcome"
     hopline tables webhdfs://namenode:9870/lake/tables flows --schema
 
-The SQL is DuckDB's, in `--where`, `--columns`, `--order-by` and `--sql` alike; every table is a view of its own name.
-Times are UTC. Tables can only be read. `--open` shows how to open a table in Spark, DuckDB or pandas.
+`--where`, `--columns`, `--order-by` and `--sql` take the SQL of DuckDB; every table is a view of the same name.
+Times are UTC. Tables cannot be changed. `--open` shows how to open a table in Spark, DuckDB or pandas.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Which rows of a table, in which order."""
+    """The options that choose rows of a table and their order."""
 
     where: str | None = None
     id: str | None = None
@@ -121,19 +125,19 @@ def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None
     from hopline.cli.pipeline_display import size_text
     from hopline.query.catalogue import written_tables
 
-    found = written_tables(tables)
+    written = written_tables(tables)
     if layout.for_programs:
         rows = [
-            (one.name, one.rows, [str(day) for day in one.days], len(one.files), one.bytes, one.meaning)
-            for one in found
+            (table.name, table.rows, [str(day) for day in table.days], len(table.files), table.bytes, table.meaning)
+            for table in written
         ]
         write_rows(("table", "rows", "days", "files", "bytes", "meaning"), rows, layout)
         return
     drawn = Table("table", "rows", "days", "size", "what a row is", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for index in (1, 3):
         drawn.columns[index].justify = "right"
-    for one in found:
-        drawn.add_row(one.name, f"{one.rows:,}", _days_text(one), size_text(one.bytes), one.meaning)
+    for table in written:
+        drawn.add_row(table.name, f"{table.rows:,}", _days_text(table), size_text(table.bytes), table.meaning)
     make_console().print(drawn)
     name = "flows" if "flows" in tables.names else tables.names[0]
     if with_snippets:
@@ -184,8 +188,9 @@ def _show_schema(table: WrittenTable, layout: Layout) -> None:
 def _brief_columns(tables: Tables, table: str) -> str:
     from hopline.pipeline.tables.all import TABLES
 
-    there_are = tables.columns(table)
-    return ", ".join(name for name in TABLES[table].shown_first if name in there_are) or "*"
+    existing = tables.columns(table)
+    names = [name for name in TABLES[table].shown_first if name in existing]
+    return ", ".join(names) or "*"
 
 
 def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:
@@ -210,9 +215,9 @@ def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, l
     selection.check(tables)
     parameters = []
     if parts.id is not None:
-        found = find_id(tables, table, parts.id)
-        selection = replace(selection, equal_to_id=found.columns)
-        parameters = [found.value]
+        match = find_id(tables, table, parts.id)
+        selection = replace(selection, equal_to_id=match.columns)
+        parameters = [match.value]
     answer = tables.ask(selection.question(limit + 1 if limit else None), parameters)
     if layout.for_programs:
         _write_rows(answer, limit, layout)
@@ -230,7 +235,7 @@ def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, l
 
 
 def _write_rows(answer: Answer, limit: int, layout: Layout) -> None:
-    """Write rows for programs as they come, and say on standard error when there are more."""
+    """Write rows for programs as they are read, and warn on standard error if there are more."""
     from hopline.cli.commands.tables.rows import write_rows
 
     rows = answer.rows()
@@ -240,6 +245,6 @@ def _write_rows(answer: Answer, limit: int, layout: Layout) -> None:
 
 
 def _first_rows(answer: Answer, limit: int) -> tuple[list[Row], bool]:
-    """Return the rows to be shown, and whether there are more."""
+    """Return the rows to show, and whether there are more."""
     rows = answer.fetch(limit + 1 if limit else None)
     return (rows[:limit], True) if limit and len(rows) > limit else (rows, False)
