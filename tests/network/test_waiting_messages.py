@@ -23,12 +23,9 @@ async def test_what_can_no_longer_be_written_comes_back_and_lets_the_others_pass
         two_bodies = Message.flow_start(b"HELLO", b"one").clone(bodies=(b"one", b"two"))
         await client.hub.send_one_way(two_bodies)  # waits for the handshake
         assert (client.stats().outcomes[Outcome.SENT], client.stats().waiting) == (0, 1)
-        attachment(client).note_read_formats(
-            worker.identity, frozenset()
-        )  # it was a node of ours, and is one of the reference now
-        attachment(client).note_written_format(
-            worker.identity, WireFormat.FIRST, Evidence.SENT
-        )  # whose messages have one body
+        # It was a node of ours, and is now one of the reference, whose messages have one body.
+        attachment(client).note_read_formats(worker.identity, frozenset())
+        attachment(client).note_written_format(worker.identity, WireFormat.FIRST, Evidence.SENT)
         assert await client.hub.send(Hello(b"abcd"), callback=Ehhlo, timeout=30.0) == b"abdc"
         assert client.stats().returned == 1
         assert client.stats().is_balanced

@@ -1,8 +1,8 @@
 """Checking values against the types of their keys. An error names the key and the origin of the value.
 
 A key is either a section (a struct, whose fields are keys again), a list whose entries may be sections, or a plain
-value that msgspec converts. Settings check the meaning of their values themselves, and raise `ArgumentError`; it is turned
-into a `ConfigurationError` here.
+value that msgspec converts. Settings check the meaning of their values themselves and raise `ArgumentError`, which
+becomes a `ConfigurationError` here.
 """
 
 from __future__ import annotations
@@ -110,17 +110,15 @@ def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
     try:
         return kind(**values)
     except ArgumentError as error:
-        raise from_local(error, kind, path, node) from None
+        raise _from_settings(error, kind, path, node) from None
     except TypeError:
         required = [name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT]
         missing = next(name for name in required if name not in values)
         origin = first_origin(node).origin
         raise ConfigurationError(origin, f"{path}.{missing}", "this key is missing") from None
-    except ArgumentError as error:
-        raise _from_local(error, kind, path, node) from None
 
 
-def _from_local(error: ArgumentError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
+def _from_settings(error: ArgumentError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
     """Return the error of settings as an error of the key that it is about, if there is one."""
     # Some settings prefix the name of the field, as in lease.max_lease; the last word is the key.
     field = re.split(r"[.\s]", error.field)[-1]
