@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from hopline import Distribution, Message, MessageIdentifier, WireFormat
-from hopline.routing import DEFAULT_HOP_LIMIT, Decision, Outcome, Tables, decide, sole_node, sole_receiver
+from hopline.routing import DEFAULT_HOP_LIMIT, Decision, Outcome, Tables, decide, fast_node, fast_receiver
 
 HUB, ACTOR, SIBLING = b"\x00hub", b"\x01actor", b"\x01sibling"
 HERE, THERE, ELSEWHERE = b"here", b"there", b"elsewhere"
@@ -175,8 +175,8 @@ def test_the_shortcuts_decide_as_the_rules_do(local_actors: tuple[bytes, ...], r
         by_rule, shortly = (tables(local=local_actors, remote=remote) for _ in range(2))
         for _ in range(3):  # turns included
             decision = decide(message, by_rule)
-            sole = sole_receiver(message, message.identifier, shortly)
-            other = sole_node(message, message.identifier, shortly) if sole is None else None
+            sole = fast_receiver(message, message.identifier, shortly)
+            other = fast_node(message, message.identifier, shortly) if sole is None else None
             if sole is None and other is None:
                 break
             shortened += 1

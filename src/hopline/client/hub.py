@@ -70,7 +70,6 @@ class MessageHub:
         self._node_identity = node_identity
         self._exchange = exchange
         self._clock = exchange.clock
-        self._delivered = exchange.delivered
         self._deadlines = deadlines
         self._loop = loop
         self._thread = get_ident()
@@ -273,7 +272,7 @@ class MessageHub:
         deadline = now + seconds
         is_value = kind.is_value
         value = content if is_value is not None and is_value(content) else None
-        delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, None, value)
+        delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, value)
         forget = self._leave_line if timeout is None else self._forget
         promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, forget)
         if timeout is None:
@@ -337,10 +336,10 @@ class MessageHub:
         elif not waiting.take(reply, reader.read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
-        delivered = self._delivered
-        delivered(delivery, self.identity)
-        if reader is not None and self._exchange.is_observed:
-            self._exchange.resolved(delivery, self.identity)
+        exchange = self._exchange
+        delivery = exchange.delivered(delivery, self.identity)
+        if reader is not None and exchange.is_observed:
+            exchange.resolved(delivery, self.identity)
         return True
 
     def _is_timeout(self, waiting: Promise[Any] | Gathering, reply: Message) -> bool:

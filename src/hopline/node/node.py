@@ -28,7 +28,8 @@ from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
-from hopline.observers.counters import MessageCounters
+from hopline.observers.observer import Observers
+from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
 from hopline.observers.telemetry import telemetry_for
 from hopline.routing import KnownNode, MessageOutcome, Tables
@@ -61,27 +62,18 @@ class _Running:
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
-        telemetry = telemetry_for(node.identity, node.tracer_provider)  # it may fail, and binds nothing
-        network = None if node.network is None else NetworkConnection(node.identity, node.network, clock)
-        self.attachment = network
+        self.clock = clock
+        self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
+        self.connection = (
+            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
+        )
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
-        self.router = Router(
-            self.tables,
-            settings,
-            MessageCounters(clock, node.on_outcome),
-            self.deadlines,
-            clock,
-            uri=node.uri if network is None else network.uri,
-            connect=node.connect if network is None else network.connect,
-            discover=node.discover if network is None else network.discover,
-            explain=None if network is None else network.explain,
-            telemetry=telemetry,
-        )
+        self.router = self._new_router(node)
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
         self.hubs: list[MessageHub] = []
         self.hub = self.new_hub(node)
-        self.services = NodeRuntime(
+        self.runtime = NodeRuntime(
             exchange=self.router,
             loop=self.loop,
             threads=self.threads,
@@ -91,32 +83,56 @@ class _Running:
             mailbox_capacity=settings.mailbox_capacity,
             include_tracebacks=settings.include_tracebacks,
             slow_handler=settings.slow_handler,
-            telemetry=telemetry,
             hub=self.hub,
         )
-        self.clock = clock
-        self.tap = None if node.capture is None else self._new_tap(node, node.capture)
+        self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}
-        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which are nobody's business
-        self.leaving: list[ActorHost] = []  # of actors that were removed and still do something
+        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
+        self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
 
-    def _new_tap(self, node: Node, capture: CaptureSettings) -> TrafficRecorder:
-        network, attachment = node.network, self.attachment
-        tap = TrafficRecorder(
-            capture,
-            node.identity,
-            node.uri if attachment is None else attachment.uri,
-            (network and network.wire_format) or WireFormat.V5,
-            DEFAULT_LIMITS if network is None else network.limits,
+    def _new_router(self, node: Node) -> Router:
+        connection = self.connection
+        if connection is None:
+            return Router(
+                self.tables,
+                node.settings,
+                self.observers,
+                self.deadlines,
+                self.clock,
+                uri=node.uri,
+                connect=node.connect,
+                discover=node.discover,
+            )
+        return Router(
+            self.tables,
+            node.settings,
+            self.observers,
+            self.deadlines,
             self.clock,
-            sees_wire=attachment is not None,
+            uri=connection.uri,
+            connect=connection.connect,
+            discover=connection.discover,
+            explain=connection.explain,
         )
-        watched = (self.router,) if attachment is None else (self.router, attachment)
-        tap.connect(watched, self.services, self.router.directory.label)
-        return tap
+
+    def _new_recorder(self, node: Node, capture: CaptureSettings) -> TrafficRecorder:
+        network, connection = node.network, self.connection
+        recorder = TrafficRecorder(
+            capture,
+            self.observers,
+            node=node.identity,
+            uri=node.uri if connection is None else connection.uri,
+            wire_format=(network and network.wire_format) or WireFormat.V5,
+            limits=DEFAULT_LIMITS if network is None else network.limits,
+            clock=self.clock,
+            label_of=self.router.directory.label,
+            sees_frames=connection is not None,
+        )
+        recorder.start()
+        return recorder
 
     def new_hub(self, node: Node) -> MessageHub:
         hub = MessageHub(
@@ -143,6 +159,18 @@ class _Running:
             await self.router.nothing_waits()
             for host in self.all_hosts:
                 await host.idle()
+
+
+def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
+    """Return the observers that a node has as long as it runs. Capture is added once there is a router."""
+    telemetry = telemetry_for(node.identity, node.tracer_provider)
+    observers = Observers()
+    observers.add(FailureLog(clock))
+    if node.on_outcome is not None:
+        observers.add(OutcomeHook(node.on_outcome, clock))
+    if telemetry is not None:
+        observers.add(telemetry)
+    return observers
 
 
 class Node:
@@ -201,11 +229,11 @@ class Node:
             running = self._running = _Running(self)
             for actor in self._actors.values():
                 self._host(actor)
-            if running.attachment is not None:
-                self.uri = running.attachment.uri
+            if running.connection is not None:
+                self.uri = running.connection.uri
                 self._host_built_in(running)
                 try:
-                    await running.attachment.attach(running.router)
+                    await running.connection.attach(running.router)
                 except BaseException:
                     if self._running is running:
                         await self.stop(0.0)
@@ -232,16 +260,16 @@ class Node:
         return await asyncio.shield(running.stopping)
 
     async def _drain(self, running: _Running, seconds: float) -> None:
-        attachment = running.attachment
-        if attachment is not None and seconds > 0:  # else the goodbye, which follows at once, says it all
-            attachment.withdraw_actors()
+        connection = running.connection
+        if connection is not None and seconds > 0:  # else the goodbye, which follows at once, says it all
+            connection.withdraw_actors()
         try:
             async with asyncio.timeout(seconds):
-                if attachment is not None:
-                    await attachment.withdrawn()
+                if connection is not None:
+                    await connection.withdrawn()
                 await running.idle()
-                if attachment is not None:
-                    await attachment.flushed()
+                if connection is not None:
+                    await connection.flushed()
         except TimeoutError:
             pass
 
@@ -252,8 +280,8 @@ class Node:
                 report = await self._fail_the_rest(running)
             finally:
                 report = await self._leave_network(running, report)
-                if running.tap is not None:
-                    await running.tap.close()
+                if running.recorder is not None:
+                    await running.recorder.close()
         except Exception as error:  # whoever waits for the end is told, and never waits for ever
             problem = error
         finally:
@@ -275,12 +303,12 @@ class Node:
 
     async def _leave_network(self, running: _Running, report: StopReport) -> StopReport:
         """Leave the network, and add to the report what never left for others."""
-        if running.attachment is None:
+        if running.connection is None:
             return report
-        returned = running.router.ledger.returned
-        running.attachment.close()
-        never_left = running.router.ledger.returned - returned
-        await running.attachment.gone()
+        returned = running.router.counters.returned
+        running.connection.close()
+        never_left = running.router.counters.returned - returned
+        await running.connection.gone()
         return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
@@ -319,8 +347,8 @@ class Node:
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """Whose announcements this node refuses because of keys that are missing, wrong or of another kind."""
-        attachment = self._require_running().attachment
-        return () if attachment is None else attachment.refusals
+        connection = self._require_running().connection
+        return () if connection is None else connection.refusals
 
     # -- actors and hubs -----------------------------------------------------------------------------------------------
 
@@ -341,8 +369,8 @@ class Node:
     @property
     def membership(self) -> Membership | None:
         """This node's part in its network, for those who look at it; None for a node by itself."""
-        attachment = self._require_running().attachment
-        return None if attachment is None else attachment.membership
+        connection = self._require_running().connection
+        return None if connection is None else connection.membership
 
     @property
     def actors(self) -> tuple[Actor, ...]:
@@ -370,7 +398,7 @@ class Node:
         handlers = handler_map(actor)
         if not handlers:
             log.warning("%s handles nothing", type(actor).__qualname__)
-        host = ActorHost(actor, handlers, running.services)
+        host = ActorHost(actor, handlers, running.runtime)
         running.hosts[actor.identity] = host
         running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
 
@@ -378,7 +406,7 @@ class Node:
         """Let other nodes ask this one how it is."""
         actor = Introspection(running.tables, self.report, self.set_capture_level)
         handlers = handler_map(actor)
-        host = ActorHost(actor, handlers, running.services)
+        host = ActorHost(actor, handlers, running.runtime)
         running.built_in.append(host)
         running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
 
@@ -435,8 +463,8 @@ class Node:
                 )
                 for host in running.hosts.values()
             ),
-            network=running.attachment.report() if running.attachment is not None else None,
-            capture=None if running.tap is None else running.tap.report(),
+            network=running.connection.report() if running.connection is not None else None,
+            capture=None if running.recorder is None else running.recorder.report(),
         )
 
     @property
@@ -447,41 +475,41 @@ class Node:
     @property
     def is_joined(self) -> bool:
         """Tell whether a rendezvous server is heard; a node without a network has none."""
-        attachment = self._require_running().attachment
-        return attachment is not None and attachment.is_joined
+        connection = self._require_running().connection
+        return connection is not None and connection.is_joined
 
     @property
     def is_serving(self) -> bool:
         """Tell whether this node is the rendezvous of others too, because its network is embedded."""
-        attachment = self._require_running().attachment
-        return attachment is not None and attachment.is_serving
+        connection = self._require_running().connection
+        return connection is not None and connection.is_serving
 
     @property
     def capture_level(self) -> Level:
         """How much of its traffic the node records now."""
-        tap = self._require_running().tap
-        return Level.OFF if tap is None else tap.level
+        recorder = self._require_running().recorder
+        return Level.OFF if recorder is None else recorder.level
 
     def set_capture_level(self, level: Level) -> None:
         """Record more or less from now on, where the node's `capture` says. What is recorded stays."""
-        tap = self._require_running().tap
-        if tap is None:
+        recorder = self._require_running().recorder
+        if recorder is None:
             raise LocalError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
-        tap.set_level(Level(level))
+        recorder.set_level(Level(level))
 
     def _count(self, running: _Running) -> Stats:
-        ledger = running.router.ledger
-        unsent = 0 if running.attachment is None else running.attachment.unsent
+        counters = running.router.counters
+        unsent = 0 if running.connection is None else running.connection.unsent
         in_mailboxes = sum(host.waiting for host in running.all_hosts)
         return Stats(
-            submitted=ledger.submitted,
-            received=ledger.received,
-            copied=ledger.copied,
-            returned=ledger.returned,
-            outcomes=ledger.outcomes(unsent),
+            submitted=counters.submitted,
+            received=counters.received,
+            copied=counters.copied,
+            returned=counters.returned,
+            outcomes=counters.outcomes(unsent),
             waiting=running.router.waiting + in_mailboxes + unsent,
-            handled=ledger.handled_count,
-            handler_errors=ledger.handler_errors,
+            handled=counters.handled,
+            handler_errors=counters.handler_errors,
             unexpected=sum(hub.unexpected for hub in running.hubs),
             promised=sum(hub.waiting for hub in running.hubs),
         )

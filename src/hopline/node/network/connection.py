@@ -27,7 +27,7 @@ from hopline.node.network.rendezvous_client import RendezvousClient
 from hopline.node.network.settings import Network
 from hopline.node.report import LinkReport, NetworkReport
 from hopline.node.routing.router import Router
-from hopline.observers.recorder import OnReceived, TrafficRecorder
+from hopline.observers.observer import Observers
 from hopline.routing import TICKS_PER_SECOND, Outcome
 from hopline.security import DomainSecurity, SecurityError
 from hopline.transport import Frames, Link, PeerLink, advertised, open_transport, parse
@@ -52,7 +52,7 @@ _LONGEST_IDENTITY = 256  # libzmq's limit
 class NetworkConnection:
     """Lives as long as the node runs. Opening binds; attaching joins; leaving and closing undo both."""
 
-    def __init__(self, identity: bytes, network: Network, clock: Callable[[], float]) -> None:
+    def __init__(self, identity: bytes, network: Network, observers: Observers, clock: Callable[[], float]) -> None:
         if not 0 < len(identity) < _LONGEST_IDENTITY or identity.startswith(b"\0"):
             raise LocalError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
@@ -75,8 +75,7 @@ class NetworkConnection:
         self._pause_timer: asyncio.TimerHandle | None = None
         self._joined = asyncio.Event()
         self.pings = 0
-        self._tap: TrafficRecorder | None = None
-        self._on_received: OnReceived | None = None
+        self._observers = observers
         self._refused: Counter[str] = Counter()  # messages of other nodes, by reason
         self._goodbyes = 0
         self._callers: set[bytes] = set()  # nodes that sent work for actors here
@@ -110,12 +109,10 @@ class NetworkConnection:
         self._health = self._transport.subscriber(self._take_heartbeat)
         self._backend = self._transport.peers(self._prepare, self._write, self._gave_up, self._clock)
         self._uplink = RendezvousClient(self._transport, self._take_broadcast, self._uplink_broke)
+        self._observers.on_change(self._follow_observers)
 
-    def watch(self, tap: TrafficRecorder | None, *, everything: bool) -> None:  # noqa: ARG002 - the wire is always of interest
-        """Tell a tap what goes over the wire."""
-        self._tap = tap
-        self._on_received = None if tap is None else tap.on_received
-        self._backend.on_sent = None if tap is None else tap.on_sent
+    def _follow_observers(self) -> None:
+        self._backend.on_sent = self._observers.frames_sent
 
     async def attach(self, router: Router) -> None:
         """Join the network with what the router has, and wait for a rendezvous server for a while."""
@@ -236,8 +233,8 @@ class NetworkConnection:
         for message, waited in left:
             if message.identity not in _CONTROL:
                 self._router.take_back(message, node, waited)
-            elif self._tap is not None:
-                self._tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
+            elif self._observers.control_ended is not None:
+                self._observers.control_ended(message, Outcome.FAILED, _NEVER_LEFT)
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -247,16 +244,16 @@ class NetworkConnection:
         try:
             message = decode(frames, limits=self._limits)
         except RemoteError as error:
-            if self._tap is not None:
-                self._tap.received_from(None, frames)
+            if self._observers.frames_received is not None:
+                self._observers.frames_received(frames, None)
             self._refused[error.reason] += 1
             self._router.refuse(None, str(error), frames)
             return
         if message.identity in _NOT_ROUTED:
             self._take_control(message, frames)
             return
-        if self._on_received is not None:
-            self._on_received(frames, message, now)
+        observe = self._observers.received
+        record = None if observe is None else observe(frames, message, now)
         try:
             self._check(message)
         except SecurityError as error:
@@ -269,9 +266,7 @@ class NetworkConnection:
         if routing and not message.receiver_identity and routing[-1].identity not in self._callers:
             self._note_caller(routing[-1].identity)
         # Whatever comes from outside was sent at least once: else it would be sent on as if it had begun here.
-        self._router.receive(message if message.hops > 0 else message.clone(hops=1), now)
-        if self._tap is not None:
-            self._tap.arrival = None
+        self._router.receive_from_wire(message if message.hops > 0 else message.clone(hops=1), now, record)
 
     def _hold_up(self, is_full: bool) -> None:
         """Read nothing while no more messages can wait for room here, so that those who send them wait there.
@@ -291,17 +286,20 @@ class NetworkConnection:
             self._callers.add(node)
 
     def _take_control(self, message: Message, frames: Frames) -> None:
-        tap, refused = self._tap, self.membership.traffic.refused
-        before = None if tap is None else refused.copy()
-        if tap is not None:
-            tap.received_from(sender_of(message), frames)
+        observers, refused = self._observers, self.membership.traffic.refused
+        if observers.frames_received is not None:
+            observers.frames_received(frames, sender_of(message))
+        before = None if observers.control_ended is None else refused.copy()
         if message.identity == PING.identity:
             self.pings += 1
         else:
             self.membership.take(message)
-        if tap is not None and before is not None:
-            reasons = refused - before
-            tap.took_control(message, frames, next(iter(reasons), None))
+        reason = None if before is None else next(iter(refused - before), None)
+        if reason is None:
+            if observers.control_delivered is not None:
+                observers.control_delivered(message)
+        elif observers.control_ended is not None:
+            observers.control_ended(message, Outcome.REJECTED, reason, frames)
 
     def _take_broadcast(self, frames: list[bytes]) -> None:
         """Take what the rendezvous server published."""
@@ -356,9 +354,8 @@ class NetworkConnection:
             link = self._link(node, uri)
         except PeerGoneError:
             log.debug("cannot answer %s", uri)
-            if self._tap is not None:
-                self._tap.tells(message)
-                self._tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
+            self._control_submitted(message)
+            self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
             return
         self._answer_links.answered(node, message.domain, link, self._clock())
         self._offer(link, node, message)
@@ -369,17 +366,22 @@ class NetworkConnection:
 
     def _offer(self, link: Link, node: bytes, message: Message) -> None:
         """Offer a message about routes to a link; what finds no room there is said again when somebody asks."""
-        tap = self._tap
-        if tap is not None:
-            tap.tells(message)
+        self._control_submitted(message)
         try:
             has_room = link.offer(message.clone(socket_identity=node))
         except PeerGoneError:
-            has_room = True
-            if tap is not None:
-                tap.ended(message, Outcome.FAILED, _NEVER_LEFT)
-        if tap is not None and not has_room:
-            tap.ended(message, Outcome.OVERFLOW, "no room for it in the link to its node")
+            self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
+            return
+        if not has_room:
+            self._control_ended(message, Outcome.OVERFLOW, "no room for it in the link to its node")
+
+    def _control_submitted(self, message: Message) -> None:
+        if self._observers.control_submitted is not None:
+            self._observers.control_submitted(message)
+
+    def _control_ended(self, message: Message, outcome: Outcome, reason: str) -> None:
+        if self._observers.control_ended is not None:
+            self._observers.control_ended(message, outcome, reason)
 
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that is gone; what never left may find another way."""
