@@ -152,7 +152,7 @@ async def test_4_2_what_comes_after_the_time_of_a_stream_is_no_part_of_it() -> N
     async with started(Pricer(1), slow) as node:
         stream = node.hub.stream(Order(2), callback=Price, timeout=0.05)
         assert await anext(stream) == Price(1)
-        await until(lambda: stream._gathering.is_over)
+        await until(lambda: stream._state.is_over)
         slow.gate.set()
         await until(lambda: slow.ended)
         await turns(5)

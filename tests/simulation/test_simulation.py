@@ -89,7 +89,7 @@ def test_it_finds_messages_delivered_too_late(monkeypatch: pytest.MonkeyPatch) -
 
 @broken
 def test_it_finds_messages_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_no_route_came", lambda *_: None)
+    monkeypatch.setattr(Router, "_no_route_found", lambda *_: None)
     assert finds("do not balance")
 
 

@@ -1,4 +1,4 @@
-"""Actors: what they handle, and the host that runs them."""
+"""Actors, their handlers, and the host that runs them."""
 
 from hopline.actors.actor import Actor, handler_map
 from hopline.actors.context import HandlerContext

@@ -17,7 +17,7 @@ Second = TypeVar("Second")
 
 @dataclass(slots=True, kw_only=True)
 class NodeRuntime(ActorRuntime):
-    """What the actor hosts of a node share, with the node's hub."""
+    """What the actor hosts of a node share, and the node's hub."""
 
     hub: MessageHub
 
