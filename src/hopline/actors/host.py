@@ -197,12 +197,10 @@ class ActorHost:
         handling = self._begin_handling(delivery, definition) if exchange.is_observed else None
         try:
             # 1. Call the handler; in place if it takes a payload and nothing else.
-            if definition is None:
-                raise LocalError(self.name, "a message that it handles", str(delivery.identifier))
-            read, function = definition.read, definition.function
-            if read is None:
+            if definition is None or definition.read is None:
                 returned: Any = self._start(definition, delivery, now)
             else:
+                read, function = definition.read, definition.function
                 content: Any = delivery.content
                 if content.__class__ is not definition.content:
                     bodies = message.bodies
@@ -213,32 +211,25 @@ class ActorHost:
             if returned is not None:
                 kind = getattr(returned.__class__, PAYLOAD_MARK, None)
                 if kind is None or not kind.is_plain or kind.of is not returned.__class__:
-                    if _takes_time(returned.__class__):
-                        self._go_on(self._finish(delivery, handling, returned))
-                        return clock()  # the task may have begun already
-                    self._send_soon(result(message, returned))
-                else:
-                    write, is_value = kind.write, kind.is_value
-                    try:
-                        body = write(returned)
-                    except Exception:
-                        body = kind.serializer.encode(returned)  # raises an error that names the problem
-                    is_passed = False
-                    if is_value is not None and is_value(returned):
-                        is_passed = exchange.deliver_in_process(message, kind.identifier, returned)
-                    if not is_passed:
-                        answer = Delivery(plain_result(message, kind.identifier, body), kind.identifier, now)
-                        if not exchange.submit(answer):
-                            self._wait_in_task(answer)
+                    return self._send_other(delivery, handling, returned, now)
+                write, is_value = kind.write, kind.is_value
+                try:
+                    body = write(returned)
+                except Exception:
+                    body = kind.serializer.encode(returned)  # raises an error that names the problem
+                is_passed = False
+                if is_value is not None and is_value(returned):
+                    is_passed = exchange.deliver_in_process(message, kind.identifier, returned)
+                if not is_passed:
+                    answer = Delivery(plain_result(message, kind.identifier, body), kind.identifier, now)
+                    if not exchange.submit(answer):
+                        self._wait_in_task(answer)
             # 3. Count it.
             if handling is None:
                 handled(None)
             else:
                 self._handled(handling, None)
             return now
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._fail(delivery, handling, error)
-            raise
         except BaseException as error:  # not only Exception: extension modules may raise others, and the caller waits
             self._fail(delivery, handling, error)
             return clock()
@@ -250,8 +241,10 @@ class ActorHost:
         handler = self.name if definition is None else definition.name
         return self._runtime.exchange.handling(delivery, self.identity, handler)
 
-    def _start(self, definition: HandlerDefinition, delivery: Delivery, now: float) -> Any:
+    def _start(self, definition: HandlerDefinition | None, delivery: Delivery, now: float) -> Any:
         """Call any handler, in a thread if it blocks."""
+        if definition is None:
+            raise LocalError(self.name, "a message that it handles", str(delivery.identifier))
         if definition.blocking:
             return self._in_thread(definition, delivery, now)
         return self._call(definition, delivery, now)
@@ -302,6 +295,15 @@ class ActorHost:
 
     # -- sending results ---------------------------------------------------------------------------------------------
 
+    def _send_other(self, delivery: Delivery, handling: Handling | None, returned: Any, now: float) -> float:
+        """Send what is not a single payload. Return the time when the handler returned, or its task was started."""
+        if _takes_time(returned.__class__):
+            self._go_on(self._finish(delivery, handling, returned))
+            return self._runtime.exchange.clock()  # the task may have begun already
+        self._send_soon(result(delivery.message, returned))
+        self._handled(handling, None)
+        return now
+
     async def _finish(self, delivery: Delivery, handling: Handling | None, returned: Any) -> None:
         """Wait for a handler that did not finish at once, and send its results."""
         task = asyncio.current_task()
@@ -312,9 +314,6 @@ class ActorHost:
                 returned = await returned
             await self._send_all(delivery.message, returned)
         except GeneratorExit:  # the coroutine is being destroyed, together with its event loop
-            raise
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._fail(delivery, handling, error)
             raise
         except BaseException as error:
             self._fail(delivery, handling, error)
@@ -368,7 +367,10 @@ class ActorHost:
                 self._runtime.exchange.abandoned(message, "its sender was stopped while it waited for room")
 
     def _fail(self, delivery: Delivery, handling: Handling | None, error: BaseException) -> None:
-        """Report the failure of a handler to the caller, or to an actor that handles exceptions."""
+        """Report the failure of a handler to the caller, or to an actor that handles exceptions.
+
+        `KeyboardInterrupt` and `SystemExit` are meant for the process: they are raised again.
+        """
         message = delivery.message
         if isinstance(error, asyncio.CancelledError):
             error = HandlerCancelledError(f"the handler of {message.identifier} was stopped before it ended")
@@ -382,6 +384,8 @@ class ActorHost:
         if not is_own_receiver:  # else this very handler would get the report, and fail again
             self._send_soon(exception_result(message, report))
         self._handled(handling, error)
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error
 
     def _handled(self, handling: Handling | None, error: BaseException | None) -> None:
         self._runtime.exchange.handled(error)
