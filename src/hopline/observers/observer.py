@@ -142,7 +142,7 @@ class Observers:
     control_ended: Callable[..., None] | None
 
     def __init__(self) -> None:
-        self.is_observed = False  # whether somebody listens to what happens to every message
+        self.is_observed = False  # whether an observer listens to events of every message
         self._observers: list[NodeObserver] = []
         self._followers: list[Callable[[], None]] = []
         self.refresh()

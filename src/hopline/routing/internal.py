@@ -50,7 +50,8 @@ class InternalTable:
             ring.discard(receiver)
             if not ring:
                 del self._handlers[identifier]
-        return [Route(receiver, identifier) for identifier, local in handled.items() if not local]
+        public = (identifier for identifier, keep_local in handled.items() if not keep_local)
+        return [Route(receiver, identifier) for identifier in public]
 
     def has_actor(self, receiver: bytes) -> bool:
         """Return whether an actor is on this node."""
@@ -73,7 +74,9 @@ class InternalTable:
     def advertised(self, identifiers: Iterable[MessageIdentifier] | None = None) -> Iterator[Route]:
         """Yield the routes that other nodes may know: those of some messages, or of all messages and hubs."""
         if identifiers is None:
-            yield from (Route(hub) for hub, keep_local in self._hubs.items() if not keep_local)
+            for hub, keep_local in self._hubs.items():
+                if not keep_local:
+                    yield Route(hub)
             identifiers = self._handlers
         for identifier in identifiers:
             for actor in self._handlers.get(identifier, ()):
@@ -83,4 +86,5 @@ class InternalTable:
 
 def _require(receiver: bytes, kind: ReceiverKind) -> None:
     if receiver_kind(receiver) is not kind:
-        raise LocalError("receiver", f"the identity of {'a hub' if kind is ReceiverKind.HUB else 'an actor'}", receiver)
+        name = "a hub" if kind is ReceiverKind.HUB else "an actor"
+        raise LocalError("receiver", f"the identity of {name}", receiver)

@@ -63,19 +63,27 @@ class AnswerLinks:
         transport gives up links to addresses where nothing answers.
         """
         for links in self._answering.values():
-            idle = [node for node, (link, since) in links.items() if now - since > _IDLE_TIME and not link.waiting]
-            for node in idle:
-                if not self._is_alive(node):
+            for node, (link, since) in list(links.items()):
+                is_idle = now - since > _IDLE_TIME
+                if is_idle and not link.waiting and not self._is_alive(node):
                     del links[node]
                     self._close(node)
 
     def _close_one(self, links: dict[bytes, tuple[PeerLink, float]]) -> None:
         """Close the oldest link whose answer has left, preferably to a node that is not alive; else the oldest link."""
-        answered = [node for node, (link, _) in links.items() if not (link.waiting or link.is_silent)]
-        oldest = answered[0] if answered else next(iter(links))
-        node = next((node for node in answered if not self._is_alive(node)), oldest)
-        del links[node]
-        self._close(node)
+        chosen: bytes | None = None
+        for node, (link, _) in links.items():
+            if link.waiting or link.is_silent:
+                continue
+            if not self._is_alive(node):
+                chosen = node
+                break
+            if chosen is None:
+                chosen = node
+        if chosen is None:
+            chosen = next(iter(links))
+        del links[chosen]
+        self._close(chosen)
 
     def _discard(self, node: bytes) -> None:
         for links in self._answering.values():

@@ -2,12 +2,12 @@
 
 Theory of operation. A receiver is full when its mailbox or the link to its node is. A delivery for it then waits in the
 queue of its *destination*: a particular receiver, another node, or, most often, any handler of its kind of message. The
-queue does not know who is full; it offers the first delivery of a destination to the router again when room may have
-been made, and the router decides anew who gets it.
+queue does not know which receiver is full; it offers the first delivery of a destination to the router again when room
+may have been made, and the router decides anew which receiver gets it.
 
 There are two kinds of deliveries here. Those that the node *owns* came from other nodes, or were routed before; they
-count against the capacity of the queue. The others still belong to a submitter on this node, who waits for them and may
-withdraw them by cancelling; the node counts them as submitted only when they are handed over or given up.
+count against the capacity of the queue. The others still belong to a submitter on this node, which waits for them and
+may withdraw them by cancelling; the node counts them as submitted only when they are handed over or given up.
 
 Invariants:
 

@@ -57,9 +57,8 @@ class Directory:
         self._found((self.tables.node_identity, port.identity, *handled))
         self._changed()
         if self.on_added is not None:
-            self.on_added(
-                [Route(port.identity, identifier) for identifier, keep_local in handled.items() if not keep_local]
-            )
+            public = (identifier for identifier, keep_local in handled.items() if not keep_local)
+            self.on_added([Route(port.identity, identifier) for identifier in public])
 
     def remove(self, receiver: bytes) -> None:
         """Remove a receiver, and withdraw its routes from the network."""

@@ -233,7 +233,7 @@ class Router:
             delivery: The delivery.
             within: Seconds after which to give up; the settings and its deadline limit them further.
         """
-        if self.is_observed:  # now, as only the context of the submitter tells who that is
+        if self.is_observed:  # now, in the context of the submitter, which observers may need
             delivery = self._submitting(delivery)
             self._refused(delivery)
         until = min(delivery.deadline, delivery.since + min(within, self._settings.backpressure_timeout))
