@@ -80,7 +80,7 @@ def in_line(loop: VirtualLoop, *deadlines: float) -> tuple[Line[Queued], list[Qu
     eggs = [Queued(loop, deadline) for deadline in deadlines]
     for key, egg in enumerate(eggs):
         line.members[key] = egg
-        if not line.is_observed:
+        if not line.is_watched:
             line.watch()
     return line, eggs
 
@@ -99,7 +99,7 @@ def test_a_line_expires_each_within_a_tick_and_never_early() -> None:
         assert egg.boiled_at is not None
         assert egg.deadline <= egg.boiled_at <= egg.deadline + TICK
     assert not line.members
-    assert not line.is_observed
+    assert not line.is_watched
 
 
 def test_who_leaves_the_line_does_not_expire_and_keeps_nobody_from_it() -> None:
@@ -134,7 +134,7 @@ def test_one_that_fails_to_expire_does_not_keep_the_others_from_it() -> None:
     first.fails = True
     run_for(loop, 1.5)
     assert second.boiled_at is not None
-    assert "a deadline could not be kept" in told[0]["message"]
+    assert "handling a deadline failed" in told[0]["message"]
     line.close()
 
 

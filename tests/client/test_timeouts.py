@@ -112,9 +112,9 @@ async def test_a_stream_whose_time_is_over_ends_though_its_message_expired() -> 
         stream = node.hub.stream(Order(), callback=Price, timeout=TIMEOUT)
         reading = asyncio.create_task(anext(stream, None))
         await asyncio.sleep(0)
-        (gathering,) = node.hub._others.values()
-        addressed = gathering.message.register_callback_point(
-            node.identity, node.hub.identity, gathering.expectation.callback_point, gathering.key
+        (state,) = node.hub._other_waits.values()
+        addressed = state.message.register_callback_point(
+            node.identity, node.hub.identity, state.reply_spec.callback_point, state.key
         )
         clock.now += TIMEOUT
         ended = ExceptionReport("Order/1: too late", DeliveryError.REPORTED_AS + "expired")

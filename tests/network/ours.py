@@ -100,8 +100,8 @@ async def our_node(
 
 def attachment(node: Node) -> NetworkConnection:
     assert node._running is not None
-    assert node._running.attachment is not None
-    return node._running.attachment
+    assert node._running.connection is not None
+    return node._running.connection
 
 
 def membership(node: Node) -> Membership:

@@ -130,14 +130,14 @@ async def test_nodes_of_ours_keep_to_their_own_format_with_a_server_that_reads_i
 
 def written_to(node: Node, peer: bytes) -> WireFormat:
     """Return the format in which a node writes to another."""
-    return attachment(node)._formats.of(peer)
+    return attachment(node).formats.of(peer)
 
 
 async def converse(client: Node, worker: Node, actor: Reversing) -> tuple[WireFormat | None, WireFormat | None]:
     """Let a node ask another, and return the formats in which the request and its answer came."""
     await until(lambda: handlers(client, HELLO) == [worker.identity])
     assert await client.hub.send(Hello(GREETING), callback=Ehhlo) == REVERSED
-    return actor.seen[-1].wire_format, attachment(client)._formats.written_by[worker.identity]
+    return actor.seen[-1].wire_format, attachment(client).formats.written_by[worker.identity]
 
 
 @pytest.mark.parametrize(

@@ -491,7 +491,7 @@ async def test_a_ping_is_swallowed(wire: str) -> None:
     async with together(wire, actors=(Reversing(),)) as (node, kino, _):
         before = node.stats()
         await kino.tell(node.identity, node.uri, kino.request().but(identity=b"KINO.PING", body=b"", callbacks=()))
-        await until(lambda: attachment(node).pings == 1)
+        await until(lambda: attachment(node).inbound.pings == 1)
         assert node.stats() == before
         await kino.tell(node.identity, node.uri, kino.request())
         assert read(wire, await kino.received()).identity == EHHLO

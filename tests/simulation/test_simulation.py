@@ -88,8 +88,8 @@ def test_it_finds_messages_delivered_too_late(monkeypatch: pytest.MonkeyPatch) -
 
 
 @broken
-def test_it_finds_lost_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_no_route_came", lambda *_: None)
+def test_it_finds_messages_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Router, "_no_route_found", lambda *_: None)
     assert finds("do not balance")
 
 

@@ -1,4 +1,4 @@
-"""The message hub: sends messages, and brings home what answers them."""
+"""The message hub: sends messages, and receives the answers."""
 
 from hopline.client.deadlines import TICK, Deadlines, Line
 from hopline.client.handler_hub import HandlerHub

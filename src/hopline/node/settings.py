@@ -1,4 +1,4 @@
-"""Every limit of a node: its name, its default, what it is for."""
+"""The settings of a node: every limit with its name, default and meaning."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from hopline.routing import DEFAULT_HOP_LIMIT
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a node holds, and how long it waits. Times are in seconds."""
+    """Capacities and timeouts of a node. Times are in seconds."""
 
     mailbox_capacity: int = 10_000  # messages that may wait for one actor
-    concurrency: int = 1_000  # handlers of one actor that may be under way at once
-    blocking_threads: int = 8  # threads for the handlers that are marked as blocking
-    request_timeout: float = 30.0  # how long a caller waits who says nothing else
-    backpressure_timeout: float = 30.0  # how long a message waits for room before it is an overflow
-    backpressure_capacity: int = 10_000  # messages from elsewhere that may wait for room
-    unrouted_capacity: int = 1_000  # messages without a route that are kept while one is looked for
-    discovery_timeout: float = 5.0  # and for how long
-    hop_limit: int = DEFAULT_HOP_LIMIT  # how often a message may be sent from node to node
-    drain_timeout: float = 5.0  # how long stopping waits for what is under way
-    cancel_timeout: float = 1.0  # how long a cancelled handler may take to end
-    slow_handler: float = 0.5  # how long a plain function may hold the event loop before the log says so
-    include_tracebacks: bool = False  # whether callers are told the stack of a handler that failed
+    concurrency: int = 1_000  # handlers of one actor that may run at once
+    blocking_threads: int = 8  # threads for blocking handlers
+    request_timeout: float = 30.0  # default timeout of a request
+    backpressure_timeout: float = 30.0  # how long a message waits for a full receiver before it ends as overflow
+    backpressure_capacity: int = 10_000  # messages from other nodes that may wait for full receivers
+    unrouted_capacity: int = 1_000  # messages that may wait for a route
+    discovery_timeout: float = 5.0  # how long a message waits for a route
+    hop_limit: int = DEFAULT_HOP_LIMIT  # how many times a message may be forwarded
+    drain_timeout: float = 5.0  # how long stopping waits for running handlers
+    cancel_timeout: float = 1.0  # how long a cancelled handler may take to finish
+    slow_handler: float = 0.5  # how long a plain function may hold the event loop before a warning is logged
+    include_tracebacks: bool = False  # whether the errors that callers get include the handler's traceback
 
     def __post_init__(self) -> None:
         require_numbers(self, _ACCEPTED)

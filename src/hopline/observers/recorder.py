@@ -1,98 +1,114 @@
-"""Records what happens to a node's messages, event by event, while the capture level is not off.
+"""The traffic recorder: an observer that writes what happens to a node's messages to its capture.
 
-The parts of the node call the recorder only where the level asks for it: `TrafficRecorder.set_level` is the one place
-that connects them. Each call only puts the frames or the message into a buffer; a thread does the rest.
+Theory of operation. Each event appends the frames or the message to a buffer in memory; a thread encodes and writes.
+The capture level decides which events the recorder listens to: none at `off`; what crosses the wire and what fails at
+`wire`; everything at `full`. So a level costs a node only what it records.
+
+Records are numbered, and a record may name another one as its cause. The numbers travel with the deliveries
+(`Delivery.record`): a receipt is caused by the record of the message that it confirms, `resolved` by `delivered`, and
+so on. What a handler sends is caused by the delivery that it handles: `handling` notes that in a context variable,
+which the handler's tasks and threads inherit, and `submitting` reads it.
+
+A message may be refused after its routing began, and routing may write further records. Hence `submitting` reserves the
+number of the record, and `submitted` fills it in or `refused` releases it, in the same turn of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from hopline.actors import HandlerSpan, Services, Telemetry
 from hopline.capture.events import Event, Level
 from hopline.capture.packing import Packer, Receiver
 from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
 from hopline.message import ExceptionReport, Message, MessageIdentifier, MissingExtraError, WireFormat
+from hopline.observers.observer import Listener, NodeObserver, Observers
 from hopline.routing import Delivery, Label, Outcome
-from hopline.transport import Frames, OnSent
+from hopline.transport import Frames
 from hopline.wire import Limits
 
 if TYPE_CHECKING:
     from hopline.capture.writer import Writer
 
 LabelOf: TypeAlias = Callable[[bytes, MessageIdentifier], Label]  # of a receiver, for a kind of message
-OnReceived: TypeAlias = Callable[[Frames, Message, float], None]  # what came, and when by the node's clock
+
+_replace = msgspec.structs.replace
+_WIRE_EVENTS = frozenset({"sent", "returned", "received", "ended", "frames_sent", "frames_received", "control_ended"})
 
 
 class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a node's capture is."""
+    """The state of a node's capture."""
 
     level: Level
     directory: str
-    records: int  # that were written, since the node started
-    dropped: int  # that found no room, in memory or on the disk
-    segments: int  # that were closed
-    segment_bytes: int  # of these
-    problem: str = ""  # why nothing can be written now
+    records: int  # written since the node started
+    dropped: int  # records lost because memory or disk was full
+    segments: int  # segments closed
+    segment_bytes: int  # their size
+    problem: str = ""  # why nothing can be written at the moment
 
 
-class Watched(Protocol):
-    """A part of the node that has something to tell, as long as it has a tap."""
+class Submitter(msgspec.Struct, frozen=True):
+    """The source of a message that was submitted on this node."""
 
-    def watch(self, tap: TrafficRecorder | None, *, everything: bool) -> None:
-        """Tell this tap what goes over the wire and what ends, or everything; none: tell nobody."""
-        ...
+    cause: int | None = None  # number of the record of what led to it
+    receiver: Receiver | None = None  # the actor or hub of this node that submitted it, if that is known
 
 
-class TrafficRecorder:
-    """Records for one running node, on its event loop."""
+class TrafficRecorder(NodeObserver):
+    """Records the traffic of one running node, on its event loop.
+
+    Args:
+        settings: Where to write, and at which level to start.
+        observers: The node's observers, which are refreshed when the level changes.
+        label_of: Returns the display names of a local actor and of its handler.
+        sees_frames: Whether the node's own network connection reports the frames of messages that are sent. Without
+            one, messages are recorded when the router gives them to a link.
+    """
 
     def __init__(
         self,
         settings: CaptureSettings,
+        observers: Observers,
+        *,
         node: bytes,
         uri: str,
         wire_format: WireFormat,
         limits: Limits,
         clock: Callable[[], float],
-        *,
-        sees_wire: bool,
+        label_of: LabelOf,
+        sees_frames: bool,
     ) -> None:
-        self.sees_wire = sees_wire  # what goes over it is told by those who do it
-        self.arrival: int | None = None  # the record of the message that is being routed, as it came
         self.is_full = False
         self._settings = settings
+        self._observers = observers
         self._node = node
         self._uri = uri
         self._wire_format = wire_format
         self._limits = limits
         self._clock = clock
+        self._label_of = label_of
+        self._sees_frames = sees_frames
         self._level = Level.OFF
-        self._watched: tuple[Watched, ...] = ()
-        self._services: Services | None = None
         self._recorder: Recorder
         self._writer: Writer | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._last_delivered = 0, Receiver(b"")
-        self._label_of: LabelOf = _unnamed
+        self._reserved: dict[int, tuple[int, float]] = {}  # by record number: place in the buffer, time of submission
         require_pyarrow()
-        from hopline.capture.writer import open_writer  # now: it takes a while, which a running node has not
+        from hopline.capture.writer import open_writer  # imported here: slow, and only needed for a capture
 
         self._open_writer = open_writer
 
     # -- levels --------------------------------------------------------------------------------------------------------
 
-    def connect(self, watched: Sequence[Watched], services: Services, label_of: LabelOf) -> None:
-        """Get to know the node, and begin as the settings say. `label_of` names its actors and their handlers."""
-        self._watched = tuple(watched)
-        self._services = services
-        self._label_of = label_of
+    def start(self) -> None:
+        """Begin to record at the level of the settings."""
+        self._observers.add(self)
         self.set_level(self._settings.level)
 
     @property
@@ -101,25 +117,36 @@ class TrafficRecorder:
         return self._level
 
     def set_level(self, level: Level) -> None:
-        """Record more or less from now on. Switched off, the open segment is closed soon."""
+        """Record more or less from now on. Level `off` closes the open segment."""
         if level is self._level:
             return
         if level is not Level.OFF and self._writer is None:
             self._open()
         self._level = level
         self.is_full = level is Level.FULL
-        for one in self._watched:
-            one.watch(None if level is Level.OFF else self, everything=self.is_full)
-        services = self._services
-        if services is not None:
-            before = services.telemetry.before if isinstance(services.telemetry, _Handlings) else services.telemetry
-            services.telemetry = _Handlings(self, before) if self.is_full else before
+        self._observers.refresh()
         if level is Level.OFF and self._writer is not None:
             self._recorder.hand_over()
             self._writer.close_segment()
             self._stop_flushing()
         elif self._timer is None:
             self._flush()
+
+    def listeners(self) -> dict[str, Listener]:
+        """Return the functions to call, by event, as the level demands."""
+        if self._level is Level.OFF:
+            return {}
+        listeners = super().listeners()
+        if self._sees_frames:
+            del listeners["sent"]  # the frames are reported when they leave
+            del listeners["returned"]  # their frames never left
+        if self.is_full:
+            return listeners
+        listeners = {event: listener for event, listener in listeners.items() if event in _WIRE_EVENTS}
+        if self._sees_frames:  # directly, because it runs for every message and the record's number is not needed
+            listeners["received"] = self._recorder.received
+            listeners["frames_sent"] = self._recorder.sent
+        return listeners
 
     def _open(self) -> None:
         self._writer, next_seq = self._open_writer(self._settings, self._node, self._uri)
@@ -144,212 +171,194 @@ class TrafficRecorder:
             self._timer = None
 
     async def close(self) -> None:
-        """Record nothing more, and wait until everything is written and the last segment closed."""
+        """Stop recording, and wait until everything is written and the last segment closed."""
         self.set_level(Level.OFF)
         if self._writer is not None:
             await asyncio.to_thread(self._writer.end)
 
     def report(self) -> CaptureReport:
-        """Tell how it is."""
+        """Return the state of the capture."""
         writer = self._writer
+        if writer is None:
+            return CaptureReport(
+                level=self._level, directory=self._settings.directory, records=0, dropped=0, segments=0, segment_bytes=0
+            )
         return CaptureReport(
             level=self._level,
             directory=self._settings.directory,
-            records=0 if writer is None else writer.records,
-            dropped=0 if writer is None else writer.dropped + self._recorder.dropped,
-            segments=0 if writer is None else writer.segments,
-            segment_bytes=0 if writer is None else writer.segment_bytes,
-            problem="" if writer is None else writer.problem,
+            records=writer.records,
+            dropped=writer.dropped + self._recorder.dropped,
+            segments=writer.segments,
+            segment_bytes=writer.segment_bytes,
+            problem=writer.problem,
         )
 
-    def now(self) -> float:
-        """Tell the node's time."""
-        return self._clock()
+    # -- the wire ------------------------------------------------------------------------------------------------------
 
-    # -- on the wire ---------------------------------------------------------------------------------------------------
+    def frames_sent(self, peer: bytes, frames: Frames, when: float) -> None:
+        """Record frames that left for another node."""
+        self._recorder.sent(peer, frames, when)
 
-    @property
-    def on_sent(self) -> OnSent:
-        """Who is to be told what leaves for other nodes, frame by frame."""
-        return self._recorder.sent
-
-    @property
-    def on_received(self) -> OnReceived:
-        """Who is to be told what arrives from other nodes, and can be read."""
-        return self._received if self.is_full else self._recorder.received
-
-    def _received(self, frames: Frames, message: Message, when: float) -> None:
-        self.arrival = self._recorder.next_seq
-        self._recorder.received(frames, message, when)
-
-    def received_from(self, peer: bytes | None, frames: Frames) -> None:
-        """Record frames that cannot be read, or do not say where they come from."""
-        self._recorder.add(Event.RECEIVED, frames, peer=peer)
-
-    def sent_message(self, message: Message, peer: bytes, when: float) -> None:
-        """Record a message that left by a way that is not of this node's own making; `when` it was about to leave."""
+    def sent(self, delivery: Delivery, message: Message, peer: bytes, when: float) -> None:  # noqa: ARG002 - the event's signature
+        """Record a message that left through a link whose frames this node does not see."""
         self._recorder.add(Event.SENT, message, peer=peer, when=when)
 
-    def received_message(self, message: Message) -> None:
-        """Record a message that came by such a way."""
-        routing = message.routing
-        peer = routing[-1].identity if routing else None
-        self.arrival = self._recorder.add(Event.RECEIVED, message, peer=peer)
+    def returned(self, delivery: Delivery) -> None:
+        """Record that a message, which was recorded as sent, is on this node again."""
+        self._recorder.add(Event.SUBMITTED, delivery.message, reason="it came back from a node that is gone")
 
-    def ended(self, message: Message, outcome: Outcome, reason: str, frames: Frames | None = None) -> int:
-        """Record how a message ended that reached nobody, and give the number of the record."""
-        return self._recorder.add(outcome, message if frames is None else frames, reason=reason)
+    def received(self, frames: Frames | None, message: Message, when: float) -> int:
+        """Record a message from another node, and return the number of the record."""
+        if frames is None:
+            routing = message.routing
+            peer = routing[-1].identity if routing else None
+            return self._recorder.add(Event.RECEIVED, message, peer=peer)
+        number = self._recorder.next_seq
+        self._recorder.received(frames, message, when)
+        return number
 
-    # -- what nodes tell one another of routes, which no router sees ---------------------------------------------------
+    def frames_received(self, frames: Frames, peer: bytes | None) -> None:
+        """Record frames that are not routed."""
+        self._recorder.add(Event.RECEIVED, frames, peer=peer)
 
-    def tells(self, message: Message) -> None:
-        """Record what this node has to say to another."""
-        if self.is_full:
-            self._recorder.add(Event.SUBMITTED, message)
+    def ended(self, delivery: Delivery, outcome: Outcome, reason: str, frames: Frames | None) -> int:
+        """Record the failure of a message, and return the number of the record."""
+        return self._recorder.add(outcome, delivery.message if frames is None else frames, reason=reason)
 
-    def took_control(self, message: Message, frames: Frames, refused: str | None) -> None:
-        """Record that this node heard what another said, or why it would not."""
-        if refused is not None:
-            self.ended(message, Outcome.REJECTED, refused, frames)
-        elif self.is_full:
-            self._recorder.add(Event.DELIVERED, message, receiver=Receiver(self._node))
-        self.arrival = None
+    # -- control messages ----------------------------------------------------------------------------------------------
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    def control_submitted(self, message: Message) -> None:
+        """Record a control message that this node has to send."""
+        self._recorder.add(Event.SUBMITTED, message)
 
-    def submitting(
-        self, delivery: Delivery, submit: Callable[[Delivery], bool], submitter: Submitter | None = None
-    ) -> bool:
-        """Record a message that is submitted, before what becomes of it, if it is taken at all.
+    def control_delivered(self, message: Message) -> None:
+        """Record a control message that this node accepted."""
+        self._recorder.add(Event.DELIVERED, message, receiver=Receiver(self._node))
 
-        Its submitter is whoever runs now, unless it waited for room: then the submitter was noted when that began.
+    def control_ended(self, message: Message, outcome: Outcome, reason: str, frames: Frames | None = None) -> None:
+        """Record a control message that was rejected, or could not be sent."""
+        self._recorder.add(outcome, message if frames is None else frames, reason=reason)
+
+    # -- inside the node -----------------------------------------------------------------------------------------------
+
+    def submitting(self, delivery: Delivery) -> Delivery:
+        """Reserve the record of a submission, and note its submitter on the delivery.
+
+        A delivery that waited for room comes with the submitter that was noted when the wait began.
         """
-        recorder, message = self._recorder, delivery.message
+        submitter = delivery.submitter or self._submitter_of(delivery.message)
         now = self._clock()
-        if submitter is None:
-            submitter = self.submitter_of(message)
-        place = recorder.reserve()
-        before, self.arrival = self.arrival, recorder.next_seq - 1
-        is_taken = False
-        try:
-            is_taken = submit(delivery)
-        finally:
-            self.arrival = before
-            if is_taken:
-                recorder.fill(place, Event.SUBMITTED, now, message, submitter.cause, submitter.receiver)
-            else:
-                recorder.release(place)
-        return is_taken
+        place = self._recorder.reserve()
+        number = self._recorder.next_seq - 1
+        self._reserved[number] = place, now
+        return _replace(delivery, submitter=submitter, record=number)
 
-    def submitted(self, message: Message, submitter: Submitter, reason: str | None = None) -> None:
-        """Record a message that the node itself made, took back, or gave up before it could be routed."""
-        self._recorder.add(Event.SUBMITTED, message, receiver=submitter.receiver, cause=submitter.cause, reason=reason)
-
-    def submitter_of(self, message: Message) -> Submitter:
-        """Return who submits a message now, and the record of the delivery that is being handled meanwhile.
-
-        Whatever runs in the context of a handler is caused by its delivery: results, requests through any hub of this
-        node, and what tasks send that the handler started. A message of another flow comes from a hub; which one only
-        its callback tells.
-        """
-        handled = _handled.get()
-        if handled is not None and handled.tap is self:
-            if handled.flow == message.correlation_id:
-                return handled.submitter
-            cause: int | None = handled.submitter.cause
+    def submitted(self, delivery: Delivery) -> None:
+        """Record a submission, in the record that was reserved if there is one."""
+        message, submitter = delivery.message, delivery.submitter
+        if not isinstance(submitter, Submitter):  # the node itself created it, about the message of that record
+            self._recorder.add(Event.SUBMITTED, message, cause=delivery.record)
+            return
+        reservation = None if delivery.record is None else self._reserved.pop(delivery.record, None)
+        if reservation is None:  # its wait for room was given up
+            self._recorder.add(Event.SUBMITTED, message, cause=submitter.cause, receiver=submitter.receiver)
         else:
-            cause = None
+            place, when = reservation
+            self._recorder.fill(place, Event.SUBMITTED, when, message, submitter.cause, submitter.receiver)
+
+    def refused(self, delivery: Delivery) -> None:
+        """Release the record of a submission that did not happen."""
+        reservation = None if delivery.record is None else self._reserved.pop(delivery.record, None)
+        if reservation is not None:
+            place, _ = reservation
+            self._recorder.release(place)
+
+    def delivered(self, delivery: Delivery, receiver: bytes) -> Delivery:
+        """Record a delivery and how long it waited, and note the number of the record on it."""
+        waited = self._clock() - delivery.since
+        labelled = self._labelled(receiver, delivery.identifier)
+        number = self._recorder.add(Event.DELIVERED, delivery.message, receiver=labelled, duration=waited)
+        return _replace(delivery, record=number)
+
+    def resolved(self, delivery: Delivery, receiver: bytes) -> None:
+        """Record that a promise or a stream of a hub accepted a message."""
+        self._recorder.add(Event.RESOLVED, delivery.message, receiver=Receiver(receiver), cause=delivery.record)
+
+    def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> _Handling:  # noqa: ARG002 - the label names the handler
+        """Note the delivery as the cause of what its handler sends."""
+        labelled = self._labelled(receiver, delivery.identifier)
+        flow = delivery.message.correlation_id
+        _current_cause.set(_CurrentCause(self, flow, Submitter(delivery.record, labelled)))
+        return _Handling(self, delivery, labelled, self._clock())
+
+    def handled(self, delivery: Delivery, receiver: Receiver, since: float, error: BaseException | None) -> None:
+        """Record that a handler finished, unless the level changed while it ran."""
+        if not self.is_full:
+            return
+        reason = None
+        if error is not None:
+            report = ExceptionReport.of(error)
+            reason = f"{report.type_name}: {report.text}"
+        self._recorder.add(
+            Event.HANDLED,
+            delivery.message,
+            receiver=receiver,
+            cause=delivery.record,
+            duration=self._clock() - since,
+            reason=reason,
+        )
+
+    def _labelled(self, receiver: bytes, identifier: MessageIdentifier) -> Receiver:
+        name, handler = self._label_of(receiver, identifier)
+        return Receiver(receiver, name, handler)
+
+    def _submitter_of(self, message: Message) -> Submitter:
+        """Return the submitter of a message, by the context in which it is submitted.
+
+        What is submitted in the context of a handler is caused by its delivery: results, requests through any hub of
+        this node, and what tasks send that the handler started. A message of another flow comes from a hub, which is
+        known only if the message has a callback point.
+        """
+        cause: int | None = None
+        current = _current_cause.get()
+        if current is not None and current.recorder is self:
+            if current.flow == message.correlation_id:
+                return current.submitter
+            cause = current.submitter.cause
         is_own_hub = message.callback_point and message.callback_receiver_node_identity == self._node
         return Submitter(cause, Receiver(message.callback_receiver_identity) if is_own_hub else None)
 
-    def delivered(self, delivery: Delivery, receiver: bytes) -> None:
-        """Record that a message was put before its receiver, and how long it waited for that."""
-        waited = self._clock() - delivery.since
-        who = Receiver(receiver, *self._label_of(receiver, delivery.identifier))
-        seq = self._recorder.add(Event.DELIVERED, delivery.message, receiver=who, duration=waited)
-        self._last_delivered = seq, who
 
-    def resolved(self, message: Message, receiver: bytes) -> None:
-        """Record that a promise or a stream of a hub took a message, which was just delivered."""
-        self._recorder.add(Event.RESOLVED, message, receiver=Receiver(receiver), cause=self._last_delivered[0])
+class _CurrentCause(msgspec.Struct, frozen=True):
+    """The message that is being handled in this context."""
 
-    def begin_handling(self, delivery: Delivery) -> tuple[int, Receiver]:
-        """Note that the message that was just delivered is being handled; give its record and its receiver."""
-        seq, receiver = self._last_delivered
-        _handled.set(_Handled(self, delivery.message.correlation_id, Submitter(seq, receiver)))
-        return seq, receiver
-
-    def handled(
-        self, message: Message, receiver: Receiver, seq: int, seconds: float, error: BaseException | None
-    ) -> None:
-        """Record that a handler ended."""
-        reason = None
-        if error is not None:
-            told = ExceptionReport.of(error)
-            reason = f"{told.type_name}: {told.text}"
-        self._recorder.add(Event.HANDLED, message, receiver=receiver, cause=seq, duration=seconds, reason=reason)
+    recorder: TrafficRecorder
+    flow: bytes
+    submitter: Submitter  # of the handler's results
 
 
-def _unnamed(_: bytes, __: MessageIdentifier) -> Label:
-    return None, None
+_current_cause: ContextVar[_CurrentCause | None] = ContextVar("hopline_current_cause", default=None)
+
+
+class _Handling:
+    __slots__ = ("_delivery", "_receiver", "_recorder", "_since")
+
+    def __init__(self, recorder: TrafficRecorder, delivery: Delivery, receiver: Receiver, since: float) -> None:
+        self._recorder = recorder
+        self._delivery = delivery
+        self._receiver = receiver
+        self._since = since
+
+    def detach(self) -> None:
+        """Do nothing: every handler has a context of its own, so the cause need not be reset."""
+
+    def end(self, error: BaseException | None) -> None:
+        self._recorder.handled(self._delivery, self._receiver, self._since, error)
 
 
 def require_pyarrow() -> None:
-    """Raise `MissingExtraError` unless pyarrow is installed."""
+    """Raise `MissingExtraError` unless pyarrow, which writes the segments, is installed."""
     try:
         import pyarrow as pa  # noqa: F401
     except ImportError:
         raise MissingExtraError("capture", "pyarrow", "capture") from None
-
-
-class Submitter(msgspec.Struct, frozen=True):
-    """Who submitted a message, and why."""
-
-    cause: int | None = None  # number of the record of what led to it
-    receiver: Receiver | None = None  # the actor or hub of this node that submitted it, where that is known
-
-
-class _Handled(msgspec.Struct, frozen=True):
-    """The message that is being handled, for those that are sent meanwhile."""
-
-    tap: TrafficRecorder
-    flow: bytes
-    submitter: Submitter  # of its results
-
-
-_handled: ContextVar[_Handled | None] = ContextVar("hopline_handled", default=None)
-
-
-class _Handlings:
-    """Hears of every handling as telemetry does, and passes it on to the telemetry that there is."""
-
-    def __init__(self, tap: TrafficRecorder, before: Telemetry | None) -> None:
-        self.tap = tap
-        self.before = before
-
-    def begin(self, delivery: Delivery, handler: str) -> HandlerSpan:
-        """Note that a handler begins; its context is its own, so nothing has to be undone."""
-        return _Handling(self.tap, delivery, None if self.before is None else self.before.begin(delivery, handler))
-
-
-class _Handling:
-    __slots__ = ("_before", "_delivery", "_receiver", "_seq", "_since", "_tap")
-
-    def __init__(self, tap: TrafficRecorder, delivery: Delivery, before: HandlerSpan | None) -> None:
-        self._tap = tap
-        self._delivery = delivery
-        self._before = before
-        self._since = tap.now()
-        self._seq, self._receiver = tap.begin_handling(delivery)
-
-    def detach(self) -> None:
-        if self._before is not None:
-            self._before.detach()
-
-    def end(self, error: BaseException | None) -> None:
-        tap = self._tap
-        if tap.is_full:  # and was not switched off meanwhile
-            seconds = tap.now() - self._since
-            tap.handled(self._delivery.message, self._receiver, self._seq, seconds, error)
-        if self._before is not None:
-            self._before.end(error)

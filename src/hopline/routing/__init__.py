@@ -1,16 +1,20 @@
-"""Who gets this message: what lives here, what lives elsewhere, and the decision. Pure: no I/O, no clock."""
+"""Routing: the receivers of this node and of others, and the decision which of them gets a message.
+
+Pure: no I/O, no clock.
+"""
 
 from hopline.routing.balance import Balance
-from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, sole_node, sole_receiver
+from hopline.routing.decision import DEFAULT_HOP_LIMIT, Decision, Tables, decide, fast_node, fast_receiver
 from hopline.routing.exchange import (
     NO_DEADLINE,
     TICKS_PER_SECOND,
     Delivery,
     Exchange,
+    Handling,
     HubPort,
     Label,
-    Place,
     Port,
+    QueuedDelivery,
     delivery_of,
     remaining_ticks,
 )
@@ -28,6 +32,7 @@ __all__ = [
     "Delivery",
     "Exchange",
     "ExternalTable",
+    "Handling",
     "HubPort",
     "InternalTable",
     "KnownNode",
@@ -35,14 +40,14 @@ __all__ = [
     "MessageOutcome",
     "NodeRemoval",
     "Outcome",
-    "Place",
     "Port",
+    "QueuedDelivery",
     "Ring",
     "Route",
     "Tables",
     "decide",
     "delivery_of",
+    "fast_node",
+    "fast_receiver",
     "remaining_ticks",
-    "sole_node",
-    "sole_receiver",
 ]

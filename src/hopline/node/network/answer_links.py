@@ -1,14 +1,14 @@
-"""Links that were opened to answer somebody, and nothing else.
+"""Limits the links that were opened only to answer another node.
 
-Theory of operation. Whoever asks for routes, or announces itself, names the address that the answer goes to. So anybody
-can make a node open links, to addresses where nobody answers too, and each costs file descriptors. Links that carry
-messages are no concern here: those are as many as there are nodes to send to. Of links that only answer, only so many
-are open at once; one to a node that gave no sign of life is closed when it has been idle for a while. Where there are
-too many, links to such nodes go first. Each domain has its own: a flood of questions in an unsigned domain takes
+Theory of operation. A request for routes, or an announcement, names the address that the answer goes to. So anybody can
+make a node open links, even to addresses where nothing answers, and each costs file descriptors. Links that carry
+messages of applications are not limited here: there are as many as there are nodes to send to. The number of links that
+only answer is bounded, and one to a node without a heartbeat is closed when it has been idle for a while. If there are
+too many, links to such nodes are closed first. The bound is per domain: a flood of requests in an unsigned domain takes
 nothing from the others.
 
-A link to a node that is alive stays open although it is idle: its end tells at once that the node is gone, and the next
-answer need not connect again. What was handed to the transport before a link is closed still leaves.
+A link to a live node stays open although it is idle: its end shows at once that the node is gone, and the next answer
+need not connect again. What was given to the transport before a link is closed still leaves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ _IDLE_TIME = 5.0  # seconds after the last answer
 
 
 class AnswerLinks:
-    """Keeps account of the links that only answer, and closes those that are one too many."""
+    """Tracks the links that only answer, and closes the superfluous ones.
+
+    Args:
+        capacity: Number of such links in one domain.
+        close: Closes the link to a node.
+        is_alive: Returns whether a node was heard lately.
+    """
 
     def __init__(self, capacity: int, close: Callable[[bytes], None], is_alive: Callable[[bytes], bool]) -> None:
         self._capacity = capacity
@@ -31,7 +37,7 @@ class AnswerLinks:
         self._answering: dict[str, dict[bytes, tuple[PeerLink, float]]] = {}  # by domain, the oldest first
 
     def answered(self, node: bytes, domain: str, link: PeerLink, now: float) -> None:
-        """Note that an answer in a domain goes to a node, and close another link if there are too many."""
+        """Note that an answer goes to a node, and close another link of the domain if there are too many."""
         if node in self._carrying:
             return
         self._discard(node)
@@ -51,28 +57,33 @@ class AnswerLinks:
         self._carrying.discard(node)
 
     def close_idle(self, now: float) -> None:
-        """Close the links whose last answer left a while ago, but for those to nodes that are alive.
+        """Close the links whose last answer left a while ago, except those to live nodes.
 
-        Where many nodes start at once it may take longer than that to connect. A link to nobody is given up by the
-        transport.
+        A link whose answer still waits stays open: where many nodes start at once, connecting may take longer. The
+        transport gives up links to addresses where nothing answers.
         """
         for links in self._answering.values():
-            idle = [node for node, (link, since) in links.items() if now - since > _IDLE_TIME and not link.waiting]
-            for node in idle:
-                if not self._is_alive(node):
+            for node, (link, since) in list(links.items()):
+                is_idle = now - since > _IDLE_TIME
+                if is_idle and not link.waiting and not self._is_alive(node):
                     del links[node]
                     self._close(node)
 
     def _close_one(self, links: dict[bytes, tuple[PeerLink, float]]) -> None:
-        """Close the oldest link whose answer has left, best one to a node that is not alive; or else the oldest.
-
-        The address of the last is silent.
-        """
-        has_left = [node for node, (link, _) in links.items() if not (link.waiting or link.is_silent)]
-        oldest = has_left[0] if has_left else next(iter(links))
-        node = next((node for node in has_left if not self._is_alive(node)), oldest)
-        del links[node]
-        self._close(node)
+        """Close the oldest link whose answer has left, preferably to a node that is not alive; else the oldest link."""
+        chosen: bytes | None = None
+        for node, (link, _) in links.items():
+            if link.waiting or link.is_silent:
+                continue
+            if not self._is_alive(node):
+                chosen = node
+                break
+            if chosen is None:
+                chosen = node
+        if chosen is None:
+            chosen = next(iter(links))
+        del links[chosen]
+        self._close(chosen)
 
     def _discard(self, node: bytes) -> None:
         for links in self._answering.values():

@@ -1,4 +1,4 @@
-"""How a node takes part in a network: where it listens, whom it follows, whom it trusts."""
+"""The settings of a node's network: its addresses, its rendezvous servers, its security."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ ANYWHERE_HERE = "tcp://127.0.0.1:0"
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a node needs to find others and be found.
+    """Everything that a node needs to join a network.
 
-    A rendezvous server is named by the address at which it publishes, and takes messages ten ports above, or by a
-    `RendezvousAddress`. Without keys a node is reached from its own machine only, unless `open_without_keys` says that
-    the network around is trusted.
+    A rendezvous server is given by the address at which it publishes, and then receives ten ports above; or by a
+    `RendezvousAddress`. Without keys a node is reachable from its own machine only, unless `open_without_keys` is set.
     """
 
     rendezvous: Sequence[str | RendezvousAddress] = (DEFAULT_RENDEZVOUS,)  # the servers, by where they publish
-    embedded: bool = False  # for development: serve as the rendezvous, as long as nobody else does
-    address: str = ANYWHERE_HERE  # where others send messages to; a range of ports is tried in order
-    heartbeat_address: str | None = None  # where others listen for signs of life; by default another port of that host
-    advertise: str | None = None  # the host name or address that others know this machine by
-    wire_format: WireFormat | None = None  # pins one; left out: V5 to begin with, and V6 among Hopline nodes
+    embedded: bool = False  # for development: run the rendezvous server in a node, unless another node does
+    address: str = ANYWHERE_HERE  # where other nodes send to; of a range of ports the first free one is bound
+    heartbeat_address: str | None = None  # where heartbeats are published; by default another port of that host
+    advertise: str | None = None  # the host name or address by which other machines reach this one
+    wire_format: WireFormat | None = None  # always use this one; by default V5 at first, and V6 among Hopline nodes
     security: Security = msgspec.field(default_factory=NoSecurity)
-    open_without_keys: bool = False  # reachable from other machines without keys: everybody around is trusted
-    join_timeout: float = 3.0  # how long starting waits for a rendezvous server, before it goes on without
-    linger_timeout: float = 1.0  # how long stopping lets the last messages leave
+    open_without_keys: bool = False  # reachable from other machines without keys, for trusted networks
+    join_timeout: float = 3.0  # how long starting waits for a rendezvous server before it goes on without
+    linger_timeout: float = 1.0  # how long the last messages have to leave when the node stops
     cluster: ClusterSettings = msgspec.field(default_factory=ClusterSettings)
     sockets: SocketSettings = msgspec.field(default_factory=SocketSettings)
     limits: Limits = DEFAULT_LIMITS
     curve: Curve | None = None
-    transport: Transport | None = None  # what carries it all; chosen by itself, unless one is given
+    transport: Transport | None = None  # chosen by the other settings unless it is given
 
     def __post_init__(self) -> None:
         require(not isinstance(self.rendezvous, str), "rendezvous", "a list of servers", self.rendezvous)
@@ -58,11 +57,11 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def servers(self) -> list[RendezvousAddress]:
         """The rendezvous servers with both their addresses."""
-        return [rendezvous_address(one) for one in self.rendezvous]
+        return [rendezvous_address(server) for server in self.rendezvous]
 
 
 def _has_keys(security: Security) -> bool:
-    """Tell whether anything is signed: domains that are all unsigned keep nobody out."""
+    """Return whether anything is signed: if all domains are unsigned, every node is let in."""
     if isinstance(security, DomainSecurity):
         return any(domain.unsigned is not True for domain in security.definitions)
     return not isinstance(security, NoSecurity)

@@ -1,1 +1,1 @@
-"""The router of a node: who gets a message, and where messages wait."""
+"""The router of a node, its directory of receivers, and its queues."""

@@ -1,4 +1,4 @@
-"""Who is there: the receivers of this node, what is known to live on others, and the links that lead to these."""
+"""The directory of a node: its own receivers, the known receivers of other nodes, and the links to these."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from hopline.routing import ExternalTable, HubPort, Label, NodeRemoval, Port, Ro
 
 
 class Directory:
-    """Keeps the tables that routing goes by. What waits is looked at again when somebody comes or goes.
+    """Keeps the routing tables and the ports and links that belong to them.
 
-    `found` is told of everything that a message may have waited for, `changed` that some may have to go elsewhere now.
+    Args:
+        tables: The routing tables.
+        connect: Opens the link to a node.
+        found: Called with whatever messages may have waited for, when it becomes known.
+        changed: Called when messages that wait may have to go elsewhere.
+        room_in_link: Called when a link may have room again, or its node is gone.
     """
 
     def __init__(
@@ -30,14 +35,14 @@ class Directory:
         self.links = Links(connect, tables.external.uri_of, room_in_link)
         self._found = found
         self._changed = changed
-        # What a network is told of: routes to this node that others may know, when they come and when they go.
+        # Called with the routes to this node that other nodes may know, when they are added and removed.
         self.on_added: Callable[[list[Route]], None] | None = None
         self.on_removed: Callable[[list[Route]], None] | None = None
 
-    # -- here ----------------------------------------------------------------------------------------------------------
+    # -- this node -----------------------------------------------------------------------------------------------------
 
     def add_hub(self, port: HubPort, *, keep_local: bool = False) -> None:
-        """Let a hub take messages."""
+        """Add a hub."""
         self.ports[port.identity] = self.hubs[port.identity] = port
         self.tables.internal.add_hub(port.identity, keep_local=keep_local)
         self._found((port.identity,))
@@ -45,23 +50,24 @@ class Directory:
             self.on_added([Route(port.identity)])
 
     def add_actor(self, port: Port, handled: dict[MessageIdentifier, bool]) -> None:
-        """Let an actor take the messages that it handles; the flag keeps one of them local."""
+        """Add an actor with the messages that it handles, and whether each is kept local."""
         self.ports[port.identity] = port
         for identifier, keep_local in handled.items():
             self.tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
         self._found((self.tables.node_identity, port.identity, *handled))
         self._changed()
         if self.on_added is not None:
-            self.on_added([Route(port.identity, one) for one, keep_local in handled.items() if not keep_local])
+            public = (identifier for identifier, keep_local in handled.items() if not keep_local)
+            self.on_added([Route(port.identity, identifier) for identifier in public])
 
     def remove(self, receiver: bytes) -> None:
-        """Forget a receiver, and tell the network."""
-        forgotten = self.close(receiver)
+        """Remove a receiver, and withdraw its routes from the network."""
+        routes = self.close(receiver)
         if self.on_removed is not None:
-            self.on_removed(forgotten)
+            self.on_removed(routes)
 
     def close(self, receiver: bytes) -> list[Route]:
-        """Forget a receiver because the node stops, and give the routes to it, which a network was told of."""
+        """Remove a receiver. Return its routes that other nodes know."""
         self.ports.pop(receiver, None)
         self.hubs.pop(receiver, None)
         self.tables.balance.forget(receiver)
@@ -73,25 +79,25 @@ class Directory:
         return (None, None) if port is None else port.label(identifier)
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
-        """Give the routes to this node that others may know: of some messages, or all."""
+        """Return the routes to this node that other nodes may know: those of some messages, or all."""
         return list(self.tables.internal.advertised(identifiers or None))
 
-    # -- elsewhere -----------------------------------------------------------------------------------------------------
+    # -- other nodes ---------------------------------------------------------------------------------------------------
 
     @property
     def elsewhere(self) -> ExternalTable:
-        """What lives on other nodes, to look at."""
+        """The receivers of other nodes."""
         return self.tables.external
 
     def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver lives on another node."""
+        """Add a receiver of another node."""
         self.learn_all(node, uri, (Route(receiver, identifier),))
 
     def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
-        """Note what lives on another node."""
+        """Add receivers of another node."""
         external = self.tables.external
         if node in external and external.uri_of(node) != uri:
-            self.links.drop(node)  # it moved
+            self.links.drop(node)  # the node has moved to another address
         sought: dict[Sought, None] = {node: None}
         for route in routes:
             external.add(node, uri, route.receiver, route.identifier)
@@ -102,13 +108,13 @@ class Directory:
         self._changed()
 
     def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver on another node is gone, or handles a message no longer."""
+        """Remove a receiver of another node, or one of the messages that it handles."""
         if self.tables.external.remove_route(node, receiver, identifier) is not None:
             self._disconnect(node)
         self._changed()
 
     def forget_node(self, node: bytes) -> NodeRemoval | None:
-        """Note that a node is gone."""
+        """Remove a node and all its receivers."""
         removal = self.tables.external.remove_node(node)
         self._disconnect(node)
         self._changed()
@@ -119,5 +125,5 @@ class Directory:
         self.tables.balance.forget(node)
 
     def routes_to(self, node: bytes) -> list[Route]:
-        """Give what is known to live on another node."""
+        """Return the known routes to another node."""
         return self.tables.external.routes_to(node)

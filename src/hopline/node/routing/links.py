@@ -1,4 +1,4 @@
-"""The ways to other nodes, as the router sees them. What lies behind one (sockets, a simulation) is handed in."""
+"""The links to other nodes, as the router uses them. How a link is made (sockets, a simulation) is passed in."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ log = flow_log("hopline.router")
 
 
 class Connect(Protocol):
-    """Makes the link to a node, when the first message goes there."""
+    """Opens the link to a node, when the first message goes there."""
 
     def __call__(self, node: bytes, uri: str) -> Link:
-        """Give the link, or raise `PeerGoneError`."""
+        """Return the link, or raise `PeerGoneError`."""
         ...
 
 
 class Links:
-    """The links of one node, each made when it is needed, and watched while it has no room.
+    """The links of one node, each opened when it is first needed, and watched while it is full.
 
-    `has_room` is told when one of them may have room again; and of a node whose link cannot be waited for: it is gone.
+    Args:
+        connect: Opens a link; without it, there are none.
+        uri_of: Returns the address of a node.
+        has_room: Called with None when a link may have room again, and with the node if that is gone.
     """
 
     def __init__(
@@ -37,23 +40,23 @@ class Links:
         self._watched: dict[bytes, asyncio.Task[None]] = {}
 
     def connect(self, node: bytes) -> Link:
-        """Make the link to a node."""
+        """Open the link to a node, or raise `PeerGoneError`."""
         if self._connect is None:
             raise PeerGoneError(node)
         link = self.by_node[node] = self._connect(node, self._uri_of(node))
         return link
 
     def drop(self, node: bytes) -> None:
-        """Forget the link to a node that is gone, or moved."""
+        """Drop the link to a node that is gone or has moved."""
         self.by_node.pop(node, None)
         watch = self._watched.pop(node, None)
         if watch is not None:
             watch.cancel()
 
     def watch(self, node: bytes, link: Link) -> None:
-        """Wait until a link may have room, unless somebody does already."""
+        """Start to wait until a link has room, unless that was done already."""
         if node not in self._watched:
-            # Not by the loop's factory: a task that begins at once would be over before it is noted here.
+            # Not by the loop's task factory: an eager task could be over before it is noted here.
             self._watched[node] = asyncio.Task(self._wait_for(node, link), loop=asyncio.get_running_loop())
 
     async def _wait_for(self, node: bytes, link: Link) -> None:
@@ -68,7 +71,7 @@ class Links:
         self._has_room(gone)
 
     def stop_watching(self) -> None:
-        """Wait for none of them any more."""
+        """Stop waiting for room in links."""
         for watch in self._watched.values():
             watch.cancel()
         self._watched.clear()

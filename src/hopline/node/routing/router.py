@@ -1,11 +1,35 @@
-"""The router's shell: asks the pure decision who gets a message, hands it over, and counts what became of it.
+"""The router of a node: asks the routing decision who gets a message, hands it over, and counts what became of it.
 
-Who there is to get one, the directory knows.
+Theory of operation. A message enters by one of four doors:
+
+    submit          a hub or actor of this node sent it
+    receive         it came from another node (`receive_from_wire`: with its frames already reported)
+    take_back       a link had accepted it and could not deliver it
+    _submit_own     the router made it: a receipt, or the report of a failure
+
+and leaves exactly once, into one of four states: accepted by a local port, accepted by a link, ended with an outcome
+(`ended`), or waiting. What waits is either in the `BackpressureQueue`, because its receiver is full, or in the
+`UnroutedQueue`, because nobody handles it yet and a route is being looked for; from there it is routed again or ends.
+`MessageCounters` balance: what came in equals what ended plus what waits.
+
+Routing itself is done by three functions, from the fastest to the most general: `_route` (a receiver on this node),
+`_route_remote` (a single other node), `_route_past` (everything). They return False if the receiver is full, and then
+nothing has happened: the caller decides whether the message waits, or its submitter does.
+
+* No message overtakes another one for the same destination: before a message is routed, `_must_wait` checks that none
+  waits.
+* When the receiver whose turn it is has no room, all others that handle the message are tried before it has to wait.
+* A message whose time to live has passed ends as expired at the next step of its way.
+* The sender of a message that ends is notified if it waits for an answer. The failure of a receipt or of such a
+  notification is never reported.
+
+`submit`, `deliver_in_process`, `delivered` and `_send_remote` run for every message and are written for speed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import Context
 
 import msgspec
 
@@ -24,37 +48,37 @@ from hopline.message import (
     RoutingEntry,
     printable,
 )
-from hopline.node.routing.backpressure import BackpressureQueue, Destination, Place, destination
+from hopline.node.routing.backpressure import BackpressureQueue, Destination, QueuedDelivery, destination
 from hopline.node.routing.directory import Directory
 from hopline.node.routing.links import Connect
 from hopline.node.routing.unrouted import Sought, UnroutedQueue
 from hopline.node.settings import NodeSettings
 from hopline.observers.counters import MessageCounters
-from hopline.observers.recorder import Submitter, TrafficRecorder
-from hopline.observers.telemetry import Telemetry
+from hopline.observers.observer import Observers
 from hopline.routing import (
     NO_DEADLINE,
     Decision,
     Delivery,
+    Handling,
     Outcome,
     Port,
     Tables,
     decide,
     delivery_of,
+    fast_node,
+    fast_receiver,
     remaining_ticks,
-    sole_node,
-    sole_receiver,
 )
 from hopline.transport import Condition, Frames
 
 log = flow_log("hopline.router")
 
-_replace = msgspec.structs.replace  # what `Message.clone` does, for half the price
-_NOBODY: frozenset[bytes] = frozenset()
+_replace = msgspec.structs.replace  # what `Message.clone` does, in half the time
+_NONE: frozenset[bytes] = frozenset()  # no nodes
 _NO_ROOM_FOR_COPY = (Outcome.OVERFLOW, "a receiver of the broadcast has no room")
-_ROOM_AGAIN = 0.75  # of the messages that may wait for room: when so few do, others may come again
-_UNREADABLE = Message(b"")  # stands for what could not be read
-_OWN_KINDS = frozenset({EXCEPTION.identity, RECEIPT.identity})
+_RESUME_AT = 0.75  # of the capacity of the backpressure queue: with so few waiting, reading goes on
+_UNDECODABLE = Message(b"")  # stands for frames that could not be decoded
+_REPORTS = frozenset({EXCEPTION.identity, RECEIPT.identity})
 
 
 class Router:
@@ -64,7 +88,7 @@ class Router:
         self,
         tables: Tables,
         settings: NodeSettings,
-        ledger: MessageCounters,
+        observers: Observers,
         deadlines: Deadlines,
         clock: Callable[[], float],
         *,
@@ -72,18 +96,14 @@ class Router:
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
         explain: Callable[[MessageIdentifier], str | None] | None = None,
-        telemetry: Telemetry | None = None,
     ) -> None:
         self.clock = clock
-        self.ledger = ledger
-        self.delivered = ledger.delivered
-        self.handled = ledger.handled
-        self.resolved = ledger.resolved
-        self.submit = self._submit
-        self.is_observed = ledger.is_observed or telemetry is not None  # no message may go unseen
-        self._tap: TrafficRecorder | None = None  # while it wants to know everything
-        self._link_tap: TrafficRecorder | None = None  # while nobody else tells it what links take and bring
-        self.directory = Directory(tables, connect, self._found, self._look_at_room, self._room_in_link)
+        self.counters = MessageCounters()
+        self.directory = Directory(tables, connect, self._found, self._serve_waiting, self._link_has_room)
+        self.on_full: Callable[[bool], None] | None = None  # called when no more may wait for room, and when they may
+        self.is_observed = False  # whether an observer needs to see every message
+        self._observers = observers
+        observers.on_change(self._follow_observers)
         self._tables = tables
         self._ports, self._hubs = self.directory.ports, self.directory.hubs
         self._links = self.directory.links
@@ -91,92 +111,108 @@ class Router:
         self._settings = settings
         self._address = RoutingEntry(uri, tables.node_identity)
         self._discover = discover
-        self._explain = explain  # why there is no route, if that is known
-        self._telemetry = telemetry
-        self._parking = UnroutedQueue(settings.unrouted_capacity, deadlines, self._no_route_came)
-        self._waiting_room = BackpressureQueue(
-            deadlines, self._route_from_room, self._left_the_room, self._room_never_came
+        self._explain = explain  # returns why there is no route, if that is known
+        self._unrouted = UnroutedQueue(settings.unrouted_capacity, deadlines, self._no_route_found)
+        self._backpressure = BackpressureQueue(
+            deadlines, self._route_queued, self._left_queue, self._backpressure_expired
         )
-        self._queues = self._waiting_room.queues
-        self._known_without_receipt: tuple[MessageIdentifier, ...] = ()  # to ask once for many messages of one kind
-        self._is_looking = False
-        self._is_full = False  # so many messages from elsewhere wait for room that no other may
-        self.on_full: Callable[[bool], None] | None = None  # told when that begins, and when there is room again
-        self._changed = Condition()  # what waits has become less
+        self._queues = self._backpressure.queues
+        # The callback point that was last seen to ask for no receipt: messages of one kind share the tuple.
+        self._callback_without_receipt: tuple[MessageIdentifier, ...] = ()
+        self._is_discovering = False
+        self._is_full = False  # whether the backpressure queue is
+        self._changed = Condition()  # fewer messages wait
 
-    def watch(self, tap: TrafficRecorder | None, *, everything: bool) -> None:
-        """Tell a tap of the endings, or of everything; and of what goes over links that were plugged in."""
-        self.ledger.watch(tap, everything=everything)
-        self._tap = tap if everything else None
-        self._link_tap = None if tap is None or tap.sees_wire else tap
-        self.submit = self._submit if self._tap is None else self._submit_watched
-        self.is_observed = self.ledger.is_observed or self._telemetry is not None
+    def _follow_observers(self) -> None:
+        self.is_observed = self._observers.is_observed
 
     @property
     def waiting(self) -> int:
-        """How many messages are parked or wait for room, besides those in the mailboxes."""
-        return len(self._parking) + self._waiting_room.owned
+        """How many messages of the node wait for a route or for room, besides those in mailboxes."""
+        return len(self._unrouted) + self._backpressure.owned
 
-    # -- who comes and goes --------------------------------------------------------------------------------------------
+    # -- receivers come and go -----------------------------------------------------------------------------------------
 
-    def remove(self, receiver: bytes, left: list[Delivery]) -> None:
-        """Forget a receiver. What it left unhandled goes to others who handle it, or fails."""
+    def remove(self, receiver: bytes, unhandled: list[Delivery]) -> None:
+        """Remove a receiver. What it left unhandled goes to others that handle it, or fails."""
         self.directory.remove(receiver)
-        for delivery in left:
+        for delivery in unhandled:
             message = delivery.message
             if message.distribution == Distribution.BROADCAST or message.receiver_identity:
                 self.ended(delivery, Outcome.FAILED, "its actor was removed before it could handle it")
             else:
                 self._route_again(delivery)
-        self._waiting_room.serve_all()  # those who waited for it go elsewhere, or are told now
+        self._backpressure.serve_all()  # what waited for this receiver goes elsewhere, or fails
 
-    def close(self, receiver: bytes, left: list[Delivery]) -> None:
-        """Forget a receiver because the node stops. What it left unhandled fails."""
+    def close(self, receiver: bytes, unhandled: list[Delivery]) -> None:
+        """Remove a receiver because the node stops. What it left unhandled fails."""
         self.directory.close(receiver)
-        for delivery in left:
+        for delivery in unhandled:
             self.ended(delivery, Outcome.FAILED, "its node stopped before it was handled")
 
-    def _found(self, what: tuple[Sought, ...]) -> None:
-        """Route again what was parked while this was looked for."""
-        if self._parking:
-            for one in what:
-                for delivery in self._parking.release(one):
+    def _found(self, targets: tuple[Sought, ...]) -> None:
+        """Route the messages that waited for one of these."""
+        if self._unrouted:
+            for target in targets:
+                for delivery in self._unrouted.release(target):
                     self._route_again(delivery)
             self._changed.notify_all()
 
-    # -- taking messages -----------------------------------------------------------------------------------------------
+    # -- accepting messages --------------------------------------------------------------------------------------------
 
-    def _submit_watched(self, delivery: Delivery) -> bool:
-        return self._submit(delivery) if self._tap is None else self._tap.submitting(delivery, self._submit)
+    def submit(self, delivery: Delivery) -> bool:
+        """Route a message from a hub or actor of this node.
 
-    def _submit(self, delivery: Delivery) -> bool:
-        """Take a message from a hub or actor of this node, or say that there is no room: then nothing happened yet."""
-        # Requests and answers all pass here, hence in one go what those need that stay.
-        message, span = delivery.message, None
-        if self._telemetry is not None:
-            span = self._telemetry.producing(message)
-            delivery = msgspec.structs.replace(delivery, origin=span.origin)
+        Returns:
+            False if its receiver is full. Then nothing has happened: submit it again, or `wait_for_room`.
+        """
+        if self.is_observed:
+            return self._submit_observed(delivery, self._accept)
+        # The rest is `_accept` without its calls: `_route` and the most frequent case of `_hand_over` in place.
+        message = delivery.message
         if self._queues and self._must_wait(message):
             return False
-        receiver = sole_receiver(message, delivery.identifier, self._tables)
+        receiver = fast_receiver(message, delivery.identifier, self._tables)
         if receiver is None:
-            is_taken = self._route_elsewhere(delivery)
+            is_taken = self._route_remote(delivery)
         else:
             port = self._ports[receiver]
-            if message.callback_point is self._known_without_receipt:
-                is_taken = port.offer(delivery) or self._has_no_room(delivery, _NOBODY)
+            if message.callback_point is self._callback_without_receipt:
+                is_taken = port.offer(delivery) or self._try_other_receivers(delivery, _NONE)
             else:
-                is_taken = self._hand_over(delivery, port) or self._has_no_room(delivery, _NOBODY)
+                is_taken = self._hand_over(delivery, port) or self._try_other_receivers(delivery, _NONE)
         if is_taken:
-            self.ledger.submitted += 1
-            if span is not None:
-                span.end()
+            self.counters.submitted += 1
+        return is_taken
+
+    def _accept(self, delivery: Delivery) -> bool:
+        if self._queues and self._must_wait(delivery.message):
+            return False
+        is_taken = self._route(delivery)
+        if is_taken:
+            self.counters.submitted += 1
+        return is_taken
+
+    def _submit_observed(self, delivery: Delivery, accept: Callable[[Delivery], bool]) -> bool:
+        """Accept a submission, and report it before everything that follows from it."""
+        delivery = self._submitting(delivery)
+        is_taken = False
+        try:
+            is_taken = accept(delivery)
+        finally:
+            if is_taken:
+                self._submitted(delivery)
+            else:
+                self._refused(delivery)
         return is_taken
 
     def deliver_in_process(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
-        """Give an answer straight to the hub of this node that waits for it, where nobody would see its message.
+        """Pass an answer straight to the hub of this node that waits for it, if no observer would miss its message.
 
-        It counts as a message that was submitted and delivered. No means that it has to be sent as one.
+        It counts as a message that was submitted and delivered.
+
+        Returns:
+            False if it has to be sent as a message.
         """
         if self.is_observed or request.callback_receiver_node_identity != self._tables.node_identity:
             return False
@@ -185,156 +221,201 @@ class Router:
             return False
         if not hub.take_value(request.callback_key, identifier, value):
             return False
-        ledger = self.ledger
-        ledger.submitted += 1
-        ledger.delivered_count += 1
+        counters = self.counters
+        counters.submitted += 1
+        counters.delivered += 1
         return True
 
-    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
-        """Give a delivery that was not taken a place to wait at, for so many seconds."""
-        if self._telemetry is not None:
-            span = self._telemetry.producing(delivery.message)
-            delivery = msgspec.structs.replace(delivery, origin=span.origin)
-            span.end()
+    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> QueuedDelivery:
+        """Queue a delivery that `submit` refused.
+
+        Args:
+            delivery: The delivery.
+            within: Seconds after which to give up; the settings and its deadline limit them further.
+        """
+        if self.is_observed:  # now, in the context of the submitter, which observers may need
+            delivery = self._submitting(delivery)
+            self._refused(delivery)
         until = min(delivery.deadline, delivery.since + min(within, self._settings.backpressure_timeout))
-        place = self._waiting_room.add(self._destination(delivery.message), delivery, until, _NOBODY, submitted=True)
-        if self._tap is not None:
-            place.submitter = self._tap.submitter_of(delivery.message)
-        return place
+        where = self._destination(delivery.message)
+        return self._backpressure.add(where, delivery, until, _NONE, submitted=True)
 
     def _destination(self, message: Message) -> Destination:
         return destination(message, self._tables.node_identity)
 
     def _must_wait(self, message: Message) -> bool:
-        """Tell whether others came before: nobody is overtaken by a message for the same destination."""
-        return (
-            self._destination(message) in self._waiting_room.queues and message.distribution != Distribution.BROADCAST
-        )
+        """Return whether others wait for the same destination, which a message must not overtake."""
+        return message.distribution != Distribution.BROADCAST and self._destination(message) in self._queues
 
-    def receive(self, message: Message, now: float | None = None) -> None:
-        """Take a message that came from another node, now or a moment ago."""
-        self.ledger.received += 1
-        if self._link_tap is not None:
-            self._link_tap.received_message(message)
-        if now is None:
-            now = self.clock()
-        delivery = delivery_of(message, now)
+    def receive(self, message: Message) -> None:
+        """Route a message from another node, for networks that are plugged in."""
+        now = self.clock()
+        observe = self._observers.received
+        record = None if observe is None else observe(None, message, now)
+        self.receive_from_wire(message, now, record)
+
+    def receive_from_wire(self, message: Message, now: float, record: int | None) -> None:
+        """Route a message from another node whose arrival was reported to observers, with the number of its record."""
+        self.counters.received += 1
+        delivery = delivery_of(message, now, record)
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over on the way")
         elif (self._queues and self._must_wait(message)) or not self._route(delivery):
-            self._wait(delivery, now, _NOBODY)
+            self._enqueue(delivery, now, _NONE)
 
     def refuse(self, message: Message | None, reason: str, frames: Frames) -> None:
-        """Count what came from elsewhere and is not acceptable: malformed (then there is no message), or forged.
+        """Count frames from another node that are not acceptable: undecodable (without a message), or forged.
 
-        Nobody is told: who forges a message may have forged its sender too.
+        The sender is not notified: a forged message may name a forged sender.
         """
-        self.ledger.received += 1
-        self.ledger.ended(
-            self._delivery(message or _UNREADABLE), Outcome.REJECTED, reason, quietly=False, frames=frames
-        )
+        self.counters.received += 1
+        self._count_end(self._delivery(message or _UNDECODABLE), Outcome.REJECTED, reason, frames)
 
     def take_back(self, message: Message, peer: bytes, waited: float) -> None:
-        """Take back a message that a link to a peer could not deliver, and try others."""
-        self.ledger.returned += 1
-        undone = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
-        if self._link_tap is not None:  # which was told that it was sent
-            self._link_tap.submitted(undone, Submitter(), "it came back from a node that is gone")
-        delivery = self._delivery(undone)
-        delivery = Delivery(undone, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
-        if undone.distribution == Distribution.BROADCAST:  # others may have got theirs: nobody is told of one copy
-            is_over = delivery.deadline <= self.clock()
-            outcome = Outcome.EXPIRED if is_over else Outcome.FAILED
-            self._end(delivery, outcome, "it never left for its node", tell=False)
-        else:
+        """Route a message again that the link to a peer had accepted and could not deliver.
+
+        Args:
+            message: The message as the link got it.
+            peer: The node that it did not reach.
+            waited: Seconds that it spent in the link.
+        """
+        self.counters.returned += 1
+        unsent = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
+        delivery = self._delivery(unsent)
+        delivery = Delivery(unsent, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
+        if self._observers.returned is not None:
+            self._observers.returned(delivery)
+        if unsent.distribution != Distribution.BROADCAST:
             self._route_again(delivery, frozenset((peer,)))
+            return
+        # Other copies may have arrived, so the sender is not notified of this one.
+        is_expired = delivery.deadline <= self.clock()
+        outcome = Outcome.EXPIRED if is_expired else Outcome.FAILED
+        self._end(delivery, outcome, "it never left for its node", notify=False)
 
     def abandoned(self, message: Message, reason: str) -> None:
-        """Count a message that was made here and never routed."""
-        self.ledger.submitted += 1
-        if self._tap is not None:
-            self._tap.submitted(message, self._tap.submitter_of(message))
-        self.ended(self._delivery(message), Outcome.FAILED, reason)
+        """Count a message that was created on this node and never routed."""
+        self.counters.submitted += 1
+        delivery = self._delivery(message)
+        if self.is_observed:
+            delivery = self._submitting(delivery)
+            self._submitted(delivery)
+        self.ended(delivery, Outcome.FAILED, reason)
+
+    def _submit_own(self, message: Message, about: int | None) -> None:
+        """Submit a message that the router created: a receipt or a failure report.
+
+        Args:
+            message: The message.
+            about: Number of the record of the message that it is about.
+        """
+        self.counters.submitted += 1
+        delivery = delivery_of(message, self.clock(), about)
+        self._submitted(delivery)
+        self._route_again(delivery)
 
     def _delivery(self, message: Message) -> Delivery:
         return delivery_of(message, self.clock())
 
-    # -- routing them --------------------------------------------------------------------------------------------------
+    # -- routing -------------------------------------------------------------------------------------------------------
 
     def _route(self, delivery: Delivery) -> bool:
-        """Hand a delivery to whoever gets it, or say that there is no room: then nothing happened yet."""
-        receiver = sole_receiver(delivery.message, delivery.identifier, self._tables)
+        """Hand a delivery to its receiver, or return False, without any effect, if that is full."""
+        receiver = fast_receiver(delivery.message, delivery.identifier, self._tables)
         if receiver is None:
-            return self._route_elsewhere(delivery)
-        return self._hand_over(delivery, self._ports[receiver]) or self._has_no_room(delivery, _NOBODY)
+            return self._route_remote(delivery)
+        return self._hand_over(delivery, self._ports[receiver]) or self._try_other_receivers(delivery, _NONE)
 
-    def _route_elsewhere(self, delivery: Delivery) -> bool:
-        """Route a delivery that has no sole receiver here: nearly always to the sole node that it can go to."""
-        node = sole_node(delivery.message, delivery.identifier, self._tables)
+    def _route_remote(self, delivery: Delivery) -> bool:
+        """Route a delivery that `fast_receiver` has no answer for: nearly always to the only node that handles it."""
+        node = fast_node(delivery.message, delivery.identifier, self._tables)
         if node is None:
-            return self._route_past(delivery, _NOBODY)
+            return self._route_past(delivery, _NONE)
         try:
-            return self._send_remote(delivery, node) or self._has_no_room(delivery, _NOBODY)
+            return self._send_remote(delivery, node) or self._try_other_receivers(delivery, _NONE)
         except PeerGoneError:
             return self._route_past(delivery, frozenset((node,)))
 
     def _route_past(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
-        """Route a delivery to whoever gets it but some nodes."""
+        """Route a delivery by the whole rule, leaving out nodes that are unreachable."""
         message = delivery.message
         while True:
             decision = decide(message, self._tables, unreachable=unreachable)
-            local = decision.local
-            if len(local) == 1 and not decision.remote:
-                return self._hand_over(delivery, self._ports[local[0]]) or self._has_no_room(delivery, unreachable)
-            if local or len(decision.remote) > 1 or message.distribution == Distribution.BROADCAST:
+            local, remote = decision.local, decision.remote
+            if len(local) == 1 and not remote:
+                port = self._ports[local[0]]
+                return self._hand_over(delivery, port) or self._try_other_receivers(delivery, unreachable)
+            if local or len(remote) > 1 or message.distribution == Distribution.BROADCAST:
                 self._broadcast(delivery, decision)
                 return True
-            if not decision.remote:
+            if not remote:
                 self._handle_unroutable(delivery, decision, unreachable)
                 return True
-            (node,) = decision.remote
+            (node,) = remote
             try:
-                return self._send_remote(delivery, node) or self._has_no_room(delivery, unreachable)
+                return self._send_remote(delivery, node) or self._try_other_receivers(delivery, unreachable)
             except PeerGoneError:
                 unreachable |= {node}
 
-    def _has_no_room(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
-        """Offer a delivery to all who handle it, here and elsewhere, when the one whose turn it is has no room."""
+    def _try_other_receivers(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
+        """Offer a delivery whose receiver is full to all others that handle it, here and on other nodes.
+
+        Returns:
+            False if they are full too, or if no other may get it.
+        """
         message = delivery.message
-        if message.receiver_identity or message.receiver_node_identity not in (b"", self._tables.node_identity):
+        here = self._tables.node_identity
+        if message.receiver_identity or message.receiver_node_identity not in (b"", here):
             return False
         if message.distribution == Distribution.BROADCAST:
             self.ended(delivery, *_NO_ROOM_FOR_COPY)
             return True
-        others = self._tables.internal.handlers(message.identifier) or ()
-        if any(self._hand_over(delivery, self._ports[one]) for one in others):
-            return True
-        stays_here = message.receiver_node_identity or (message.hops and others)
-        if stays_here or message.hops >= self._tables.hop_limit:
+        actors = self._tables.internal.handlers(message.identifier) or ()
+        for actor in actors:
+            if self._hand_over(delivery, self._ports[actor]):
+                return True
+        is_for_this_node = message.receiver_node_identity or (message.hops and actors)
+        if is_for_this_node or message.hops >= self._tables.hop_limit:
             return False
-        for node in list(self._tables.external.handlers(message.identifier) or ()):
+        return self._try_other_nodes(delivery, unreachable)
+
+    def _try_other_nodes(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
+        nodes = self._tables.external.handlers(delivery.message.identifier) or ()
+        for node in list(nodes):  # sending may change the table
+            if node in unreachable:
+                continue
             try:
-                if node not in unreachable and self._send_remote(delivery, node):
+                if self._send_remote(delivery, node):
                     return True
             except PeerGoneError:
                 continue
         return False
 
     def _hand_over(self, delivery: Delivery, port: Port) -> bool:
+        """Offer a delivery to a local receiver, and send the receipt if its sender asked for one."""
         message = delivery.message
-        if message.callback_point is self._known_without_receipt:
+        if message.callback_point is self._callback_without_receipt:
             return port.offer(delivery)
         if RECEIPT not in message.callback_point:
-            self._known_without_receipt = message.callback_point
-        elif port.confirms_receipts:
-            confirmed = message.without_callback(RECEIPT)
-            if not port.offer(msgspec.structs.replace(delivery, message=confirmed)):
-                return False
-            self._submit_own(receipt(message), None if self._tap is None else self._tap.arrival)
-            return True
-        return port.offer(delivery)
+            self._callback_without_receipt = message.callback_point
+            return port.offer(delivery)
+        if not port.confirms_receipts:
+            return port.offer(delivery)
+        confirmed = message.without_callback(RECEIPT)
+        if not port.offer(_replace(delivery, message=confirmed)):
+            return False
+        self._submit_own(receipt(message), delivery.record)
+        return True
 
     def _send_remote(self, delivery: Delivery, node: bytes) -> bool:
+        """Offer a delivery to the link to a node.
+
+        Returns:
+            False if the link is full.
+
+        Raises:
+            PeerGoneError: The node cannot be reached.
+        """
         message = delivery.message
         ttl_ticks = message.ttl_ticks
         if delivery.deadline != NO_DEADLINE:
@@ -343,40 +424,42 @@ class Router:
                 self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before it could be sent")
                 return True
             ttl_ticks = remaining_ticks(delivery, now)
-        if self._telemetry is not None:
-            message = self._telemetry.leaving(message, delivery.origin)
-        leaving = _replace(
+        observers = self._observers
+        if observers.sending is not None:
+            message = observers.sending(message, delivery)
+        outgoing = _replace(
             message,
             hops=message.hops + 1,
             routing=(*message.routing, self._address),
             socket_identity=node,
             ttl_ticks=ttl_ticks,
         )
-        sent_at = 0.0 if self._link_tap is None else self.clock()  # before: the link may hand it over at once
+        offered_at = 0.0 if observers.sent is None else self.clock()  # before: the link may deliver it at once
         try:
             link = self._link_to.get(node) or self._links.connect(node)
-            if not link.offer(leaving):
+            if not link.offer(outgoing):
                 self._links.watch(node, link)
                 return False
         except PeerGoneError:
             raise
-        except HoplineError as error:  # it can be sent nowhere: it is too large, or belongs to no domain
+        except HoplineError as error:  # no link can send it: it is too large, or belongs to no domain
             self.ended(delivery, Outcome.FAILED, str(error))
             return True
-        except Exception as error:  # a link that fails otherwise is no better, and must not take the message with it
+        except Exception as error:  # treat a link that is broken in any other way as a peer that is gone
             log.exception("the link to a node failed", flow=message)
             raise PeerGoneError(node) from error
-        if self._link_tap is not None:
-            self._link_tap.sent_message(leaving, node, sent_at)
-        self.ledger.sent(delivery, leaving, node)
+        self.counters.sent += 1
+        if observers.sent is not None:
+            observers.sent(delivery, outgoing, node, offered_at)
         return True
 
     def _broadcast(self, delivery: Delivery, decision: Decision) -> None:
-        """Give everyone a copy. It waits for nobody: who has no room now misses it, and that is counted."""
+        """Give every receiver a copy. Copies never wait: a receiver that is full misses its copy, which is counted."""
         if not (decision.local or decision.remote):
-            self._handle_unroutable(delivery, decision, _NOBODY)
+            self._handle_unroutable(delivery, decision, _NONE)
             return
-        self.ledger.copied += len(decision.local) + len(decision.remote) - 1
+        copies = len(decision.local) + len(decision.remote)
+        self.counters.copied += copies - 1
         missed = [_NO_ROOM_FOR_COPY for receiver in decision.local if not self._ports[receiver].offer(delivery)]
         for node in decision.remote:
             try:
@@ -384,124 +467,131 @@ class Router:
                     missed.append(_NO_ROOM_FOR_COPY)
             except PeerGoneError:
                 missed.append((Outcome.FAILED, "a node is gone"))
-        reached_nobody = len(missed) == len(decision.local) + len(decision.remote)
-        for count, (outcome, reason) in enumerate(missed):
-            self._end(delivery, outcome, reason, tell=reached_nobody and not count)
+        reached_nobody = len(missed) == copies
+        for index, (outcome, reason) in enumerate(missed):
+            self._end(delivery, outcome, reason, notify=reached_nobody and index == 0)
+
+    # -- looking for routes --------------------------------------------------------------------------------------------
 
     def _handle_unroutable(self, delivery: Delivery, decision: Decision, unreachable: frozenset[bytes]) -> None:
-        """Look for a route while the message is parked, if there is a way to look; else this is its end."""
+        """Queue a message while a route is looked for, if that is possible and worth it; else end it."""
         message = delivery.message
         if decision.undeliverable is Outcome.HOP_LIMIT:
             self.ended(delivery, Outcome.HOP_LIMIT, f"sent from node to node {message.hops} times")
             return
-        # Reports that nobody handles are not worth a search; one that is on its way home is.
-        is_worth_it = message.identity not in _OWN_KINDS or message.receiver_identity
-        # However often a route comes and turns out to be none, the time to look for one is over at some time.
+        # A report is looked for only if it has a particular receiver: one that nobody handles is no loss.
+        is_worth_it = message.identity not in _REPORTS or message.receiver_identity
+        # Counted from the arrival: routes may come and go many times, and the search must end all the same.
         until = min(delivery.deadline, delivery.since + self._settings.discovery_timeout)
-        if self._discover is not None and is_worth_it and until > self.clock() and self._parking.park(delivery, until):
-            self._look_for(message)
+        can_wait = self._discover is not None and is_worth_it and until > self.clock()
+        if can_wait and self._unrouted.add(delivery, until):
+            self._look_for_route(message)
         else:
-            self.ended(delivery, *self._without_route(message, unreachable))
+            self.ended(delivery, *self._no_route_outcome(message, unreachable))
 
-    def _look_for(self, message: Message) -> None:
-        if self._discover is None or self._is_looking:  # a route that was found at once, and turned out to be none
+    def _look_for_route(self, message: Message) -> None:
+        if self._discover is None or self._is_discovering:  # the search itself may find a route that is no good
             return
-        self._is_looking = True
+        self._is_discovering = True
         try:
             self._discover(message)
         except Exception:
             log.exception("looking for a route failed", flow=message)
         finally:
-            self._is_looking = False
+            self._is_discovering = False
 
-    def _no_route_came(self, delivery: Delivery) -> None:
+    def _no_route_found(self, delivery: Delivery) -> None:
         if delivery.deadline <= self.clock():
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
         else:
-            self.ended(delivery, *self._without_route(delivery.message, _NOBODY))
+            self.ended(delivery, *self._no_route_outcome(delivery.message, _NONE))
         self._changed.notify_all()
 
-    def _without_route(self, message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
-        """Return how a message ends that nobody can be found for, and why."""
+    def _no_route_outcome(self, message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
+        """Return the outcome of a message that has no route, and the reason."""
         if unreachable:
             return Outcome.FAILED, "every node that handles it is unreachable"
         if message.receiver_node_identity:
             return Outcome.UNROUTABLE, "its receiver is not known"
-        refused = self._explain(message.identifier) if self._explain is not None else None
-        if refused is not None:
-            return Outcome.UNROUTABLE, refused
-        awaited = printable(", ".join(str(one) for one in message.callback_point if one.identity not in _OWN_KINDS))
-        waiting = f"; its flow waits for {awaited}" if awaited else ""
+        explanation = None if self._explain is None else self._explain(message.identifier)
+        if explanation is not None:
+            return Outcome.UNROUTABLE, explanation
+        awaited = [str(callback) for callback in message.callback_point if callback.identity not in _REPORTS]
+        waiting = f"; its flow waits for {printable(', '.join(awaited))}" if awaited else ""
         return Outcome.UNROUTABLE, f"nobody handles it{waiting}"
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
     def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:
-        """Note that a receiver of this node has room, and hand over what waited for it."""
-        if not self._waiting_room.is_empty:
-            self._waiting_room.serve((receiver, *handled))
+        """Hand over what waits for a receiver of this node that has room again."""
+        if not self._backpressure.is_empty:
+            self._backpressure.serve((receiver, *handled))
 
-    def _look_at_room(self) -> None:
-        """Hand over what can go now, perhaps to others than before."""
-        self._waiting_room.serve_all()
+    def _serve_waiting(self) -> None:
+        """Hand over what can go now, perhaps to other receivers than before."""
+        self._backpressure.serve_all()
 
-    def _room_in_link(self, gone: bytes | None) -> None:
-        """Note that some link may have room, or that a node is gone."""
+    def _link_has_room(self, gone: bytes | None) -> None:
+        """Hand over what waits because some link has room, or its node is gone."""
         if gone is not None:
-            for place in self._waiting_room.places():
-                place.unreachable |= {gone}
-        self._waiting_room.serve_all()
+            for queued in self._backpressure.all():
+                queued.unreachable |= {gone}
+        self._backpressure.serve_all()
 
-    def _route_from_room(self, place: Place) -> bool:
-        if self._tap is None or not place.is_submitted:
-            return self._route_past(place.delivery, place.unreachable)
-        return self._tap.submitting(
-            place.delivery,
-            lambda delivery: self._route_past(delivery, place.unreachable),
-            place.submitter or Submitter(),
-        )
-
-    def _left_the_room(self, place: Place) -> None:
-        if place.is_submitted:
-            self.ledger.submitted += 1
-        if self._is_full and self._waiting_room.owned <= self._settings.backpressure_capacity * _ROOM_AGAIN:
-            self._set_full(False)
-        self._changed.notify_all()
-
-    def _give_up_room(self, place: Place) -> None:
-        if self._tap is not None and place.is_submitted:
-            self._tap.submitted(place.delivery.message, place.submitter or Submitter())
-        self._left_the_room(place)
-
-    def _room_never_came(self, place: Place) -> None:
-        delivery = place.delivery
-        self._give_up_room(place)
-        if delivery.deadline <= self.clock():
-            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before there was room for it")
-        else:
-            self.ended(
-                delivery, Outcome.OVERFLOW, f"no room for it within {round(place.until - delivery.since, 3):g} s"
-            )
-
-    def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = _NOBODY) -> None:
-        """Route a delivery that is this node's already. If it must wait for room, it keeps its place in the order."""
+    def _route_again(self, delivery: Delivery, unreachable: frozenset[bytes] = _NONE) -> None:
+        """Route a delivery that the node owns; queue it if its receiver is full."""
         now = self.clock()
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
-        else:
-            must_wait = self._queues and self._must_wait(delivery.message)
-            if must_wait or not (self._route_past(delivery, unreachable) if unreachable else self._route(delivery)):
-                self._wait(delivery, now, unreachable)
+            return
+        is_taken = False
+        if not (self._queues and self._must_wait(delivery.message)):
+            is_taken = self._route_past(delivery, unreachable) if unreachable else self._route(delivery)
+        if not is_taken:
+            self._enqueue(delivery, now, unreachable)
 
-    def _wait(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
-        """Let a delivery that is this node's already wait for room."""
-        if self._waiting_room.owned >= self._settings.backpressure_capacity:
+    def _enqueue(self, delivery: Delivery, now: float, unreachable: frozenset[bytes]) -> None:
+        """Let a delivery that the node owns wait for room."""
+        capacity = self._settings.backpressure_capacity
+        if self._backpressure.owned >= capacity:
             self.ended(delivery, Outcome.OVERFLOW, "too many messages wait for room")
             return
         until = min(delivery.deadline, now + self._settings.backpressure_timeout)
-        self._waiting_room.add(self._destination(delivery.message), delivery, until, unreachable, submitted=False)
-        if self._waiting_room.owned >= self._settings.backpressure_capacity:
+        where = self._destination(delivery.message)
+        self._backpressure.add(where, delivery, until, unreachable, submitted=False)
+        if self._backpressure.owned >= capacity:
             self._set_full(True)
+
+    def _route_queued(self, queued: QueuedDelivery) -> bool:
+        def route(delivery: Delivery) -> bool:
+            return self._route_past(delivery, queued.unreachable)
+
+        if self.is_observed and queued.is_submitted:
+            # In an empty context: the current one belongs to whatever made room, not to the submitter.
+            return Context().run(self._submit_observed, queued.delivery, route)
+        return route(queued.delivery)
+
+    def _left_queue(self, queued: QueuedDelivery) -> None:
+        if queued.is_submitted:
+            self.counters.submitted += 1
+        if self._is_full and self._backpressure.owned <= self._settings.backpressure_capacity * _RESUME_AT:
+            self._set_full(False)
+        self._changed.notify_all()
+
+    def _backpressure_expired(self, queued: QueuedDelivery) -> None:
+        delivery = queued.delivery
+        self._give_up(queued)
+        if delivery.deadline <= self.clock():
+            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over before there was room for it")
+        else:
+            waited = round(queued.until - delivery.since, 3)
+            self.ended(delivery, Outcome.OVERFLOW, f"no room for it within {waited:g} s")
+
+    def _give_up(self, queued: QueuedDelivery) -> None:
+        """Take a delivery out of its submitter's hands, because its wait for room ends in failure."""
+        if queued.is_submitted:
+            self._submitted(queued.delivery)
+        self._left_queue(queued)
 
     def _set_full(self, is_full: bool) -> None:
         if is_full is not self._is_full:
@@ -509,43 +599,80 @@ class Router:
             if self.on_full is not None:
                 self.on_full(is_full)
 
-    def _submit_own(self, message: Message, about: int | None) -> None:
-        """Submit a message of the router's own: a receipt, or a report. It is about a message with this record."""
-        self.ledger.submitted += 1
-        if self._tap is not None:
-            self._tap.submitted(message, Submitter(about))
-        self._route_again(self._delivery(message))
-
     async def nothing_waits(self) -> None:
-        """Wait until nothing is parked or waits for room."""
+        """Wait until nothing waits for a route or for room."""
         await self._changed.wait_for(lambda: not self.waiting)
 
-    # -- outcomes ------------------------------------------------------------------------------------------------------
+    # -- reporting -----------------------------------------------------------------------------------------------------
+
+    def delivered(self, delivery: Delivery, receiver: bytes) -> Delivery:
+        """Count a delivery that a receiver starts on. Return it as observers want to see it from now on."""
+        self.counters.delivered += 1
+        if self.is_observed:
+            observe = self._observers.delivered
+            if observe is not None:
+                return observe(delivery, receiver)
+        return delivery
+
+    def resolved(self, delivery: Delivery, receiver: bytes) -> None:
+        """Report that a promise or stream of a hub accepted a delivery."""
+        if self._observers.resolved is not None:
+            self._observers.resolved(delivery, receiver)
+
+    def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> Handling | None:
+        """Report that a handler starts, in the handler's own context."""
+        observe = self._observers.handling
+        return None if observe is None else observe(delivery, receiver, handler)
+
+    def handled(self, error: BaseException | None) -> None:
+        """Count a handler that finished."""
+        self.counters.handled += 1
+        if error is not None:
+            self.counters.handler_errors += 1
 
     def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:
-        """Note how a delivery ended that reached nobody, and tell its sender if it waits for an answer."""
-        self._end(delivery, outcome, reason, tell=True)
+        """Count a delivery that reached no receiver, and notify its sender if it waits for an answer."""
+        self._end(delivery, outcome, reason, notify=True)
 
-    def _end(self, delivery: Delivery, outcome: Outcome, reason: str, *, tell: bool) -> None:
+    def _end(self, delivery: Delivery, outcome: Outcome, reason: str, *, notify: bool) -> None:
         message = delivery.message
-        is_own = message.identity in _OWN_KINDS  # nobody is told that he could not be told
-        seq = self.ledger.ended(delivery, outcome, reason, quietly=is_own)
-        if tell and not is_own and EXCEPTION in message.callback_point:
+        record = self._count_end(delivery, outcome, reason, None)
+        is_report = message.identity in _REPORTS  # never report the failure of a report
+        if notify and not is_report and EXCEPTION in message.callback_point:
             report = ExceptionReport(f"{message.identifier}: {reason}", DeliveryError.REPORTED_AS + outcome)
-            self._submit_own(exception_result(message, report), seq)
+            self._submit_own(exception_result(message, report), record)
+
+    def _count_end(self, delivery: Delivery, outcome: Outcome, reason: str, frames: Frames | None) -> int | None:
+        """Count the end of a delivery. Return the number of the record of it, if there is one."""
+        self.counters.failures[outcome] += 1
+        observe = self._observers.ended
+        return None if observe is None else observe(delivery, outcome, reason, frames)
+
+    def _submitting(self, delivery: Delivery) -> Delivery:
+        observe = self._observers.submitting
+        return delivery if observe is None else observe(delivery)
+
+    def _submitted(self, delivery: Delivery) -> None:
+        if self._observers.submitted is not None:
+            self._observers.submitted(delivery)
+
+    def _refused(self, delivery: Delivery) -> None:
+        if self._observers.refused is not None:
+            self._observers.refused(delivery)
 
     # -- stopping ------------------------------------------------------------------------------------------------------
 
     def fail_pending(self) -> int:
-        """Fail whatever is parked or waits for room, because the node stops, and tell how much that was."""
-        self._discover = None  # nothing is parked any more
+        """Fail everything that waits for a route or for room, because the node stops. Return how many messages."""
+        self._discover = None  # from now on nothing waits for a route
         self._links.stop_watching()
-        parked, waiting = self._parking.release_all(), self._waiting_room.clear()
-        for delivery in parked:
+        unrouted = self._unrouted.release_all()
+        queued_deliveries = self._backpressure.clear()
+        for delivery in unrouted:
             self.ended(delivery, Outcome.FAILED, "its node stopped while a route was looked for")
-        for place in waiting:
-            self._give_up_room(place)
-            self.ended(place.delivery, Outcome.FAILED, "its node stopped while it waited for room")
-            place.leave()
+        for queued in queued_deliveries:
+            self._give_up(queued)
+            self.ended(queued.delivery, Outcome.FAILED, "its node stopped while it waited for room")
+            queued.finish()
         self._changed.notify_all()
-        return len(parked) + len(waiting)
+        return len(unrouted) + len(queued_deliveries)

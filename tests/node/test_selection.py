@@ -1,4 +1,4 @@
-"""Section 6 of the protocol: how the handler of a message is selected, in each generation."""
+"""The selection of a handler, in each generation of the format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from .links import Network
 from .orders import Invoice, News, Order, Price, Pricer
 from .running import on_loop, soon, started, until
 
-ORDER = MessageIdentifier(b"Order")
 FIRST, V5 = WireFormat.FIRST, WireFormat.V5
 
 
@@ -43,8 +42,9 @@ class TwoWays(Actor):
 # -- the first format --------------------------------------------------------------------------------------------------
 
 
+# Protocol 6
 @on_loop
-async def test_6_first_a_receiver_is_found_by_its_identity_alone_and_beats_the_message() -> None:
+async def test_in_the_first_format_a_receiver_is_found_by_its_identity_alone_and_beats_the_message() -> None:
     one, other = Pricer(1), Pricer(2)
     async with started(one, other) as node:
         for _ in range(3):
@@ -52,8 +52,9 @@ async def test_6_first_a_receiver_is_found_by_its_identity_alone_and_beats_the_m
             assert await soon(node.hub.send(request, callback=Price)) == Price(2)
 
 
+# Protocol 6
 @on_loop
-async def test_6_first_a_receiver_that_matches_nothing_is_not_replaced_by_the_message() -> None:
+async def test_in_the_first_format_a_receiver_that_matches_nothing_is_not_replaced_by_the_message() -> None:
     async with Network(FIRST).of(a=[Pricer(1)], b=[Pricer(2)]) as (a, _):
         request = to_message(Order()).clone(receiver_identity=b"\x01nobody", wire_format=FIRST)
         with pytest.raises(DeliveryError, match="unroutable"):
@@ -61,8 +62,9 @@ async def test_6_first_a_receiver_that_matches_nothing_is_not_replaced_by_the_me
         assert a.stats().outcomes[Outcome.SENT] == 0
 
 
+# Protocol 6
 @on_loop
-async def test_6_first_an_answer_crosses_nodes_without_a_node_identity() -> None:
+async def test_in_the_first_format_an_answer_crosses_nodes_without_a_node_identity() -> None:
     network = Network(FIRST)
     async with network.of(a=[], b=[Pricer(2)]) as (a, _):
         assert await soon(a.hub.send(Order(), callback=Price)) == Price(2)
@@ -70,8 +72,9 @@ async def test_6_first_an_answer_crosses_nodes_without_a_node_identity() -> None
         assert (reply.receiver_identity, reply.receiver_node_identity) == (a.hub.identity, b"")
 
 
+# Protocol 6
 @on_loop
-async def test_6_first_without_a_receiver_the_message_is_found_by_version_and_identity() -> None:
+async def test_in_the_first_format_without_a_receiver_the_message_is_found_by_version_and_identity() -> None:
     async with started(TwoWays()) as node:
         for version in (1, 2):
             request = Message.flow_start(b"Order", version=version).clone(wire_format=FIRST)
@@ -80,8 +83,9 @@ async def test_6_first_without_a_receiver_the_message_is_found_by_version_and_id
             await soon(node.hub.send(Message.flow_start(b"Order", version=b"1.1").clone(wire_format=FIRST)))
 
 
+# Protocol 6
 @on_loop
-async def test_6_first_versions_of_text_are_kinds_of_their_own() -> None:
+async def test_in_the_first_format_versions_of_text_are_kinds_of_their_own() -> None:
     class Textual(Actor):
         @handler(MessageIdentifier(b"Order", b"1.1"))
         def order(self, message: Message) -> Price:
@@ -95,8 +99,9 @@ async def test_6_first_versions_of_text_are_kinds_of_their_own() -> None:
 # -- the later formats -------------------------------------------------------------------------------------------------
 
 
+# Protocol 6
 @pytest.mark.parametrize("wire_format", [WireFormat.V4, WireFormat.V5, WireFormat.V6])
-def test_6_later_the_node_comes_first_then_the_receiver(wire_format: WireFormat) -> None:
+def test_in_later_formats_the_node_comes_first_then_the_receiver(wire_format: WireFormat) -> None:
     @on_loop
     async def run() -> None:
         wanted = Pricer(7)
@@ -110,8 +115,9 @@ def test_6_later_the_node_comes_first_then_the_receiver(wire_format: WireFormat)
     run()
 
 
+# Protocol 6
 @on_loop
-async def test_6_later_an_actor_must_be_listed_for_the_message_in_its_version_and_partition() -> None:
+async def test_in_later_formats_an_actor_must_be_listed_for_the_message_in_its_version_and_partition() -> None:
     pricer = Pricer()
     async with started(pricer, TwoWays()) as node:
         for near_miss in (Message(b"Order", 2), Message(b"Order", 2, b"eu"), Message(b"Other")):
@@ -121,8 +127,9 @@ async def test_6_later_an_actor_must_be_listed_for_the_message_in_its_version_an
     assert pricer.seen == []
 
 
+# Protocol 6
 @on_loop
-async def test_6_later_a_receiver_that_is_gone_is_not_replaced_by_its_sibling() -> None:
+async def test_in_later_formats_a_receiver_that_is_gone_is_not_replaced_by_its_sibling() -> None:
     gone, sibling = Pricer(1), Pricer(2)
     async with started(gone, sibling) as node:
         await node.remove(gone)
@@ -132,8 +139,9 @@ async def test_6_later_a_receiver_that_is_gone_is_not_replaced_by_its_sibling() 
     assert sibling.seen == []
 
 
+# Protocol 6
 @on_loop
-async def test_6_later_a_hub_is_found_by_its_identity_alone() -> None:
+async def test_in_later_formats_a_hub_is_found_by_its_identity_alone() -> None:
     async with Network().of(a=[], b=[]) as (a, b):
         for number in range(3):
             stray = Message.create(f"Anything{number}".encode(), version=number)
@@ -143,8 +151,9 @@ async def test_6_later_a_hub_is_found_by_its_identity_alone() -> None:
         await until(lambda: b.hub.unexpected == 3)
 
 
+# Protocol 6
 @on_loop
-async def test_6_later_without_a_receiver_identity_version_and_partition_decide() -> None:
+async def test_in_later_formats_without_a_receiver_identity_version_and_partition_decide() -> None:
     async with started(TwoWays()) as node:
         for request, cents in ((Message(b"Order"), 1), (Message(b"Order", 2), 2), (Message(b"Order", 2, b"eu"), 3)):
             assert await soon(node.hub.send(request, callback=Price)) == Price(cents)
@@ -155,8 +164,9 @@ async def test_6_later_without_a_receiver_identity_version_and_partition_decide(
 # -- the host ----------------------------------------------------------------------------------------------------------
 
 
+# Protocol 6
 @on_loop
-async def test_6_host_the_message_selects_the_handler_even_when_the_actor_is_addressed() -> None:
+async def test_the_message_selects_the_handler_even_when_the_actor_is_addressed() -> None:
     actor = TwoWays()
     async with started(actor) as node:
         for request, cents in ((Message(b"Order"), 1), (Message(b"Order", 2), 2), (Message(b"Order", 2, b"eu"), 3)):
@@ -164,8 +174,9 @@ async def test_6_host_the_message_selects_the_handler_even_when_the_actor_is_add
             assert await soon(node.hub.send(addressed, callback=Price)) == Price(cents)
 
 
+# Protocol 6
 @on_loop
-async def test_6_host_in_the_first_format_an_actor_may_get_what_it_does_not_handle_and_says_so() -> None:
+async def test_in_the_first_format_an_actor_may_get_what_it_does_not_handle_and_says_so() -> None:
     actor = TwoWays()
     async with started(actor) as node:
         astray = to_message(News()).clone(receiver_identity=actor.identity, wire_format=FIRST)

@@ -1,9 +1,11 @@
-"""Section 8 of the protocol: the 24 things that a re-implementation usually gets wrong, each by its number."""
+"""The 24 points of the protocol that are easy to get wrong, by the number of its section 8."""
 
 from __future__ import annotations
 
+import re
 import struct
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -29,10 +31,17 @@ from .orders import Failing, Gated, Invoice, Listener, News, Order, Price, Price
 from .running import on_loop, soon, started, turns, until
 
 FIRST, V4, V5, V6 = WireFormat.FIRST, WireFormat.V4, WireFormat.V5, WireFormat.V6
+
+
 LATER = [V4, V5, V6]
+
+
 ORDER, PRICE, NEWS = MessageIdentifier(b"Order"), MessageIdentifier(b"Price"), MessageIdentifier(b"News")
 
+
 A, B, C = (RoutingEntry(f"tcp://{name}:1", name.encode()) for name in "abc")
+
+
 FULL = Message(
     identity=b"ORDER",
     version=0x0102,
@@ -62,15 +71,17 @@ class Billing(Actor):
 # -- on the wire -------------------------------------------------------------------------------------------------------
 
 
-def test_8_01_v4_and_v5_are_one_layout_and_either_width_of_the_version_is_read() -> None:
+# Protocol 8.1
+def test_v4_and_v5_are_one_layout_and_either_width_of_the_version_is_read() -> None:
     v4, v5 = encode(FULL, V4), encode(FULL, V5)
     assert v4[:-1] == v5[:-1]
     for version in (b"\x04\0\0\0", b"\x05\0\0\0", b"\x04\0", b"\x05\0"):
         assert decode([*v5[:-1], version]) == FULL
 
 
+# Protocol 8.2
 @pytest.mark.parametrize("wire_format", LATER)
-def test_8_02_entries_keep_the_order_of_their_writer_and_are_written_top_down(wire_format: WireFormat) -> None:
+def test_entries_keep_the_order_of_their_writer_and_are_written_top_down(wire_format: WireFormat) -> None:
     # The reference reads them in reverse. What is written is the same as its.
     frames = encode(FULL, wire_format)
     assert decode(frames).routing == FULL.routing
@@ -79,8 +90,9 @@ def test_8_02_entries_keep_the_order_of_their_writer_and_are_written_top_down(wi
         assert [frames.index(entry.identity) for entry in (A, B, C)] == [4, 6, 8]
 
 
+# Protocol 8.2
 @on_loop
-async def test_8_02_the_trace_of_a_flow_over_several_nodes_is_in_the_order_of_its_way() -> None:
+async def test_the_trace_of_a_flow_over_several_nodes_is_in_the_order_of_its_way() -> None:
     network = Network(V5)
     async with network.of(a=[], b=[Pricer()], c=[Billing()]) as (a, _, _):
         await soon(a.hub.send(Order(), callback=Invoice))
@@ -88,7 +100,8 @@ async def test_8_02_the_trace_of_a_flow_over_several_nodes_is_in_the_order_of_it
     assert [entry.identity for entry in reply.routing] == [b"a", b"b", b"c"]
 
 
-def test_8_03_offsets_and_divisors_are_read_not_computed() -> None:
+# Protocol 8.3
+def test_offsets_and_divisors_are_read_not_computed() -> None:
     frames = encode(FULL, V5)
     # A newer writer puts a frame on top of each routing entry, and says so in the divisor.
     top = 3  # after the envelope and the body
@@ -109,7 +122,8 @@ def test_8_03_offsets_and_divisors_are_read_not_computed() -> None:
     assert decode(moved) == FULL
 
 
-def test_8_04_absent_counts_are_empty_frames_in_the_first_format_and_full_words_in_the_later_ones() -> None:
+# Protocol 8.4
+def test_absent_counts_are_empty_frames_in_the_first_format_and_full_words_in_the_later_ones() -> None:
     bare = Message(b"ORDER")
     first = encode(bare, FIRST)
     assert [first[-row] for row in (14, 13, 6, 5)] == [b""] * 4
@@ -119,7 +133,8 @@ def test_8_04_absent_counts_are_empty_frames_in_the_first_format_and_full_words_
     assert decode(zero) == bare  # a count of zero says the same
 
 
-def test_8_05_the_routing_flag_the_unit_of_lifetime_and_the_width_of_words_are_the_formats_own() -> None:
+# Protocol 8.5
+def test_the_routing_flag_the_unit_of_lifetime_and_the_width_of_words_are_the_formats_own() -> None:
     message = Message(b"ORDER", trace_options=TraceOptions.ROUTING, ttl_ticks=15_000_000)
     first, later = encode(message, FIRST), encode(message, V5)
     assert (first[-12], first[-3]) == (struct.pack("<q", 2), struct.pack("<q", 1_500))  # milliseconds
@@ -129,14 +144,16 @@ def test_8_05_the_routing_flag_the_unit_of_lifetime_and_the_width_of_words_are_t
     assert decode(first) == decode(later) == message
 
 
-def test_8_06_integers_are_little_endian() -> None:
+# Protocol 8.6
+def test_integers_are_little_endian() -> None:
     frames = encode(FULL, V5)
     assert (frames[-7], frames[-16]) == (b"\x02\x01", b"\x4d\0\0\0\0\0\0\0")
     assert frames[-3] == bytes.fromhex("c0e1e40000000000")
 
 
+# Protocol 8.7
 @pytest.mark.parametrize("wire_format", list(WireFormat))
-def test_8_07_frames_in_front_may_come_and_go_on_the_way(wire_format: WireFormat) -> None:
+def test_frames_in_front_may_come_and_go_on_the_way(wire_format: WireFormat) -> None:
     frames = encode(FULL, wire_format)
     read = decode(frames)
     assert decode([b"sender", *frames[1:]]) == read  # from router to router
@@ -147,15 +164,17 @@ def test_8_07_frames_in_front_may_come_and_go_on_the_way(wire_format: WireFormat
 # -- callbacks ---------------------------------------------------------------------------------------------------------
 
 
-def test_8_08_a_callback_matches_on_identity_version_and_partition() -> None:
+# Protocol 8.8
+def test_a_callback_matches_on_identity_version_and_partition() -> None:
     for near_miss in (Message(b"Price", 2), Message(b"Price", 1, b"eu"), Message(b"price")):
         assert near_miss.register_callback_point(b"home", b"\x00hub", [PRICE], 1).receiver_identity == b""
     assert Message(b"Price").register_callback_point(b"home", b"\x00hub", [PRICE], 1).receiver_identity == b"\x00hub"
     assert {identifier.partition for identifier in handler_map(Pricer())} == {b""}
 
 
+# Protocol 8.8
 @on_loop
-async def test_8_08_an_answer_of_another_version_or_partition_is_no_answer() -> None:
+async def test_an_answer_of_another_version_or_partition_is_no_answer() -> None:
     class Others(Actor):
         @handler(MessageIdentifier(b"Price", 2))
         @handler(MessageIdentifier(b"Price", 1, b"eu"))
@@ -166,8 +185,9 @@ async def test_8_08_an_answer_of_another_version_or_partition_is_no_answer() -> 
         assert await soon(a.hub.send(Order(), callback=Price)) == Price(3)
 
 
+# Protocol 8.9
 @on_loop
-async def test_8_09_the_callback_point_stays_after_a_match_and_goes_through_actors_between() -> None:
+async def test_the_callback_point_stays_after_a_match_and_goes_through_actors_between() -> None:
     network = Network()
     async with network.of(a=[], b=[Pricer()], c=[Billing()]) as (a, _, _):
         answer = await soon(a.hub.send(Order(), callback=MessageIdentifier(b"Invoice")))
@@ -177,8 +197,9 @@ async def test_8_09_the_callback_point_stays_after_a_match_and_goes_through_acto
     assert (between.receiver_identity, answer.callback_key) == (b"", 1)
 
 
+# Protocol 8.9
 @on_loop
-async def test_8_09_nothing_is_matched_on_arrival() -> None:
+async def test_nothing_is_matched_on_arrival() -> None:
     # The message is among its own callbacks, but nobody registered them here: it goes to the actor.
     listener = Listener()
     async with started(listener) as node:
@@ -193,8 +214,9 @@ async def test_8_09_nothing_is_matched_on_arrival() -> None:
         assert node.hub.unexpected == 0
 
 
+# Protocol 8.10
 @on_loop
-async def test_8_10_broadcast_results_get_no_callback_data_and_no_result_gets_hops_lifetime_or_receivers() -> None:
+async def test_broadcast_results_get_no_callback_data_and_no_result_gets_hops_lifetime_or_receivers() -> None:
     listener = Listener()
     everyone = to_message(News("all"), distribution=Distribution.BROADCAST)
     saying = Saying(everyone, News("one"))
@@ -215,8 +237,9 @@ async def test_8_10_broadcast_results_get_no_callback_data_and_no_result_gets_ho
         )
 
 
+# Protocol 8.11
 @on_loop
-async def test_8_11_trace_options_add_up() -> None:
+async def test_trace_options_add_up() -> None:
     listener = Listener()
     own = to_message(News()).clone(trace_options=TraceOptions.ROUTING)
     async with started(Saying(own), listener) as node:
@@ -226,8 +249,9 @@ async def test_8_11_trace_options_add_up() -> None:
     assert [message.trace_options for message in listener.heard] == [1, 1 | 4]
 
 
+# Protocol 8.12
 @on_loop
-async def test_8_12_promises_have_keys_and_the_exception_is_among_the_callbacks_on_the_message() -> None:
+async def test_promises_have_keys_and_the_exception_is_among_the_callbacks_on_the_message() -> None:
     network = Network()
     async with network.of(a=[], b=[Pricer(1)]) as (a, _):
         same_flow = [to_message(Order(), correlation_id=b"flow") for _ in range(3)]
@@ -240,8 +264,9 @@ async def test_8_12_promises_have_keys_and_the_exception_is_among_the_callbacks_
 # -- routing -----------------------------------------------------------------------------------------------------------
 
 
+# Protocol 8.13
 @on_loop
-async def test_8_13_a_broadcast_is_sent_on_by_its_own_node_only_even_when_that_one_handles_it_too() -> None:
+async def test_a_broadcast_is_sent_on_by_its_own_node_only_even_when_that_one_handles_it_too() -> None:
     listeners = [Listener(), Listener(), Listener()]
     network = Network()
     async with network.of(a=[listeners[0]], b=[listeners[1]], c=[listeners[2]]) as (a, _, _):
@@ -252,8 +277,9 @@ async def test_8_13_a_broadcast_is_sent_on_by_its_own_node_only_even_when_that_o
         assert [peer for peer, _ in network.travelled] == [b"b", b"c"]
 
 
+# Protocol 8.14
 @on_loop
-async def test_8_14_a_unicast_from_another_node_is_not_passed_on_when_it_can_be_handled_here() -> None:
+async def test_a_unicast_from_another_node_is_not_passed_on_when_it_can_be_handled_here() -> None:
     here, there = Pricer(1), Pricer(2)
     async with Network().of(a=[here], b=[there]) as (a, _):
         for _ in range(5):
@@ -262,8 +288,9 @@ async def test_8_14_a_unicast_from_another_node_is_not_passed_on_when_it_can_be_
     assert there.seen == []
 
 
+# Protocol 8.15
 @on_loop
-async def test_8_15_no_other_node_stands_in_for_the_one_that_was_asked_for() -> None:
+async def test_no_other_node_stands_in_for_the_one_that_was_asked_for() -> None:
     async with Network().of(a=[Pricer(1)], b=[Pricer(2)]) as (a, _):
         with pytest.raises(DeliveryError, match="its receiver is not known"):
             await soon(a.hub.send(to_message(Order()).with_receiver_node(b"c"), callback=Price))
@@ -271,8 +298,9 @@ async def test_8_15_no_other_node_stands_in_for_the_one_that_was_asked_for() -> 
             await soon(a.hub.send(to_message(Order()).with_receiver_actor(b"c", b"\x01actor"), callback=Price))
 
 
+# Protocol 8.16
 @on_loop
-async def test_8_16_other_nodes_are_not_looked_up_by_the_receiver() -> None:
+async def test_other_nodes_are_not_looked_up_by_the_receiver() -> None:
     asked, other = Pricer(2), Pricer(3)
     network = Network()
     async with network.of(a=[], b=[asked], c=[other]) as (a, _, _):
@@ -284,8 +312,9 @@ async def test_8_16_other_nodes_are_not_looked_up_by_the_receiver() -> None:
     assert sorted(orders) == [b"b", b"b", b"c", b"c"]  # by turns, although the receiver is known to be on b
 
 
+# Protocol 8.17
 @on_loop
-async def test_8_17_local_delivery_is_confirmed_too_and_always_on_arrival() -> None:
+async def test_local_delivery_is_confirmed_too_and_always_on_arrival() -> None:
     # In this we differ: the reference confirms only what came from another node.
     gated = Gated()
     async with Network().of(a=[], b=[gated]) as (a, b):
@@ -295,8 +324,9 @@ async def test_8_17_local_delivery_is_confirmed_too_and_always_on_arrival() -> N
         gated.gate.set()
 
 
+# Protocol 8.18
 @on_loop
-async def test_8_18_unset_is_empty_before_the_wire_and_after_it() -> None:
+async def test_unset_is_empty_before_the_wire_and_after_it() -> None:
     fresh = Message(b"ORDER")
     for message in (fresh, *(decode(encode(fresh, wire_format)) for wire_format in WireFormat)):
         assert (message.callback_receiver_identity, message.callback_receiver_node_identity) == (b"", b"")
@@ -307,8 +337,9 @@ async def test_8_18_unset_is_empty_before_the_wire_and_after_it() -> None:
         await until(lambda: listener.heard)
 
 
+# Protocol 8.19
 @on_loop
-async def test_8_19_what_the_sending_to_others_changes_is_not_seen_by_actors_of_this_node() -> None:
+async def test_what_the_sending_to_others_changes_is_not_seen_by_actors_of_this_node() -> None:
     here = [Listener(), Listener()]
     there = Listener()
     async with Network().of(a=[*here], b=[there]) as (a, _):
@@ -322,7 +353,8 @@ async def test_8_19_what_the_sending_to_others_changes_is_not_seen_by_actors_of_
     assert there.heard[0].hops == 1
 
 
-def test_8_20_the_signature_covers_version_and_callback_receiver_as_the_reference_writes_them() -> None:
+# Protocol 8.20
+def test_the_signature_covers_version_and_callback_receiver_as_the_reference_writes_them() -> None:
     message = Message(
         b"TEST.MSG",
         version=258,
@@ -340,8 +372,9 @@ def test_8_20_the_signature_covers_version_and_callback_receiver_as_the_referenc
     assert ExceptionReport.from_body(padded.body) == ExceptionReport("text", "type")
 
 
+# Protocol 8.21
 @on_loop
-async def test_8_21_a_node_without_an_identity_is_not_someone_else() -> None:
+async def test_a_node_without_an_identity_is_not_someone_else() -> None:
     async with started(Pricer(1), Failing(), identity=b"") as node:
         answers = [node.hub.try_send(to_message(Order()).with_receiver_node(b""), callback=Price) for _ in range(2)]
         assert await soon(answers[0]) == Price(1)
@@ -350,8 +383,9 @@ async def test_8_21_a_node_without_an_identity_is_not_someone_else() -> None:
         await soon(node.hub.send(Order()))
 
 
+# Protocol 8.22
 @on_loop
-async def test_8_22_a_message_outside_of_any_flow_has_the_zero_guid_and_a_request_has_its_own() -> None:
+async def test_a_message_outside_of_any_flow_has_the_zero_guid_and_a_request_has_its_own() -> None:
     assert Message.create(b"ORDER").correlation_id == NO_FLOW == b"00000000-0000-0000-0000-000000000000"
     pricer = Pricer()
     async with started(pricer) as node:
@@ -365,8 +399,9 @@ async def test_8_22_a_message_outside_of_any_flow_has_the_zero_guid_and_a_reques
 # -- what waits for the network ----------------------------------------------------------------------------------------
 
 
+# Protocol 8.23
 @on_loop
-async def test_8_23_a_hub_is_advertised_although_it_has_no_message() -> None:
+async def test_a_hub_is_advertised_although_it_has_no_message() -> None:
     # Asking for the domain of a hub's route waits for the security package: there is nothing to ask yet.
     table = InternalTable()
     table.add_hub(b"\x00hub")
@@ -380,8 +415,9 @@ async def test_8_23_a_hub_is_advertised_although_it_has_no_message() -> None:
             node.router.directory.learn(b"b", uri_of(b"b"), b"\x00their hub", ORDER)
 
 
+# Protocol 8.24
 @on_loop
-async def test_8_24_every_message_without_a_route_asks_for_one_and_a_route_releases_them_all() -> None:
+async def test_every_message_without_a_route_asks_for_one_and_a_route_releases_them_all() -> None:
     # The window in which repeated questions are absorbed waits for the cluster package: here each message asks.
     network, sought = Network(), list[Message]()
     listener = Listener()
@@ -397,8 +433,9 @@ async def test_8_24_every_message_without_a_route_asks_for_one_and_a_route_relea
         network.gone |= {b"a", b"b"}
 
 
+# Protocol 8.24
 @on_loop
-async def test_8_24_reports_that_nobody_handles_are_not_looked_for_but_those_on_their_way_home_are() -> None:
+async def test_reports_that_nobody_handles_are_not_looked_for_but_those_on_their_way_home_are() -> None:
     sought: list[Message] = []
     outcomes: list[MessageOutcome] = []
     async with started(Failing(), Listener(), discover=sought.append, on_outcome=outcomes.append) as node:
@@ -415,6 +452,6 @@ async def test_8_24_reports_that_nobody_handles_are_not_looked_for_but_those_on_
         await soon(node.stop(drain_timeout=0.0))
 
 
-def test_all_24_are_here() -> None:
-    numbers = {name.removeprefix("test_8_")[:2] for name in globals() if name.startswith("test_8_")}
-    assert numbers == {f"{number:02}" for number in range(1, 25)}
+def test_every_pitfall_has_a_test() -> None:
+    rules = re.findall(r"^# Protocol 8\.(\d+)$", Path(__file__).read_text(), re.MULTILINE)
+    assert {int(rule) for rule in rules} == set(range(1, 25))
