@@ -82,4 +82,4 @@ def test_without_numpy_it_says_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "hopline generate: numpy is not installed: pip install 'hopline[generator]'\n"
+    assert done.stderr == "hopline generate needs numpy: pip install 'hopline[generator]'\n"

@@ -26,6 +26,7 @@ from hopline.message import (
     ArgumentError,
     BindError,
     HoplineError,
+    MissingExtraError,
     printable,
     printable_json,
     printable_lines,
@@ -114,7 +115,8 @@ def one_line_errors(command: str, *, debug: bool) -> Iterator[None]:
         if debug or (missing.name or "").startswith("hopline"):
             raise
         extra = _EXTRAS.get(command.split()[0], "spark")
-        typer.echo(f"hopline {command}: {missing.name} is not installed: pip install 'hopline[{extra}]'", err=True)
+        missing_extra = MissingExtraError(f"hopline {command}", missing.name or "", extra)
+        typer.echo(str(missing_extra), err=True)
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hopline.cli.console import UsageError
+from hopline.errors import MissingExtraError
 from hopline.wire import DEFAULT_LIMITS
 
 STANDARD_INPUT = "-"
@@ -236,7 +237,7 @@ def read_capture(path: Path, name: str) -> Iterator[Found]:
         import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
-        raise SourceError(f"{path}: reading captures needs pyarrow: pip install pyarrow") from None
+        raise MissingExtraError("reading captures", "pyarrow", "capture") from None
     row = 0
     try:
         with parquet.ParquetFile(path) as segment:
