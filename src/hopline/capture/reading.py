@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import HoplineError
 
 NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
@@ -104,4 +104,4 @@ def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
 
 
 # For each column of a capture, what other tools may write in its place.
-_COLUMNS = {field.name: _like(field.type) for field in SCHEMA}
+_COLUMNS = {field.name: _like(field.type) for field in CAPTURE_SCHEMA}

@@ -19,8 +19,8 @@ from hopline.observers.recorder import require_pyarrow
 from hopline.wire import RemoteError, decode
 
 if TYPE_CHECKING:
-    from hopline.capture.listing import SegmentSummary
     from hopline.capture.recovery import Recovery
+    from hopline.capture.summary import SegmentSummary
 
 PathArgument = Annotated[
     Path, typer.Argument(metavar="PATH", help="A capture directory, or one file of it.", show_default=False)
@@ -89,7 +89,7 @@ def _told(one: Recovery) -> str:
 def list_command(path: PathArgument, as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the segments of a capture: records, time span, size."""
     with one_line_errors("capture list", debug=debug):
-        from hopline.capture.listing import summaries
+        from hopline.capture.summary import summaries
 
         found = list(summaries(existing(path)))
         if as_json:
@@ -153,8 +153,8 @@ def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    from hopline.capture.listing import segments_at
     from hopline.capture.reading import foreign_column
+    from hopline.capture.summary import segments_at
 
     wanted = pc.scalar(value=True)
     if events:

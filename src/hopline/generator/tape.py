@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.generator.draws import Numbers
 from hopline.generator.performance import Performance
 from hopline.generator.script import NOBODY
 from hopline.generator.stage import EVENTS, Stage
 from hopline.generator.topology import Topology
 
-_FRAMES = SCHEMA.field("frames").type
+_FRAMES = CAPTURE_SCHEMA.field("frames").type
 _NODE_SHIFT = 52  # microseconds since the start stay below
 _Ints = npt.NDArray[np.int32]
 Places = npt.NDArray[np.intp]
@@ -182,7 +182,7 @@ class Tapes:
         receivers = np.where(groups == NOBODY, NOBODY, groups * self._topology.nodes + node)
         return pa.RecordBatch.from_arrays(
             [
-                pa.array(ts).cast(SCHEMA.field("ts").type),
+                pa.array(ts).cast(CAPTURE_SCHEMA.field("ts").type),
                 pa.array(seq),
                 _named(rows.node, self._names),
                 _named(rows.node, self._uris),
@@ -214,7 +214,9 @@ class Tapes:
 
 
 _CODES = pa.dictionary(pa.int32(), pa.string())
-TAPE_SCHEMA = pa.schema([field.with_type(_CODES) if pa.types.is_string(field.type) else field for field in SCHEMA])
+TAPE_SCHEMA = pa.schema(
+    [field.with_type(_CODES) if pa.types.is_string(field.type) else field for field in CAPTURE_SCHEMA]
+)
 """The capture's, with names as codes in memory: a file looks the same."""
 
 

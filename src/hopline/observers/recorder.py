@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import msgspec
 
 from hopline.actors import HandlerSpan, Services, Telemetry
+from hopline.capture.event_buffer import EventBuffer
 from hopline.capture.events import Event, Level
 from hopline.capture.packing import Packer, Receiver
-from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
 from hopline.message import ExceptionReport, LocalError, Message, MessageIdentifier, WireFormat
 from hopline.routing import Delivery, Label, Outcome
@@ -24,7 +24,7 @@ from hopline.transport import Frames, OnSent
 from hopline.wire import Limits
 
 if TYPE_CHECKING:
-    from hopline.capture.writer import Writer
+    from hopline.capture.writer_thread import CaptureWriter
 
 LabelOf: TypeAlias = Callable[[bytes, MessageIdentifier], Label]  # of a receiver, for a kind of message
 OnReceived: TypeAlias = Callable[[Frames, Message, float], None]  # what came, and when by the node's clock
@@ -76,13 +76,13 @@ class TrafficRecorder:
         self._level = Level.OFF
         self._watched: tuple[Watched, ...] = ()
         self._services: Services | None = None
-        self._recorder: Recorder
-        self._writer: Writer | None = None
+        self._recorder: EventBuffer
+        self._writer: CaptureWriter | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._last_delivered = 0, Receiver(b"")
         self._label_of: LabelOf = _unnamed
         require_pyarrow()
-        from hopline.capture.writer import open_writer  # now: it takes a while, which a running node has not
+        from hopline.capture.writer_thread import open_writer  # now: it takes a while, which a running node has not
 
         self._open_writer = open_writer
 
@@ -123,7 +123,7 @@ class TrafficRecorder:
 
     def _open(self) -> None:
         self._writer, next_seq = self._open_writer(self._settings, self._node, self._uri)
-        self._recorder = Recorder(
+        self._recorder = EventBuffer(
             self._writer,
             Packer(self._wire_format, self._limits),
             asyncio.get_running_loop().call_soon,
@@ -228,17 +228,19 @@ class TrafficRecorder:
         now = self._clock()
         if submitter is None:
             submitter = self.submitter_of(message)
-        place = recorder.reserve()
-        before, self.arrival = self.arrival, recorder.next_seq - 1
+        seq = recorder.take_number()
+        before, self.arrival = self.arrival, seq
         is_taken = False
         try:
             is_taken = submit(delivery)
         finally:
             self.arrival = before
             if is_taken:
-                recorder.fill(place, Event.SUBMITTED, now, message, submitter.cause, submitter.receiver)
+                recorder.add(
+                    Event.SUBMITTED, message, receiver=submitter.receiver, cause=submitter.cause, when=now, seq=seq
+                )
             else:
-                recorder.release(place)
+                recorder.give_up_number(seq)
         return is_taken
 
     def submitted(self, message: Message, submitter: Submitter, reason: str | None = None) -> None:

@@ -140,7 +140,7 @@ def _select(captures: Sequence[Path], only: Sequence[str], limit: int | None) ->
 
 def _segments(path: Path) -> list[Path]:
     existing(path)
-    from hopline.capture.listing import segments_at
+    from hopline.capture.summary import segments_at
 
     found = segments_at(path)
     if not found:
