@@ -24,7 +24,7 @@ from hopline import LocalError, WireFormat
 from hopline.capture import recovery, segment_file, writer_thread
 from hopline.capture.crash_scan import scan
 from hopline.capture.event_buffer import OVERHEAD, PACK_RECORDS, EventBuffer
-from hopline.capture.journal import Journal, mapped
+from hopline.capture.journal import Journal, content_of
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.packing import CODES, Details, EventBatch, Packer, Receiver
 from hopline.capture.records import CAPTURE_SCHEMA
@@ -75,7 +75,7 @@ def numbered(seqs: list[int], *records: Record, details: dict[int, Details] | No
 
 def records_in(journal: Path) -> list[int]:
     """Return the number of records of each batch in a journal."""
-    return [rows.num_rows for rows in scan(mapped(journal), 1).batches]
+    return [rows.num_rows for rows in scan(content_of(journal), 1).batches]
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -245,7 +245,7 @@ def test_a_journal_is_an_arrow_stream_that_anybody_can_read(writers: Writers) ->
     writer.take(batch(3, record(body=b"another")))
     until(lambda: writer.records == 3)
     (journal,) = journals_in(writers.directory)
-    table = pa.ipc.open_stream(mapped(journal)).read_all()
+    table = pa.ipc.open_stream(content_of(journal)).read_all()
     assert table.schema.equals(CAPTURE_SCHEMA)
     assert writer.end()
     assert table.to_pylist() == rows_of(writers.directory)

@@ -35,7 +35,6 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -222,8 +221,6 @@ def is_abandoned(journal: Path) -> bool:
         return is_locked and journal.stat().st_size > 0
 
 
-def mapped(journal: Path) -> pa.Buffer:
-    """Return the content of a journal, mapped into memory."""
-    with journal.open("rb") as file:
-        is_empty = os.fstat(file.fileno()).st_size == 0
-        return pa.py_buffer(b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ))
+def content_of(journal: Path) -> pa.Buffer:
+    """Return the content of a journal. It is not mapped: a disk that fails then would kill the process."""
+    return pa.py_buffer(journal.read_bytes())

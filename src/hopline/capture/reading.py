@@ -1,6 +1,6 @@
-"""What every reader of segments needs: whether a file is a capture, and its rows in the schema of a capture.
+"""Check that a Parquet file is a capture, and read its rows in a given schema.
 
-Other tools may write segments too, with fewer columns or in other types than a node does.
+Segments may be written by other tools too, with fewer columns or in other types than a node writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import HoplineError
 
-NEEDED = ("ts", "frames")  # what another tool took off the wire may have no more
+REQUIRED = ("ts", "frames")  # the least that a tool can record off the wire
 
 
 class CaptureError(HoplineError):
@@ -29,24 +29,24 @@ class CaptureError(HoplineError):
 
 
 def foreign_column(schema: pa.Schema) -> str | None:
-    """Return how a file's columns differ from a capture's, or None; unknown columns are ignored."""
+    """Return how a file's columns differ from a capture's, or None if they do not. Other columns are ignored."""
     for name, (expected, fits) in _COLUMNS.items():
         at = schema.get_field_index(name)
         if at < 0:
-            if name in NEEDED:
+            if name in REQUIRED:
                 others = ", ".join(schema.names[:6])
                 return f"it has no column {name}, but {others or 'none'}"
             continue
-        found = schema.field(at).type
-        if not fits(found):
-            return f"its column {name} is {found}, expected {expected}"
+        column_type = schema.field(at).type
+        if not fits(column_type):
+            return f"its column {name} is {column_type}, expected {expected}"
     return None
 
 
-def in_schema(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in the wanted schema: what it has not is null, what it has beyond that is left out."""
-    columns = [_column(batch, field) for field in wanted]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in a schema: columns that it lacks are null, columns that it has besides are left out."""
+    columns = [_column(batch, field) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -55,43 +55,43 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         return pa.nulls(batch.num_rows, field.type)
     column = batch.column(at)
     if pa.types.is_timestamp(column.type) and column.type.tz is None:
-        column = pc.assume_timezone(column, "UTC")  # a tool that knows no zones; ours are all UTC
+        column = pc.assume_timezone(column, "UTC")  # written by a tool without time zones
     return column.cast(field.type)
 
 
 def first_line(problem: Exception) -> str:
-    """Return the first line of what an error says; its type, if it says nothing."""
+    """Return the first line of an error's text, or its type if it has none."""
     lines = str(problem).splitlines()
     return lines[0] if lines else type(problem).__name__
 
 
-def _is_time(found: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(found)) and found.unit in ("us", "ms")
+def _is_time(column_type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(column_type)) and column_type.unit in ("us", "ms")
 
 
-def _is_text(found: pa.DataType) -> bool:
-    if pa.types.is_dictionary(found):
-        return _is_text(found.value_type)
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+def _is_text(column_type: pa.DataType) -> bool:
+    if pa.types.is_dictionary(column_type):
+        return _is_text(column_type.value_type)
+    return bool(pa.types.is_string(column_type) or pa.types.is_large_string(column_type))
 
 
-def _is_number(found: pa.DataType) -> bool:
-    return bool(pa.types.is_signed_integer(found))
+def _is_number(column_type: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(column_type))
 
 
-def _is_frames(found: pa.DataType) -> bool:
-    if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
+def _is_frames(column_type: pa.DataType) -> bool:
+    if not (pa.types.is_list(column_type) or pa.types.is_large_list(column_type)):
         return False
-    frame = found.value_type
+    frame = column_type.value_type
     return bool(pa.types.is_binary(frame) or pa.types.is_large_binary(frame))
 
 
-def _is_small_number(found: pa.DataType) -> bool:
-    return _is_number(found) and found.bit_width <= pa.int32().bit_width
+def _is_small_number(column_type: pa.DataType) -> bool:
+    return _is_number(column_type) and column_type.bit_width <= pa.int32().bit_width
 
 
 def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
-    """Return what a column of a type may be, in words and as a test of its type."""
+    """Return which types are accepted for a column, in words and as a predicate."""
     if pa.types.is_timestamp(kind):
         return "a timestamp in µs or ms", _is_time
     if pa.types.is_list(kind):
@@ -103,5 +103,5 @@ def _like(kind: pa.DataType) -> tuple[str, Callable[[pa.DataType], bool]]:
     return "a whole number", _is_number
 
 
-# For each column of a capture, what other tools may write in its place.
+# For each column of a capture, the types that are accepted.
 _COLUMNS = {field.name: _like(field.type) for field in CAPTURE_SCHEMA}

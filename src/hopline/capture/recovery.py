@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hopline.capture.crash_scan import CrashScan, scan
-from hopline.capture.journal import locked, mapped
+from hopline.capture.journal import content_of, locked
 from hopline.capture.naming import DAMAGED, DAY, JOURNAL, SEGMENT, UNFINISHED, journals_in, read_name
 from hopline.capture.segment_file import sync_folder, write_segment
 
@@ -67,7 +67,7 @@ def make_segment(journal: Path, directory: Path) -> Recovery:
         OSError: The disk refused. The journal is as it was.
     """
     name = read_name(journal)
-    content = mapped(journal)
+    content = content_of(journal)
     if name is None:
         return Recovery(journal, Fate.UNREADABLE, unread_bytes=content.size)
     scanned = scan(content, name.seq)

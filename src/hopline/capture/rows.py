@@ -35,8 +35,8 @@ def rows_of(batch: EventBatch, source: Source) -> pa.RecordBatch:
     `dropped` counts the numbers that are missing within the batch. What is missing before its first record only the
     writer knows: see `with_dropped`.
     """
-    columns = [b"".join(pieces) for pieces in zip(*batch.pieces, strict=True)]
-    seqs, times, events, peers, frame_counts, frame_lengths, data = map(pa.py_buffer, columns)
+    columns = [_joined(pieces) for pieces in zip(*batch.pieces, strict=True)]
+    seqs, times, events, peers, frame_counts, frame_lengths, data = columns
     count = batch.records
     rows = pa.RecordBatch.from_arrays(
         [
@@ -48,7 +48,7 @@ def rows_of(batch: EventBatch, source: Source) -> pa.RecordBatch:
             _names(batch.peers).take(_numbers(_INT32, peers)),
             *_detail_columns(batch, _numbers(_INT64, seqs)),
             pa.repeat(pa.scalar(0, _INT32), count),
-            _frames(_numbers(_INT32, frame_counts), _numbers(_INT32, frame_lengths), data),
+            _frames(frame_counts, frame_lengths, data),
         ],
         schema=CAPTURE_SCHEMA,
     )
@@ -69,7 +69,7 @@ def last_seq(rows: pa.RecordBatch) -> int:
 
 def first_time(rows: pa.RecordBatch) -> float:
     """Return the time of the first record, in seconds since 1970."""
-    return int(rows["ts"][0].value) / _MICROSECONDS
+    return _seconds(rows["ts"][0])
 
 
 def missing_before(rows: pa.RecordBatch, previous_seq: int) -> int:
@@ -90,15 +90,24 @@ def with_dropped(rows: pa.RecordBatch, previous_seq: int) -> pa.RecordBatch:
 
 
 def by_day(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split rows where a day ends (UTC)."""
-    while rows.num_rows:
-        midnight = (first_time(rows) // DAY + 1) * DAY
-        next_midnight = pa.scalar(round(midnight * _MICROSECONDS), _INT64).cast(_TIME)
-        is_later = pc.greater_equal(rows["ts"], next_midnight)
-        later_begin = pc.index(is_later, True).as_py()
-        day_end = rows.num_rows if later_begin < 0 else later_begin
+    """Split rows where a day ends (UTC), if they begin and end on different days."""
+    midnight = (first_time(rows) // DAY + 1) * DAY
+    while _seconds(rows["ts"][-1]) >= midnight:
+        next_day = pa.scalar(round(midnight * _MICROSECONDS), _INT64).cast(_TIME)
+        is_later = pc.greater_equal(rows["ts"], next_day)
+        day_end = pc.index(is_later, value=True).as_py()
         yield rows.slice(0, day_end)
         rows = rows.slice(day_end)
+        midnight = (first_time(rows) // DAY + 1) * DAY
+    yield rows
+
+
+def _seconds(time: pa.TimestampScalar) -> float:
+    return int(time.value) / _MICROSECONDS
+
+
+def _joined(pieces: Sequence[bytes]) -> pa.Buffer:
+    return pa.py_buffer(b"".join(pieces))
 
 
 def _numbers(kind: pa.DataType, data: pa.Buffer) -> pa.Array:
@@ -138,15 +147,16 @@ def _duration_us(detail: Details) -> int | None:
     return None if detail.duration is None else round(detail.duration * _MICROSECONDS)
 
 
-def _frames(frame_counts: pa.Int32Array, frame_lengths: pa.Int32Array, data: pa.Buffer) -> pa.ListArray:
-    frame_offsets = _offsets(frame_lengths).buffers()[1]
-    frames = pa.Array.from_buffers(pa.binary(), len(frame_lengths), [None, frame_offsets, data])
+def _frames(frame_counts: pa.Buffer, frame_lengths: pa.Buffer, data: pa.Buffer) -> pa.ListArray:
+    frame_offsets = _offsets(frame_lengths)
+    frames = pa.Array.from_buffers(pa.binary(), len(frame_offsets) - 1, [None, frame_offsets.buffers()[1], data])
     return pa.ListArray.from_arrays(_offsets(frame_counts), frames, type=_FRAMES)
 
 
-def _offsets(lengths: pa.Int32Array) -> pa.Int32Array:
-    zero = pa.array([0], _INT32)
-    return pc.cumulative_sum(pa.concat_arrays([zero, lengths]))
+def _offsets(lengths: pa.Buffer) -> pa.Int32Array:
+    """Return where each of some consecutive items of 32-bit lengths begins, and where the last one ends."""
+    ends = pc.cumulative_sum(_numbers(_INT32, lengths))
+    return pa.concat_arrays([pa.array([0], _INT32), ends])
 
 
 def _with_dropped_inside(rows: pa.RecordBatch) -> pa.RecordBatch:

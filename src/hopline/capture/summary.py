@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopline.capture.crash_scan import scan
-from hopline.capture.journal import is_abandoned, mapped
+from hopline.capture.journal import content_of, is_abandoned
 from hopline.capture.naming import JOURNAL, SegmentName, journals_in, name_of, read_name, segments_in
 from hopline.capture.rows import last_seq
 
@@ -137,7 +137,7 @@ def next_seq_of(directory: Path, node: str) -> int:
 
 def _last_seq_in(path: Path, name: SegmentName) -> int:
     if path.suffix == JOURNAL:
-        batches = scan(mapped(path), name.seq).batches
+        batches = scan(content_of(path), name.seq).batches
         return last_seq(batches[-1]) if batches else 0
     seqs = pq.read_table(path, columns=["seq"])["seq"]
     return int(pc.max(seqs).as_py() or 0)
