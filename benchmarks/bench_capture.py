@@ -151,9 +151,7 @@ def main(
     starts: int = typer.Option(5, min=1, help="How often to start the processes."),
     rounds: int = typer.Option(6, min=2, help="How often to time each level after a start."),
     seconds: float = typer.Option(1.5, min=0.5, help="Seconds of each turn."),
-    quick: bool = typer.Option(
-        False, "--quick", help="Start once and time less, for a first impression."
-    ),
+    quick: bool = typer.Option(False, "--quick", help="Start once and time less, for a first impression."),
 ) -> None:
     """Time what capture costs."""
     console = Console(highlight=False, width=None if Console().is_terminal else 200)

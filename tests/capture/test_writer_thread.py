@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import resource
 import shutil
 import stat
@@ -24,7 +25,7 @@ from hopline import LocalError, WireFormat
 from hopline.capture import recovery, segment_file, writer_thread
 from hopline.capture.crash_scan import scan
 from hopline.capture.event_buffer import OVERHEAD, PACK_RECORDS, EventBuffer
-from hopline.capture.journal import Journal, content_of
+from hopline.capture.journal import MAGIC, Journal, content_of
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
 from hopline.capture.packing import CODES, Details, EventBatch, Packer, Receiver
 from hopline.capture.records import CAPTURE_SCHEMA
@@ -484,10 +485,10 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
 def test_while_a_segment_cannot_be_closed_the_next_one_grows(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
     is_full = True
 
-    def refuse(journal: Path, directory: Path) -> Recovery:
+    def refuse(journal: Path, directory: Path, **options: bool) -> Recovery:
         if is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return make_segment(journal, directory)
+        return make_segment(journal, directory, **options)
 
     monkeypatch.setattr(writer_thread, "make_segment", refuse)
     writer = writers(segment_bytes=1)
@@ -531,7 +532,7 @@ def test_what_is_taken_away_while_it_is_written_is_counted_and_stops_nothing(wha
 def test_a_segment_that_can_never_be_closed_stops_none_of_the_next(
     writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     writer = writers()
@@ -556,11 +557,11 @@ def test_a_journal_that_is_damaged_before_it_is_closed_costs_one_batch_which_is_
         writer.take(batch(first, record(), record()))
     until(lambda: writer.records == 6)
     (journal,) = journals_in(writers.directory)
-    content = bytearray(journal.read_bytes())
-    body = content.index(b"body", content.index(b"body", content.index(b"body") + 1) + 1)  # in the second batch
+    content = journal.read_bytes()
+    seals = [found.start() for found in re.finditer(re.escape(MAGIC), content)]
     with journal.open("r+b") as file:
-        file.seek(body)
-        file.write(b"B")
+        file.seek(seals[2] - 8)  # in the header of the second batch, which follows the schema and the first
+        file.write(bytes(byte ^ 1 for byte in content[seals[2] - 8 : seals[2]]))
     assert writer.end()
     assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0), (5, 2), (6, 0)]
     assert (writer.records, writer.dropped) == (4, 2)

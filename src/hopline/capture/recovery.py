@@ -59,8 +59,13 @@ def recover(directory: Path) -> Iterator[Recovery]:
     _delete_unfinished(directory)
 
 
-def make_segment(journal: Path, directory: Path) -> Recovery:
+def make_segment(journal: Path, directory: Path, *, checks_bodies: bool = True) -> Recovery:
     """Make the segment of a journal that the caller has locked, and delete the journal once it is not needed any more.
+
+    Args:
+        journal: The file.
+        directory: The capture directory.
+        checks_bodies: See `crash_scan.scan`; not needed by the process that has written the journal.
 
     Raises:
         FileNotFoundError: The journal does not exist any more.
@@ -70,7 +75,7 @@ def make_segment(journal: Path, directory: Path) -> Recovery:
     content = content_of(journal)
     if name is None:
         return Recovery(journal, Fate.UNREADABLE, unread_bytes=content.size)
-    scanned = scan(content, name.seq)
+    scanned = scan(content, name.seq, checks_bodies=checks_bodies)
     if not scanned.is_journal:
         return Recovery(journal, Fate.UNREADABLE, unread_bytes=scanned.unread_bytes)
     segment = name.segment(directory)

@@ -36,7 +36,7 @@ from hopline.capture.packing import EventBatch
 from hopline.capture.records import shown
 from hopline.capture.recovery import Recovery, make_segment
 from hopline.capture.retention import Retention
-from hopline.capture.rows import DAY, Source, by_day, first_seq, first_time, rows_of, with_dropped
+from hopline.capture.rows import Source, by_day, first_seq, first_time, midnight_after, rows_of, with_dropped
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.summary import next_seq_of
 from hopline.message import get_logger
@@ -203,7 +203,7 @@ class CaptureWriter:
         if self._journal is None:
             name = name_of(self._source.node, start, first_seq(rows))
             self._journal = Journal(self._directory, name, self._last_seq)
-            self._midnight = (start // DAY + 1) * DAY
+            self._midnight = midnight_after(start)
             self._opened_at = time.monotonic()
         return self._journal
 
@@ -231,7 +231,7 @@ class CaptureWriter:
             try:
                 if journal.is_deleted:
                     raise FileNotFoundError(journal.path)
-                recovery = make_segment(journal.path, self._directory)
+                recovery = make_segment(journal.path, self._directory, checks_bodies=False)
             except FileNotFoundError:
                 self._count_deleted(journal)
             except OSError as error:
