@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hopline.capture.records import SCHEMA, shown
+from hopline.capture.records import CAPTURE_SCHEMA, shown
 from hopline.message import EXCEPTION, NO_FLOW, RECEIPT, Message
 from hopline.security import load_keys
 from hopline.wire import RemoteError, decode, has_valid_signature
@@ -115,7 +115,7 @@ class Reading:
 
     def __init__(self, out: Path) -> None:
         table = ds.dataset(out / "captures", format="parquet", partitioning=None).to_table()
-        assert table.schema.remove_metadata().equals(SCHEMA)
+        assert table.schema.remove_metadata().equals(CAPTURE_SCHEMA)
         self.domains = Domains(out / "keys")
         self.keys = load_keys(out / "keys" / "keys.txt")
         self.all = [_read(row) for row in table.to_pylist()]

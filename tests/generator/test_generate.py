@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from hopline.capture.records import SCHEMA, Level
+from hopline.capture.records import CAPTURE_SCHEMA, Level
 from hopline.generator import Options, generate
 from hopline.message import ArgumentError, WireFormat
 from hopline.wire import RemoteError, decode
@@ -69,7 +69,7 @@ def test_segments_have_the_schema_and_the_names_of_a_capture(tmp_path: Path) -> 
     assert {path.parent.name for path in segments} == {"date=2026-01-05", "date=2026-01-06"}
     for path in segments:
         file = pq.ParquetFile(path)
-        assert file.schema_arrow.equals(SCHEMA)
+        assert file.schema_arrow.equals(CAPTURE_SCHEMA)
         assert file.metadata.row_group(0).column(0).compression == "ZSTD"
         rows = file.read().to_pylist()
         node, start, seq = path.stem.rsplit("-", 2)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from hopline.capture.naming import SEGMENT
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import HoplineError
 
 REQUIRED_COLUMNS = ("ts", "frames")
@@ -237,4 +237,4 @@ def _accepted_for(data_type: pa.DataType) -> tuple[str, Callable[[pa.DataType], 
     return "a whole number", _is_integer
 
 
-_ACCEPTED_TYPES = {field.name: _accepted_for(field.type) for field in SCHEMA}
+_ACCEPTED_TYPES = {field.name: _accepted_for(field.type) for field in CAPTURE_SCHEMA}

@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.generator.compiled_scenarios import EVENTS, CompiledScenarios
 from hopline.generator.flow_batch import FlowBatch
 from hopline.generator.flow_template import MISSING
 from hopline.generator.randomness import Numbers, Octets
 from hopline.generator.topology import Topology
 
-_FRAMES_TYPE = SCHEMA.field("frames").type
-_TS_TYPE = SCHEMA.field("ts").type
+_FRAMES_TYPE = CAPTURE_SCHEMA.field("frames").type
+_TS_TYPE = CAPTURE_SCHEMA.field("ts").type
 _CODED_TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -38,7 +38,7 @@ def _with_coded_text(field: pa.Field) -> pa.Field:
     return field.with_type(_CODED_TEXT) if is_text else field
 
 
-LOG_SCHEMA = pa.schema([_with_coded_text(field) for field in SCHEMA])
+LOG_SCHEMA = pa.schema([_with_coded_text(field) for field in CAPTURE_SCHEMA])
 """The schema of a capture with texts as dictionary codes in memory; a file has plain strings."""
 
 _NODE_SHIFT = 52  # a time in microseconds since the start needs fewer bits

@@ -9,8 +9,8 @@ Records are numbered, and a record may name another one as its cause. The number
 so on. What a handler sends is caused by the delivery that it handles: `handling` notes that in a context variable,
 which the handler's tasks and threads inherit, and `submitting` reads it.
 
-A message may be refused after its routing began, and routing may write further records. Hence `submitting` reserves the
-number of the record, and `submitted` fills it in or `refused` releases it, in the same turn of the event loop.
+A message may be refused after its routing began, and routing may write further records. Hence `submitting` takes the
+number of the record, and `submitted` uses it or `refused` gives it up, in the same turn of the event loop.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from hopline.capture.event_buffer import EventBuffer
 from hopline.capture.events import Event, Level
 from hopline.capture.packing import Packer, Receiver
-from hopline.capture.recorder import Recorder
 from hopline.capture.settings import CaptureSettings
 from hopline.message import ExceptionReport, Message, MessageIdentifier, MissingExtraError, WireFormat
 from hopline.observers.observer import Listener, NodeObserver, Observers
@@ -33,7 +33,7 @@ from hopline.transport import Frames
 from hopline.wire import Limits
 
 if TYPE_CHECKING:
-    from hopline.capture.writer import Writer
+    from hopline.capture.writer_thread import CaptureWriter
 
 LabelOf: TypeAlias = Callable[[bytes, MessageIdentifier], Label]  # of a receiver, for a kind of message
 
@@ -95,12 +95,12 @@ class TrafficRecorder(NodeObserver):
         self._label_of = label_of
         self._sees_frames = sees_frames
         self._level = Level.OFF
-        self._recorder: Recorder
-        self._writer: Writer | None = None
+        self._buffer: EventBuffer
+        self._writer: CaptureWriter | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._reserved: dict[int, tuple[int, float]] = {}  # by record number: place in the buffer, time of submission
+        self._submission_times: dict[int, float] = {}  # by the number that was taken for the record
         require_pyarrow()
-        from hopline.capture.writer import open_writer  # imported here: slow, and only needed for a capture
+        from hopline.capture.writer_thread import open_writer  # imported here: slow, and only needed for a capture
 
         self._open_writer = open_writer
 
@@ -126,7 +126,7 @@ class TrafficRecorder(NodeObserver):
         self.is_full = level is Level.FULL
         self._observers.refresh()
         if level is Level.OFF and self._writer is not None:
-            self._recorder.hand_over()
+            self._buffer.hand_over()
             self._writer.close_segment()
             self._stop_flushing()
         elif self._timer is None:
@@ -144,13 +144,13 @@ class TrafficRecorder(NodeObserver):
             return listeners
         listeners = {event: listener for event, listener in listeners.items() if event in _WIRE_EVENTS}
         if self._sees_frames:  # directly, because it runs for every message and the record's number is not needed
-            listeners["received"] = self._recorder.received
-            listeners["frames_sent"] = self._recorder.sent
+            listeners["received"] = self._buffer.received
+            listeners["frames_sent"] = self._buffer.sent
         return listeners
 
     def _open(self) -> None:
         self._writer, next_seq = self._open_writer(self._settings, self._node, self._uri)
-        self._recorder = Recorder(
+        self._buffer = EventBuffer(
             self._writer,
             Packer(self._wire_format, self._limits),
             asyncio.get_running_loop().call_soon,
@@ -160,7 +160,7 @@ class TrafficRecorder(NodeObserver):
         )
 
     def _flush(self) -> None:
-        self._recorder.hand_over()
+        self._buffer.hand_over()
         if self._writer is not None:
             self._writer.flush()
         self._timer = asyncio.get_running_loop().call_later(self._settings.flush_time, self._flush)
@@ -187,7 +187,7 @@ class TrafficRecorder(NodeObserver):
             level=self._level,
             directory=self._settings.directory,
             records=writer.records,
-            dropped=writer.dropped + self._recorder.dropped,
+            dropped=writer.dropped + self._buffer.dropped,
             segments=writer.segments,
             segment_bytes=writer.segment_bytes,
             problem=writer.problem,
@@ -197,92 +197,91 @@ class TrafficRecorder(NodeObserver):
 
     def frames_sent(self, peer: bytes, frames: Frames, when: float) -> None:
         """Record frames that left for another node."""
-        self._recorder.sent(peer, frames, when)
+        self._buffer.sent(peer, frames, when)
 
     def sent(self, delivery: Delivery, message: Message, peer: bytes, when: float) -> None:  # noqa: ARG002 - the event's signature
         """Record a message that left through a link whose frames this node does not see."""
-        self._recorder.add(Event.SENT, message, peer=peer, when=when)
+        self._buffer.add(Event.SENT, message, peer=peer, when=when)
 
     def returned(self, delivery: Delivery) -> None:
         """Record that a message, which was recorded as sent, is on this node again."""
-        self._recorder.add(Event.SUBMITTED, delivery.message, reason="it came back from a node that is gone")
+        self._buffer.add(Event.SUBMITTED, delivery.message, reason="it came back from a node that is gone")
 
     def received(self, frames: Frames | None, message: Message, when: float) -> int:
         """Record a message from another node, and return the number of the record."""
         if frames is None:
             routing = message.routing
             peer = routing[-1].identity if routing else None
-            return self._recorder.add(Event.RECEIVED, message, peer=peer)
-        number = self._recorder.next_seq
-        self._recorder.received(frames, message, when)
+            return self._buffer.add(Event.RECEIVED, message, peer=peer)
+        number = self._buffer.next_seq
+        self._buffer.received(frames, message, when)
         return number
 
     def frames_received(self, frames: Frames, peer: bytes | None) -> None:
         """Record frames that are not routed."""
-        self._recorder.add(Event.RECEIVED, frames, peer=peer)
+        self._buffer.add(Event.RECEIVED, frames, peer=peer)
 
     def ended(self, delivery: Delivery, outcome: Outcome, reason: str, frames: Frames | None) -> int:
         """Record the failure of a message, and return the number of the record."""
-        return self._recorder.add(outcome, delivery.message if frames is None else frames, reason=reason)
+        return self._buffer.add(outcome, delivery.message if frames is None else frames, reason=reason)
 
     # -- control messages ----------------------------------------------------------------------------------------------
 
     def control_submitted(self, message: Message) -> None:
         """Record a control message that this node has to send."""
-        self._recorder.add(Event.SUBMITTED, message)
+        self._buffer.add(Event.SUBMITTED, message)
 
     def control_delivered(self, message: Message) -> None:
         """Record a control message that this node accepted."""
-        self._recorder.add(Event.DELIVERED, message, receiver=Receiver(self._node))
+        self._buffer.add(Event.DELIVERED, message, receiver=Receiver(self._node))
 
     def control_ended(self, message: Message, outcome: Outcome, reason: str, frames: Frames | None = None) -> None:
         """Record a control message that was rejected, or could not be sent."""
-        self._recorder.add(outcome, message if frames is None else frames, reason=reason)
+        self._buffer.add(outcome, message if frames is None else frames, reason=reason)
 
     # -- inside the node -----------------------------------------------------------------------------------------------
 
     def submitting(self, delivery: Delivery) -> Delivery:
-        """Reserve the record of a submission, and note its submitter on the delivery.
+        """Take the number for the record of a submission, and note it and the submitter on the delivery.
 
         A delivery that waited for room comes with the submitter that was noted when the wait began.
         """
         submitter = delivery.submitter or self._submitter_of(delivery.message)
         now = self._clock()
-        place = self._recorder.reserve()
-        number = self._recorder.next_seq - 1
-        self._reserved[number] = place, now
+        number = self._buffer.take_number()
+        self._submission_times[number] = now
         return _replace(delivery, submitter=submitter, record=number)
 
     def submitted(self, delivery: Delivery) -> None:
-        """Record a submission, in the record that was reserved if there is one."""
+        """Record a submission, by the number that was taken for it if there is one."""
         message, submitter = delivery.message, delivery.submitter
         if not isinstance(submitter, Submitter):  # the node itself created it, about the message of that record
-            self._recorder.add(Event.SUBMITTED, message, cause=delivery.record)
+            self._buffer.add(Event.SUBMITTED, message, cause=delivery.record)
             return
-        reservation = None if delivery.record is None else self._reserved.pop(delivery.record, None)
-        if reservation is None:  # its wait for room was given up
-            self._recorder.add(Event.SUBMITTED, message, cause=submitter.cause, receiver=submitter.receiver)
-        else:
-            place, when = reservation
-            self._recorder.fill(place, Event.SUBMITTED, when, message, submitter.cause, submitter.receiver)
+        number = delivery.record
+        when = None if number is None else self._submission_times.pop(number, None)
+        if when is None:  # its wait for room was given up
+            number = None
+        self._buffer.add(
+            Event.SUBMITTED, message, receiver=submitter.receiver, cause=submitter.cause, when=when, seq=number
+        )
 
     def refused(self, delivery: Delivery) -> None:
-        """Release the record of a submission that did not happen."""
-        reservation = None if delivery.record is None else self._reserved.pop(delivery.record, None)
-        if reservation is not None:
-            place, _ = reservation
-            self._recorder.release(place)
+        """Give up the number of a submission that did not happen."""
+        number = delivery.record
+        if number is not None and self._submission_times.pop(number, None) is not None:
+            self._buffer.give_up_number(number)
 
     def delivered(self, delivery: Delivery, receiver: bytes) -> Delivery:
         """Record a delivery and how long it waited, and note the number of the record on it."""
         waited = self._clock() - delivery.since
         labelled = self._labelled(receiver, delivery.identifier)
-        number = self._recorder.add(Event.DELIVERED, delivery.message, receiver=labelled, duration=waited)
+        number = self._buffer.add(Event.DELIVERED, delivery.message, receiver=labelled, duration=waited)
         return _replace(delivery, record=number)
 
     def resolved(self, delivery: Delivery, receiver: bytes) -> None:
         """Record that a promise or a stream of a hub accepted a message."""
-        self._recorder.add(Event.RESOLVED, delivery.message, receiver=Receiver(receiver), cause=delivery.record)
+        self._buffer.add(Event.RESOLVED, delivery.message, receiver=Receiver(receiver), cause=delivery.record)
 
     def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> _Handling:  # noqa: ARG002 - the label names the handler
         """Note the delivery as the cause of what its handler sends."""
@@ -299,7 +298,7 @@ class TrafficRecorder(NodeObserver):
         if error is not None:
             report = ExceptionReport.of(error)
             reason = f"{report.type_name}: {report.text}"
-        self._recorder.add(
+        self._buffer.add(
             Event.HANDLED,
             delivery.message,
             receiver=receiver,

@@ -22,8 +22,8 @@ from hopline.message import printable
 from hopline.wire import RemoteError, decode
 
 if TYPE_CHECKING:
-    from hopline.capture.listing import SegmentSummary
     from hopline.capture.recovery import Recovery
+    from hopline.capture.summary import SegmentSummary
 
 _BATCH_ROWS = 1_000
 
@@ -99,7 +99,7 @@ def _recovery_text(recovery: Recovery) -> str:
 def list_command(path: PathArgument, as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the segments of a capture: records, time span, size."""
     with one_line_errors("capture list", debug=debug):
-        from hopline.capture.listing import summaries
+        from hopline.capture.summary import summaries
 
         segments = list(summaries(require_capture(path)))
         if as_json:
@@ -179,8 +179,8 @@ def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    from hopline.capture.listing import segments_at
     from hopline.capture.segment_files import column_problem, first_line
+    from hopline.capture.summary import segments_at
 
     condition = pc.scalar(value=True)
     if events:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import resource
 import shutil
 import stat
@@ -14,33 +15,36 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import ArgumentError, WireFormat
-from hopline.capture import open_segment, segments
-from hopline.capture.blocks import Opening
-from hopline.capture.journal import Journal, blocks_of
-from hopline.capture.listing import summaries
+from hopline.capture import recovery, segment_file, writer_thread
+from hopline.capture.crash_scan import scan
+from hopline.capture.event_buffer import OVERHEAD, PACK_RECORDS, EventBuffer
+from hopline.capture.journal import MAGIC, Journal, content_of
 from hopline.capture.naming import journals_in, name_of, read_name, segments_in
-from hopline.capture.numbering import next_number
-from hopline.capture.open_segment import OpenSegment
-from hopline.capture.packing import CODES, DAY, Batch, Extra, Packer
-from hopline.capture.recovery import recover
+from hopline.capture.packing import CODES, Details, EventBatch, Packer, Receiver
+from hopline.capture.records import CAPTURE_SCHEMA
+from hopline.capture.recovery import Recovery, make_segment, recover
 from hopline.capture.retention import expendable
-from hopline.capture.room import Room
+from hopline.capture.rows import DAY, Source
+from hopline.capture.rows import rows_of as arrow_rows_of
 from hopline.capture.settings import CaptureSettings
-from hopline.capture.writer import Writer
+from hopline.capture.summary import next_seq_of, summaries
+from hopline.capture.writer_thread import CaptureWriter
 
 from .reading import rows_of, table_of
 
 NOON = 1_800_000_000.0 // DAY * DAY + DAY / 2
 STARTED = NOON - 12_345.678  # when the clock of the node was at zero
+SIZE = 1_000  # of a batch, as it counts against the buffer
 
 
-OPENING = Opening("node", "tcp://127.0.0.1:1")
+SOURCE = Source("node", "tcp://127.0.0.1:1")
 Record = tuple[float, list[bytes]]  # time, frames
 
 
@@ -48,19 +52,31 @@ def record(time: float = NOON, body: bytes = b"body") -> Record:
     return time, [b"socket", b"", body, b"meta"]
 
 
-def batch(first: int, *records: Record, gaps: dict[int, int] | None = None) -> Batch:
+def batch(first: int, *records: Record, details: dict[int, Details] | None = None) -> EventBatch:
+    """Return a batch with consecutive numbers."""
+    return numbered([first + index for index in range(len(records))], *records, details=details)
+
+
+def numbered(seqs: list[int], *records: Record, details: dict[int, Details] | None = None) -> EventBatch:
+    """Return a batch of records with these numbers."""
     packer = Packer(WireFormat.V6)
-    log = [field for time, frames in records for field in (CODES["sent"], time - STARTED, b"peer", len(frames))]
-    return Batch(
-        first_seq=first,
-        pieces=[packer.pack(log, [frame for _, frames in records for frame in frames], {})],
-        names=packer.names(),
-        extras={},
-        gaps=gaps or {},
-        has_holes=False,
-        size=1_000,
+    fields: list[Any] = []
+    for seq, (when, frames) in zip(seqs, records, strict=True):
+        fields += (seq, CODES["sent"], when - STARTED, b"peer", len(frames))
+    piece = packer.pack(fields, [frame for _, frames in records for frame in frames], {})
+    return EventBatch(
+        pieces=[piece],
+        peers=packer.take_peers(),
+        details=details or {},
+        is_ordered=seqs == sorted(seqs),
+        size=SIZE,
         epoch=STARTED,
     )
+
+
+def records_in(journal: Path) -> list[int]:
+    """Return the number of records of each batch in a journal."""
+    return [rows.num_rows for rows in scan(content_of(journal), 1).batches]
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -73,11 +89,11 @@ def until(condition: Callable[[], object]) -> None:
 class Writers:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.started: list[Writer] = []
+        self.started: list[CaptureWriter] = []
 
-    def __call__(self, **settings: Any) -> Writer:
+    def __call__(self, **settings: Any) -> CaptureWriter:
         settings = {"directory": str(self.directory), "retry_time": 0.001, **settings}
-        self.started.append(Writer(CaptureSettings(**settings), OPENING))
+        self.started.append(CaptureWriter(CaptureSettings(**settings), SOURCE))
         return self.started[-1]
 
 
@@ -110,13 +126,10 @@ def test_nobody_else_may_read_what_is_captured(writers: Writers) -> None:
         until(lambda: list(writers.directory.glob("*/.*")))
         open_files = [stat.S_IMODE(path.stat().st_mode) for path in writers.directory.glob("*/.*")]
         assert writer.end()
-        name = name_of("node", NOON, 5)
-        rows, journal = name.rows(writers.directory), name.journal(writers.directory)
-        crashed = OpenSegment(writers.directory, name, OPENING, 1, Room(1_000))  # every batch is a group of rows
-        crashed.take(batch(5, record()), 0)
-        crashed.save()
-        open_files += [stat.S_IMODE(path.stat().st_mode) for path in (rows, journal)]
-        crashed.abandon()
+        crashed = Journal(writers.directory, name_of("node", NOON, 5), 4)
+        crashed.append(arrow_rows_of(batch(5, record()), SOURCE))
+        open_files.append(stat.S_IMODE(crashed.path.stat().st_mode))
+        crashed.close()
         assert [one.records for one in recover(writers.directory)] == [1]
     finally:
         os.umask(before)
@@ -159,7 +172,7 @@ def test_a_segment_is_closed_when_it_is_old_enough(writers: Writers) -> None:
 def test_a_segment_has_the_records_of_one_day(writers: Writers) -> None:
     writer = writers()
     midnight = NOON // DAY * DAY + DAY
-    writer.take(batch(1, record(midnight - 0.001), record(midnight), record(midnight + 0.001), gaps={1: 4}))
+    writer.take(numbered([1, 6, 7], record(midnight - 0.001), record(midnight), record(midnight + 0.001)))
     writer.take(batch(8, record(midnight + 0.002)))
     assert writer.end()
     assert [path.parent.name for path in segments_in(writers.directory)] == ["date=2027-01-15", "date=2027-01-16"]
@@ -171,10 +184,11 @@ def test_what_only_some_records_have_goes_with_them_into_their_day(writers: Writ
     midnight = NOON // DAY * DAY + DAY
     bodies = [b"one", b"", b"three" * 9, b"four"]
     records = [record(midnight + place - 1.5, body) for place, body in enumerate(bodies)]
-    extras = {
-        place: Extra(b"receiver", 10 + place, None, f"reason {place}", "Stock", f"method_{place}") for place in (0, 3)
+    details = {
+        5 + place: Details(Receiver(b"receiver", "Stock", f"method_{place}"), 10 + place, None, f"reason {place}")
+        for place in (0, 3)
     }
-    writer.take(batch(5, *records)._replace(extras=extras))
+    writer.take(batch(5, *records, details=details))
     assert writer.end()
     assert len(segments_in(writers.directory)) == 2
     rows = rows_of(writers.directory)
@@ -192,7 +206,7 @@ def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) ->
     until(lambda: journals_in(writers.directory))
     (path,) = journals_in(writers.directory)
     assert path.name.startswith(".")
-    until(lambda: [block.count for block in blocks_of(path)] == [1])
+    until(lambda: records_in(path) == [1])
     assert not segments_in(writers.directory)
     writer.close_segment()
     until(lambda: segments_in(writers.directory))
@@ -200,47 +214,63 @@ def test_an_open_segment_is_hidden_and_holds_what_was_taken(writers: Writers) ->
 
 
 def test_numbers_go_on_where_a_node_of_the_same_name_left_off(writers: Writers, tmp_path: Path) -> None:
-    assert next_number(writers.directory, "node") == 1
+    assert next_seq_of(writers.directory, "node") == 1
     first = writers()
     first.take(batch(1, *[record()] * 9))
     first.flush()
-    until(lambda: next_number(writers.directory, "node") == 10)  # from the open one
+    until(lambda: next_seq_of(writers.directory, "node") == 10)  # from the open one
     assert first.end()
-    assert next_number(writers.directory, "node") == 10
-    assert next_number(writers.directory, "another") == 1
+    assert next_seq_of(writers.directory, "node") == 10
+    assert next_seq_of(writers.directory, "another") == 1
     (path,) = segments_in(writers.directory)
     path.write_bytes(b"nonsense")
-    assert next_number(writers.directory, "node") == 2
+    assert next_seq_of(writers.directory, "node") == 2
 
 
-def test_what_waits_in_memory_counts_until_it_is_among_the_rows(writers: Writers) -> None:
-    writer = writers(buffer_bytes=4 * 3_000)
+def test_what_was_taken_counts_until_it_is_in_the_journal(writers: Writers) -> None:
+    writer = writers()
     for first in range(1, 8):
         writer.take(batch(first, record()))
-    until(lambda: writer.records == 7)
-    until(lambda: writer.done == 6_000)
-    (rows,) = writers.directory.glob("*/.*.rows")
-    assert rows.stat().st_size > 0
-    writer.close_segment()
-    until(lambda: writer.done == 7_000)
-    assert [row["seq"] for row in rows_of(writers.directory)] == list(range(1, 8))
-    (path,) = segments_in(writers.directory)
-    assert pq.read_metadata(path).num_row_groups == 3
-
-
-def test_many_records_never_go_through_the_journal(writers: Writers) -> None:
-    writer = writers(buffer_bytes=4 * 3_000)
-    for first in range(1, 8):
-        writer.take(batch(first, record()))
-    writer.flush()
-    until(lambda: journals_in(writers.directory))
+    until(lambda: writer.done == 7 * SIZE)
+    assert writer.records == 7
     (journal,) = journals_in(writers.directory)
-    until(lambda: [block.is_mark for block in blocks_of(journal)] == [True] * 3)  # one for each group of rows
-    assert next_number(writers.directory, "node") == 8
-    until(lambda: writer.done == 7_000)  # also those that were too few, since else they would have been journaled
-    writer.take(batch(8, record()))
-    writer.flush()
-    until(lambda: len(list(blocks_of(journal))) == 4)
+    assert records_in(journal) == [1] * 7
+    writer.close_segment()
+    until(lambda: writer.segments == 1)
+    assert [row["seq"] for row in rows_of(writers.directory)] == list(range(1, 8))
+
+
+def test_a_journal_is_an_arrow_stream_that_anybody_can_read(writers: Writers) -> None:
+    writer = writers()
+    writer.take(batch(1, record(), record()))
+    writer.take(batch(3, record(body=b"another")))
+    until(lambda: writer.records == 3)
+    (journal,) = journals_in(writers.directory)
+    table = pa.ipc.open_stream(content_of(journal)).read_all()
+    assert table.schema.equals(CAPTURE_SCHEMA)
+    assert writer.end()
+    assert table.to_pylist() == rows_of(writers.directory)
+
+
+def test_a_large_segment_has_several_row_groups(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_file, "_GROUP_ROWS", 2)
+    writer = writers()
+    for first in range(1, 8):
+        writer.take(batch(first, record()))
+    assert writer.end()
+    (path,) = segments_in(writers.directory)
+    assert pq.read_metadata(path).num_row_groups == 4
+    assert [row["seq"] for row in rows_of(writers.directory)] == list(range(1, 8))
+
+
+def test_records_are_written_in_the_order_of_their_numbers(writers: Writers) -> None:
+    writer = writers()
+    bodies = {seq: b"body of %d" % seq for seq in (3, 1, 2, 6)}
+    writer.take(numbered(list(bodies), *[record(body=body) for body in bodies.values()]))
+    assert writer.end()
+    rows = table_of(writers.directory).to_pylist()
+    assert [(row["seq"], row["dropped"]) for row in rows] == [(1, 0), (2, 0), (3, 0), (6, 2)]
+    assert [row["frames"][1] for row in rows] == [bodies[seq] for seq in sorted(bodies)]
 
 
 # -- the disk refuses --------------------------------------------------------------------------------------------------
@@ -257,38 +287,59 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_costs_records_and_one_line_and_writing_goes_on_when_there_is_room(
+def test_a_full_disk_costs_one_line_and_no_record_as_long_as_there_is_memory(
     writers: Writers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = writers(buffer_bytes=4)  # so that every batch is a group of rows at once
+    writer = writers()
     writer.take(batch(1, record()))
-    writer.flush()
-    until(lambda: [len(list(blocks_of(journal))) for journal in journals_in(writers.directory)] == [1])
-    (rows,) = writers.directory.glob("*/.*.rows")
-    with files_of_at_most(rows.stat().st_size + 1_000):
+    until(lambda: writer.records == 1)
+    (journal,) = journals_in(writers.directory)
+    before = journal.read_bytes()
+    with files_of_at_most(len(before) + 1_000):
         for first in range(2, 12):
             writer.take(batch(first, record(body=os.urandom(4_000))))
-            until(lambda: writer.dropped == first - 1 and time.monotonic() > writer._retry_at)  # noqa: B023
-            writer.flush()  # which finds nothing to write, and so nothing out
-        assert "File too large" in writer.problem
-        until(lambda: writer.done == 11_000)
-    until(lambda: time.monotonic() > writer._retry_at)
-    writer.take(batch(12, record(), record()))
+        until(lambda: "File too large" in writer.problem)
+        writer.flush()
+        time.sleep(0.02)  # some more tries
+        assert (writer.records, writer.done) == (1, SIZE)  # what waits still counts
+        assert journal.read_bytes() == before  # and no half of another batch behind it
     until(lambda: not writer.problem)
+    writer.take(batch(12, record(), record()))
     assert writer.end()
-    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (12, 10), (13, 0)]
+    assert (writer.dropped, writer.done) == (0, 12 * SIZE)
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(seq, 0) for seq in range(1, 14)]
     assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
 
 
-def test_what_cannot_be_written_to_the_journal_waits_in_memory(
+def test_a_full_disk_costs_no_more_memory_than_allowed_and_every_record_beyond_it_is_counted(writers: Writers) -> None:
+    writer = writers()
+    capacity = 20_000
+    buffer = EventBuffer(writer, Packer(WireFormat.V6), lambda call: call(), time.monotonic, capacity=capacity)
+    writers.directory.write_text("a file is in the way")
+    for _ in range(1_000):
+        buffer.sent(b"peer", [b"socket", b"", bytes(100)], 0.0)
+        assert buffer._handed_over - writer.done <= capacity + PACK_RECORDS * (OVERHEAD + 100)
+    buffer.hand_over()
+    assert 1_000 - PACK_RECORDS < buffer.dropped < 1_000
+    writers.directory.unlink()
+    until(lambda: writer.done == buffer._handed_over)
+    buffer.sent(b"peer", [b"socket", b"", bytes(100)], 0.0)
+    buffer.hand_over()
+    assert writer.end()
+    rows = rows_of(writers.directory)
+    assert sum(row["dropped"] for row in rows) == buffer.dropped
+    assert len(rows) + buffer.dropped == rows[-1]["seq"] == 1_001
+
+
+def test_a_write_that_the_disk_takes_half_of_is_taken_back(
     writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = writers()
     writer.take(batch(1, record()))
     writer.flush()
-    until(lambda: journals_in(writers.directory))
+    until(lambda: writer.records == 1)
     (journal,) = journals_in(writers.directory)
-    until(lambda: list(blocks_of(journal)))
+    before = journal.read_bytes()
     is_full = True
     write, write_all = os.write, os.writev
 
@@ -305,12 +356,37 @@ def test_what_cannot_be_written_to_the_journal_waits_in_memory(
     writer.take(batch(2, record()))
     writer.flush()
     until(lambda: "No space left" in writer.problem)
-    assert [block.count for block in blocks_of(journal)] == [1]  # and no half of another one behind it
+    until(lambda: journal.read_bytes() == before)
     is_full = False
-    until(lambda: time.monotonic() > writer._retry_at)
+    until(lambda: not writer.problem)
+    assert records_in(journal) == [1, 1]
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0)]
+    assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_a_disk_that_refuses_only_when_it_is_synced_is_noticed(
+    writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_full = True
+    sync = os.fdatasync
+
+    def refuse(file: int) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(file)
+
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    writer = writers()
+    writer.take(batch(1, record()))
+    writer.flush()
+    until(lambda: "No space left" in writer.problem)
+    writer.take(batch(2, record()))
+    until(lambda: writer.records == 2)
+    assert writer.problem  # the system took it, the disk did not
+    is_full = False
     writer.flush()
     until(lambda: not writer.problem)
-    assert [block.count for block in blocks_of(journal)] == [1, 1]
     assert writer.end()
     assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0)]
     assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
@@ -323,15 +399,39 @@ def test_a_directory_that_cannot_be_made_stops_nothing_but_the_capture(
     writer = writers()
     for first in range(1, 4):
         writer.take(batch(first, record()))
-    until(lambda: writer.dropped == 3)
-    assert writer.problem
+    until(lambda: writer.problem)
     writers.directory.unlink()
-    until(lambda: time.monotonic() > writer._retry_at)
-    writer.take(batch(4, record()))
-    until(lambda: writer.records == 1)
+    until(lambda: writer.records == 3)
     assert writer.end()
-    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(4, 3)]
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0), (3, 0)]
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
+
+
+def test_what_the_disk_refuses_until_the_end_is_counted(writers: Writers, caplog: pytest.LogCaptureFixture) -> None:
+    writers.directory.write_text("a file is in the way")
+    writer = writers(retry_time=3_600.0)  # the end does not wait for the next try
+    for first in range(1, 7, 2):
+        writer.take(batch(first, record(), record()))
+    until(lambda: writer.problem)
+    assert writer.end()
+    assert (writer.records, writer.dropped, writer.done) == (0, 6, 3 * SIZE)
+    assert "dropped 6 records that the disk refused" in caplog.text
+    assert len(caplog.records) == 2
+
+
+def test_a_batch_that_makes_no_sense_is_dropped_and_counted_by_the_next_record(
+    writers: Writers, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers()
+    writer.take(batch(1, record()))
+    torn = batch(2, record(), record())
+    writer.take(torn._replace(pieces=[torn.pieces[0]._replace(seqs=b"torn")]))
+    writer.take(batch(4, record()))
+    until(lambda: writer.done == 3 * SIZE)
+    assert writer.end()
+    assert writer.dropped == 2
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (4, 2)]
+    assert len(caplog.records) == 1
 
 
 def test_a_directory_that_is_removed_is_noticed_and_what_was_in_it_counted(
@@ -354,7 +454,7 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
     writer = writers()
     writer.take(batch(1, record()))
     until(lambda: writer.records == 1)
-    sync_folder, tries = segments.sync_folder, 0
+    sync_folder, tries = segment_file.sync_folder, 0
 
     def refuse(folder: Path) -> None:
         nonlocal tries
@@ -363,64 +463,63 @@ def test_a_segment_that_cannot_be_closed_is_tried_again(
             raise OSError(errno.EMFILE, "Too many open files")
         sync_folder(folder)
 
-    monkeypatch.setattr(open_segment, "sync_folder", refuse)
+    monkeypatch.setattr(segment_file, "sync_folder", refuse)
+    monkeypatch.setattr(recovery, "sync_folder", refuse)
     writer.close_segment()
+    until(lambda: "Too many open files" in writer.problem)
     taken = 1
     while not writer.segments:
         taken += 1
         writer.take(batch(taken, record()))
-        until(lambda: writer.records + writer.dropped == taken)  # noqa: B023
-    until(lambda: time.monotonic() > writer._retry_at)
+        until(lambda: writer.records == taken)  # noqa: B023
+    until(lambda: not writer.problem)
     writer.take(batch(taken + 1, record()))
     assert writer.end()
-    rows = [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)]
-    assert rows[0] == (1, 0)
-    assert rows[-1][0] == taken + 1 == len(rows) + sum(dropped for _, dropped in rows)
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [
+        (seq, 0) for seq in range(1, taken + 2)
+    ]
     assert not journals_in(writers.directory)
-    assert caplog.records
+    assert [one.levelname for one in caplog.records] == ["ERROR", "WARNING"]
 
 
-def test_two_segments_at_once_do_not_share_their_room(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = writers()
-    midnight = NOON // DAY * DAY + DAY
-    write_group = OpenSegment._write_group
-    refused: list[OpenSegment] = []
+def test_while_a_segment_cannot_be_closed_the_next_one_grows(writers: Writers, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_full = True
 
-    def refuse_first(segment: OpenSegment) -> None:
-        if not refused:
-            refused.append(segment)
+    def refuse(journal: Path, directory: Path, **options: bool) -> Recovery:
+        if is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        write_group(segment)
+        return make_segment(journal, directory, **options)
 
-    monkeypatch.setattr(OpenSegment, "_write_group", refuse_first)
-    bodies = [bytes([number]) * size for number, size in enumerate((50, 50, 500))]
-    writer.take(batch(1, record(midnight - 1, bodies[0])))
-    writer.take(batch(2, record(midnight + 1, bodies[1])))
-    until(lambda: writer.records == 2)
-    until(lambda: time.monotonic() > writer._retry_at)
-    writer.take(batch(3, record(midnight + 2, bodies[2])))  # before it the first day's is closed, and its room cleared
+    monkeypatch.setattr(writer_thread, "make_segment", refuse)
+    writer = writers(segment_bytes=1)
+    for first in range(1, 6):
+        writer.take(batch(first, record()))
+    until(lambda: writer.records == 5)
+    assert len(journals_in(writers.directory)) == 2
+    is_full = False
+    until(lambda: writer.segments >= 1)
     assert writer.end()
-    assert refused
-    assert [row["frames"][1] for row in rows_of(writers.directory)] == bodies
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(seq, 0) for seq in range(1, 6)]
 
 
 def test_a_segment_that_no_batch_found_room_in_does_not_appear(writers: Writers) -> None:
-    writer = writers(buffer_bytes=4)
-    with files_of_at_most(1_000):
+    writer = writers()
+    with files_of_at_most(4_000):
         writer.take(batch(1, record(body=os.urandom(4_000))))
-        until(lambda: writer.dropped == 1)
+        until(lambda: writer.problem)
         assert writer.end()
+        assert writer.dropped == 1
     assert (writer.segments, list(writers.directory.glob("*/*"))) == (0, [])
 
 
-@pytest.mark.parametrize("what", ["rows", "everything"])
+@pytest.mark.parametrize("what", ["journal", "everything"])
 def test_what_is_taken_away_while_it_is_written_is_counted_and_stops_nothing(what: str, writers: Writers) -> None:
-    writer = writers(buffer_bytes=4)
+    writer = writers()
     writer.take(batch(1, record(), record()))
     until(lambda: writer.records == 2)
-    if what == "rows":
-        for rows in writers.directory.glob("*/.*.rows"):
-            rows.unlink()
+    if what == "journal":
+        for journal in journals_in(writers.directory):
+            journal.unlink()
     else:
         writers.directory.rename(writers.directory.with_name("moved"))
     writer.close_segment()
@@ -433,26 +532,41 @@ def test_what_is_taken_away_while_it_is_written_is_counted_and_stops_nothing(wha
 def test_a_segment_that_can_never_be_closed_stops_none_of_the_next(
     writers: Writers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     writer = writers()
-    monkeypatch.setattr(OpenSegment, "_write_group", fail)
+    monkeypatch.setattr(writer_thread, "make_segment", fail)
     writer.take(batch(1, record()))
     writer.close_segment()
     until(lambda: [one.is_left for one in summaries(writers.directory)] == [True])
-    monkeypatch.setattr(Journal, "write", fail)
-    writer.take(batch(2, record()))
-    writer.close_segment()
-    until(lambda: writer.dropped == 1)  # which not even the journal has
-    assert writer.records == 1
     monkeypatch.undo()
-    writer.take(batch(3, record()))
+    writer.take(batch(2, record()))
     assert writer.end()
-    assert [(row["seq"], row["dropped"]) for row in table_of(writers.directory).to_pylist()] == [(3, 1)]
-    assert [one.records for one in recover(writers.directory)] == [1, 0]
-    assert [row["seq"] for row in table_of(writers.directory).to_pylist()] == [1, 3]
+    assert [row["seq"] for row in table_of(writers.directory).to_pylist()] == [2]
+    assert [one.records for one in recover(writers.directory)] == [1]
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0)]
     assert "cannot be closed" in caplog.text
+
+
+def test_a_journal_that_is_damaged_before_it_is_closed_costs_one_batch_which_is_counted(
+    writers: Writers, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = writers()
+    for first in (1, 3, 5):
+        writer.take(batch(first, record(), record()))
+    until(lambda: writer.records == 6)
+    (journal,) = journals_in(writers.directory)
+    content = journal.read_bytes()
+    seals = [found.start() for found in re.finditer(re.escape(MAGIC), content)]
+    with journal.open("r+b") as file:
+        file.seek(seals[2] - 8)  # in the header of the second batch, which follows the schema and the first
+        file.write(bytes(byte ^ 1 for byte in content[seals[2] - 8 : seals[2]]))
+    assert writer.end()
+    assert [(row["seq"], row["dropped"]) for row in rows_of(writers.directory)] == [(1, 0), (2, 0), (5, 2), (6, 0)]
+    assert (writer.records, writer.dropped) == (4, 2)
+    assert "lost at least 2 records" in caplog.text
+    assert [path.suffix for path in journal.parent.glob(".*")] == [".damaged"]
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------
