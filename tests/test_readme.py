@@ -33,18 +33,18 @@ def test_the_python_blocks_run_one_after_the_other() -> None:
 
 
 def test_the_python_blocks_of_the_page_on_actors_run_too() -> None:
-    page = (ROOT / "docs/actors.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/actors.md").read_text(encoding="utf-8")
     variables: dict[str, Any] = {"__name__": "actors_page"}
     before = list(logging.getLogger().handlers)
     try:
         for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
-            exec(compile(block, "docs/actors.md", "exec"), variables)  # noqa: S102
+            exec(compile(block, "docs/reference/actors.md", "exec"), variables)  # noqa: S102
     finally:
         logging.getLogger().handlers[:] = before
 
 
 def test_the_page_on_actors_names_every_setting_and_its_default() -> None:
-    page = (ROOT / "docs/actors.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/actors.md").read_text(encoding="utf-8")
     told = dict(re.findall(r"^\| `(\w+)` \| ([\w.,]+) \|", page, flags=re.MULTILINE))
     settings = NodeSettings()
     for name in settings.__struct_fields__:

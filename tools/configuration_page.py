@@ -1,4 +1,4 @@
-"""Write the table of every key into ``docs/network.md``: ``python -m tools.configuration_page``.
+"""Write the table of every key into ``docs/reference/configuration.md``: ``python -m tools.configuration_page``.
 
 The keys and defaults are those of the settings; what is said of a key is the comment beside its field.
 """
@@ -17,7 +17,7 @@ import msgspec
 
 from hopline.config.schema import SECTIONS, Key, Keys, keys_of
 
-TARGET = Path(__file__).parent.parent / "docs" / "network.md"
+TARGET = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
 BEGIN, END = "<!-- keys: made by tools/configuration_page.py. Do not edit: make generate. -->", "<!-- end of keys -->"
 
 

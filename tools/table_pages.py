@@ -1,7 +1,7 @@
-"""Write what is derived in ``docs/tables`` and ``docs/pipeline.md``: ``python -m tools.table_pages``.
+"""Write what is derived in ``docs/reference/tables`` and ``docs/reference/pipeline.md``: ``python -m tools.table_pages``.
 
 Each table has a page. Its text is written by hand; the list of columns, between two markers, is made of the table's
-schema. So is the list of tables in ``docs/pipeline.md``.
+schema. So is the list of tables in ``docs/reference/pipeline.md``.
 
 ``python -m tools.table_pages --examples`` also runs the commands on the pages and writes their results below them. It
 generates captures from a fixed seed and makes the tables of them, which takes a minute or two; ``--examples TABLES``
@@ -23,7 +23,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from hopline.pipeline.tables.all import TABLES
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "reference"
 INDEX = DOCS / "pipeline.md"
 PLACE = "TABLES"  # stands for the location of the tables in the commands on the pages
 CAPTURES = ("generate", "{home}", "--messages", "20000", "--seed", "7")

@@ -1,4 +1,4 @@
-"""Write ``docs/wire-formats.md`` from the layout tables: ``python -m tools.wire_formats_page``."""
+"""Write ``docs/reference/wire-formats.md`` from the layout tables: ``python -m tools.wire_formats_page``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopline.cluster.messages.format_declaration import MOST_FORMATS, READS
 from hopline.message import LARGEST_EXTENSION
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 
-TARGET = Path(__file__).parent.parent / "docs" / "wire-formats.md"
+TARGET = Path(__file__).parent.parent / "docs" / "reference" / "wire-formats.md"
 
 INTRODUCTION = f"""\
 # Wire formats
@@ -82,7 +82,7 @@ A node that sends a message on keeps the names that it does not know, and so doe
 | name | value |
 |---|---|
 | `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
-| `{READS}` | in announcements: names of the [formats that the node reads](compatibility.md), at most {MOST_FORMATS} |
+| `{READS}` | in announcements: names of the [formats that the node reads](../explanation/compatibility.md), at most {MOST_FORMATS} |
 """
 
 DIALECTS_NOTE = """\

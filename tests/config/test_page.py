@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTAL
 
 
 def test_the_table_of_keys_is_that_of_the_settings() -> None:
-    assert configuration_page.generate() == PAGE, "docs/network.md is stale: make generate"
+    assert configuration_page.generate() == PAGE, "docs/reference/configuration.md is stale: make generate"
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -31,7 +31,7 @@ def test_the_python_blocks_run() -> None:
     variables: dict[str, Any] = {"__name__": "network_page"}
     for language, block in BLOCKS:
         if language == "python":
-            exec(compile(block, "docs/network.md", "exec"), variables)  # noqa: S102
+            exec(compile(block, "docs/reference/configuration.md", "exec"), variables)  # noqa: S102
 
 
 def test_the_toml_blocks_have_only_keys_that_there_are() -> None:

@@ -1,4 +1,4 @@
-"""What docs/security.md says, is so."""
+"""What docs/explanation/security.md says, is so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from hopline.security import Domain, KeyFileError, SecurityReason, load_keys
 
-PAGE = (Path(__file__).parents[2] / "docs/security.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/explanation/security.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -22,7 +22,7 @@ def test_its_python_blocks_run_one_after_the_other(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
     variables: dict[str, Any] = {"__name__": "security_page"}
     for block in blocks("python"):
-        exec(compile(block, "docs/security.md", "exec"), variables)  # noqa: S102
+        exec(compile(block, "docs/explanation/security.md", "exec"), variables)  # noqa: S102
 
 
 def test_its_key_file_can_be_read(tmp_path: Path) -> None:

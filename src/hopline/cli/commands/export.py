@@ -51,7 +51,7 @@ Ids are the same in every export: a journey whose id is a GUID has that as its t
 A folder must not be there yet. A line of `--otlp` is one request of OTLP/JSON, a line of `--zipkin` a list of spans for
 Zipkin's `/api/v2/spans`. `--endpoint` posts OTLP/HTTP (to `/v1/traces` if the address has no path) and tries again
 what may pass: no connection, and the answers 429, 502, 503 and 504. Give headers with secrets in the environment:
-`{HEADERS_VARIABLE}='authorization=Bearer%20…'`. See docs/export.md.
+`{HEADERS_VARIABLE}='authorization=Bearer%20…'`. See docs/how-to/export-traces.md.
 
 **Exit codes**: 0 success, 1 an error or spans that were not taken, 2 wrong options, 130 stopped by Ctrl-C.
 """
