@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := $(VENV)/.ready-peers
+DOCS   := $(VENV)/.ready-docs
 MINUTES ?= 5
 SEEDS ?= 10000
 COVERED := tests/wire tests/message tests/zmtp
@@ -12,7 +13,7 @@ WORKERS ?= 3
 SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
+.PHONY: help setup demo docs examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -64,12 +65,24 @@ format: $(READY) ## Rewrite the sources in the house format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages, lists of keys and columns
+generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages, command line, lists of keys and columns
 	@$(BIN)/python -m tools.compiler
 	@$(BIN)/python -m tools.wire_formats_page
 	@$(BIN)/python -m tools.service_messages
 	@$(BIN)/python -m tools.configuration_page
 	@$(BIN)/python -m tools.table_pages
+	@$(BIN)/python -m tools.cli_page
+
+# pip understands dependency groups from 25.1 on; Python brings an older one.
+$(DOCS): $(READY)
+	@echo "Adding what builds the documentation to $(VENV) (once)"
+	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet 'pip>=25.1'
+	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
+docs: $(DOCS) ## Build the documentation into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "wrote build/docs/index.html"
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire

@@ -1,4 +1,4 @@
-"""Write what is derived in ``docs/reference/tables`` and ``docs/reference/pipeline.md``: ``python -m tools.table_pages``.
+"""Write the derived parts of the pages in ``docs/reference/tables``: ``python -m tools.table_pages``.
 
 Each table has a page. Its text is written by hand; the list of columns, between two markers, is made of the table's
 schema. So is the list of tables in ``docs/reference/pipeline.md``.

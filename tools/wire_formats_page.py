@@ -82,7 +82,7 @@ A node that sends a message on keeps the names that it does not know, and so doe
 | name | value |
 |---|---|
 | `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
-| `{READS}` | in announcements: names of the [formats that the node reads](../explanation/compatibility.md), at most {MOST_FORMATS} |
+| `{READS}` | in announcements: [formats that the node reads](../explanation/compatibility.md), at most {MOST_FORMATS} |
 """
 
 DIALECTS_NOTE = """\
