@@ -19,7 +19,6 @@ html_theme = "furo"
 html_title = f"Hopline {release}"
 
 myst_heading_anchors = 4  # links to headings work as on GitHub
-myst_enable_extensions = ["colon_fence"]
 # Benchmarks, examples and sources stand outside of docs/ and are linked for readers of the repository.
 suppress_warnings = ["myst.xref_missing"]
 
