@@ -1,7 +1,7 @@
 """Run the code blocks of a Markdown page, in their order, as a reader would.
 
-A page is a program: its blocks share one directory and, where they are Python, one set of variables. What is done with a
-block depends on its language and on a comment in the line above it:
+A page is a program: its blocks share one directory and, where they are Python, one set of variables. What is done with
+a block depends on its language and on a comment in the line above it:
 
 | block | what is done |
 |---|---|

@@ -10,14 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools import cli_page
 
+import hopline
 from tests.docs.pages import ROOT, RUN, PageRun, blocks
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 # The examples on the pages of the tables have a test of their own: tests/pipeline/test_table_pages.py.
-PAGES_WITH_CODE = [page for page in PAGES if any(block.language in RUN for block in blocks(page.read_text(encoding="utf-8")))]
+PAGES_WITH_CODE = [
+    page for page in PAGES if any(block.language in RUN for block in blocks(page.read_text(encoding="utf-8")))
+]
 
 
 def name_of(page: Path) -> str:
@@ -146,3 +150,61 @@ def test_lines_of_text_are_not_longer_than_a_hundred_characters() -> None:
         lines = [line for line in text.splitlines() if not line.startswith(("|", "<!--", "!["))]
         too_long += [f"{name_of(page)}: {line}" for line in lines if len(line) > 100]
     assert not too_long
+
+
+def walks() -> list[str]:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = contributing.partition("## Five walks")[2].partition("\n## ")[0]
+    return [paragraph for paragraph in section.split("\n\n") if paragraph.startswith("**")]
+
+
+def test_there_are_five_walks() -> None:
+    assert len(walks()) == 5
+
+
+@pytest.mark.parametrize("walk", walks(), ids=lambda walk: walk.split("**")[1])
+def test_a_walk_names_files_that_exist_and_none_twice(walk: str) -> None:
+    files = re.findall(r"`([\w/]+\.py)`", walk)
+    assert len(files) > 5
+    assert len(files) == len(set(files))
+    for file in files:
+        assert (ROOT / "src/hopline" / file).exists(), file
+
+
+def test_the_map_names_every_package() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = contributing.partition("## The map")[2].partition("\n## ")[0]
+    first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    packages = {path.parent.name for path in (ROOT / "src/hopline").glob("*/__init__.py")}
+    assert set(re.findall(r"`(\w+)`", " ".join(first_cells))) == packages
+
+
+def test_the_page_on_errors_names_every_public_error() -> None:
+    page = (DOCS / "reference/errors.md").read_text(encoding="utf-8")
+    errors = [name for name in hopline.__all__ if name.endswith("Error")]
+    assert len(errors) > 5
+    for name in errors:
+        assert f"`{name}`" in page, name
+
+
+def test_the_page_on_actors_names_every_setting_and_its_default() -> None:
+    page = (DOCS / "reference/actors.md").read_text(encoding="utf-8")
+    documented = dict(re.findall(r"^\| `(\w+)` \| ([\w.,]+) \|", page, flags=re.MULTILINE))
+    settings = hopline.NodeSettings()
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        assert documented[name] == ("no" if value is False else f"{value:,g}")
+
+
+def test_the_page_on_metrics_names_every_metric() -> None:
+    page = (DOCS / "reference/metrics.md").read_text(encoding="utf-8")
+    source = (ROOT / "src/hopline/metrics/collectors.py").read_text(encoding="utf-8")
+    metrics = set(re.findall(r'"(hopline_\w+)"', source))
+    assert len(metrics) > 20
+    for name in metrics:
+        assert name in page
+
+
+def test_the_page_of_the_command_line_is_that_of_the_commands() -> None:
+    page = cli_page.TARGET.read_text(encoding="utf-8")
+    assert page == cli_page.generate(), "docs/reference/cli.md is stale: make generate"
