@@ -24,7 +24,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +76,7 @@ def blocks(page: str) -> list[Block]:
 class PageRun:
     """One page that is being run in a directory of its own."""
 
-    def __init__(self, page: Path, directory: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, page: Path, directory: Path, environment: dict[str, str]) -> None:
         self._page = page
         self._directory = directory
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
