@@ -29,7 +29,7 @@ def name_of(page: Path) -> str:
 
 
 def needs(page: Path) -> str:
-    """Return what a page needs before its first block runs: nothing, a network or tables."""
+    """Return what a page needs before its first block runs: nothing, a network or captures."""
     named = re.search(r"^<!-- needs: (\w+) -->$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return named[1] if named else ""
 
@@ -67,14 +67,11 @@ def test_the_pages_that_need_a_network_run_in_one(tmp_path: Path, environment: d
 
 
 @pytest.mark.timeout(900)
-def test_the_pages_that_need_tables_share_a_run_of_the_pipeline(tmp_path: Path, environment: dict[str, str]) -> None:
-    hopline = [sys.executable, "-m", "hopline"]
-    generate = [*hopline, "generate", str(tmp_path), "--messages", "20000", "--seed", "7"]
-    pipeline = [*hopline, "pipeline", "run", "captures", "--out", "tables", "--keys", "keys/hopline.toml"]
+def test_the_pages_that_need_captures_share_them(tmp_path: Path, environment: dict[str, str]) -> None:
+    generate = [sys.executable, "-m", "hopline", "generate", str(tmp_path), "--messages", "20000", "--seed", "7"]
     subprocess.run(generate, cwd=tmp_path, check=True, capture_output=True)
-    subprocess.run(pipeline, cwd=tmp_path, check=True, capture_output=True)
     for page in PAGES_WITH_CODE:
-        if needs(page) == "tables":
+        if needs(page) == "captures":
             PageRun(page, tmp_path, environment).run()
 
 
