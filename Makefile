@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 DEMO   := $(VENV)/.ready-demo
 READY  := $(VENV)/.ready
 PEERS  := $(VENV)/.ready-peers
+DOCS   := $(VENV)/.ready-docs
 DIST   ?= dist
 DIST_VENV ?= .venv-dist
 MINUTES ?= 5
@@ -20,7 +21,7 @@ NEW_PIP := -m pip install --quiet $(PINNED) --upgrade pip
 INSTALL := -m pip install $(PINNED) --build-constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
+.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -89,6 +90,16 @@ generate: $(READY) ## Write again what is derived: codecs and docs page from the
 	@$(BIN)/python -m tools.configuration_page
 	@$(BIN)/python -m tools.table_pages
 	@$(BIN)/python -m tools.public_api
+	@$(BIN)/python -m tools.cli_page
+
+$(DOCS): $(READY)
+	@echo "Adding what builds the documentation to $(VENV), once"
+	@$(BIN)/python $(INSTALL) --quiet --group docs
+	@touch $@
+
+docs: $(DOCS) ## Build the documentation into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "wrote build/docs/index.html"
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire

@@ -90,7 +90,9 @@ def main() -> None:
     console.rule("Dig further")
     console.print("  .venv/bin/hopline decode --help                                    any message, frame by frame")
     console.print("  .venv/bin/hopline decode tests/data/vectors/live.json --summary    what a running network said")
-    console.print("  docs/wire-formats.md                                               every frame of every format")
+    console.print(
+        "  docs/reference/wire-formats.md                                               every frame of every format"
+    )
     console.print(
         "  make bench-wire                                                    how fast it is, beside its peers"
     )

@@ -1,4 +1,4 @@
-"""Captures read the slow and obvious way: one record after the other, by the definitions in docs/pipeline.md."""
+"""Captures read one record at a time, by the definitions in docs/reference/pipeline.md."""
 
 from __future__ import annotations
 

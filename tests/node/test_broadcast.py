@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from hopline import (
-    Actor,
-    Distribution,
-    Message,
-    MessageOutcome,
-    Outcome,
-    RoutingEntry,
-    handler,
-    to_message,
-)
+from hopline import Actor, Distribution, Message, MessageOutcome, Outcome, handler, to_message
+from hopline.message import RoutingEntry
 
 from .links import Network, uri_of
 from .orders import Listener, News, OneByOne, Order

@@ -7,20 +7,8 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from hopline import (
-    Actor,
-    ActorError,
-    ArgumentError,
-    DeliveryError,
-    HandlerDefinition,
-    Message,
-    MessageIdentifier,
-    Node,
-    WireFormat,
-    handler,
-    payload,
-    to_message,
-)
+from hopline import Actor, ActorError, ArgumentError, DeliveryError, Message, MessageIdentifier, Node, WireFormat, handler, payload, to_message
+from hopline.actors import HandlerDefinition
 from hopline.actors import handler_map
 
 from .links import Network, advertised

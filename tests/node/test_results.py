@@ -9,19 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from hopline import (
-    Actor,
-    ActorError,
-    Context,
-    Distribution,
-    Message,
-    MessageIdentifier,
-    MessageOutcome,
-    NodeSettings,
-    TraceOptions,
-    handler,
-    to_message,
-)
+from hopline import Actor, ActorError, Context, Distribution, Message, MessageIdentifier, MessageOutcome, NodeSettings, handler, to_message
+from hopline.message import TraceOptions
 from hopline.message import EXCEPTION
 
 from .orders import Failing, Gated, Invoice, Listener, News, Order, Price, Pricer, Saying

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from hopline import (
-    Actor,
-    MessageIdentifier,
-    MessageOutcome,
-    Outcome,
-    RoutingEntry,
-    handler,
-)
+from hopline import Actor, MessageIdentifier, MessageOutcome, Outcome, handler
+from hopline.message import RoutingEntry
 from hopline.message import EXCEPTION
 
 from .links import Network, uri_of

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import (
-    DeliveryError,
-    MessageIdentifier,
-    NodeSettings,
-    Outcome,
-    RoutingEntry,
-    to_message,
-)
+from hopline import DeliveryError, MessageIdentifier, NodeSettings, Outcome, to_message
+from hopline.message import RoutingEntry
 
 from .links import Network, uri_of
 from .orders import Listener, News, OneByOne, Order, Price, Pricer

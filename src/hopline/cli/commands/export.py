@@ -57,7 +57,7 @@ Ids are the same in every export: the trace id of a journey whose id is a GUID i
 The folder must not exist. A line of `--otlp` is one request of OTLP/JSON, a line of `--zipkin` a list of spans for
 Zipkin's `/api/v2/spans`. `--endpoint` posts OTLP/HTTP (to `/v1/traces` if the URL has no path), and retries when
 there is no connection or the status is 429, 502, 503 or 504. Put headers with secrets into the environment:
-`{HEADERS_VARIABLE}='authorization=Bearer%20…'`. See docs/export.md.
+`{HEADERS_VARIABLE}='authorization=Bearer%20…'`. See docs/how-to/export-traces.md.
 
 **Exit codes**: 0 success, 1 an error or rejected spans, 2 wrong options, 130 stopped by Ctrl-C.
 """

@@ -55,7 +55,7 @@ EPILOG = """
 
 A run replaces the days (UTC) that the captures have records of; other days stay. With `--from` or `--to` it replaces
 these days only, and reads an hour before and after them too, so that flows that cross midnight are complete. Each
-table is committed when it is made; after a run that failed or was stopped, repeat it. See docs/pipeline.md.
+table is committed when it is made; after a run that failed or was stopped, repeat it. See docs/reference/pipeline.md.
 
 A folder (`--out`) takes `--format` parquet, orc or delta. Tables of a catalogue (`--table-prefix`, whose schema must
 exist) take any format that the session has. `hopline tables` reads Parquet in folders; ask the others with Spark.
@@ -160,7 +160,7 @@ def summary_command(
 
 @pipeline_app.command("submit-path")
 def submit_path_command() -> None:
-    """Print the file to give to spark-submit, which then decides where Spark runs; see docs/cluster.md.
+    """Print the file to give to spark-submit, which then decides where Spark runs; see docs/how-to/run-on-a-cluster.md.
 
     **Example**:
 
