@@ -36,8 +36,8 @@ async def test_the_formats_of_those_who_wrote_last_are_known() -> None:
     known = ClusterSettings(known_nodes=3)
     async with rendezvous() as server, our_node(V5, server.address, cluster=known) as client:
         for number in range(5):
-            attachment(client).speaks(b"%d" % number, WireFormat.V6)
+            attachment(client).note_written_format(b"%d" % number, WireFormat.V6)
         assert list(attachment(client).formats.written_by) == [b"2", b"3", b"4"]
-        attachment(client).speaks(b"2", WireFormat.V4)
-        attachment(client).speaks(b"5", WireFormat.V4)
+        attachment(client).note_written_format(b"2", WireFormat.V4)
+        attachment(client).note_written_format(b"5", WireFormat.V4)
         assert list(attachment(client).formats.written_by) == [b"4", b"2", b"5"]

@@ -7,9 +7,20 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from hopline import Actor, ActorError, ArgumentError, DeliveryError, Message, MessageIdentifier, Node, WireFormat, handler, payload, to_message
-from hopline.actors import HandlerDefinition
-from hopline.actors import handler_map
+from hopline import (
+    Actor,
+    ActorError,
+    ArgumentError,
+    DeliveryError,
+    Message,
+    MessageIdentifier,
+    Node,
+    WireFormat,
+    handler,
+    payload,
+    to_message,
+)
+from hopline.actors import HandlerDefinition, handler_map
 
 from .links import Network, advertised
 from .orders import Invoice, News, Order, Price, Pricer

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from hopline import (
@@ -21,6 +22,7 @@ from hopline import (
     NodeSettings,
     Outcome,
     handler,
+    payload,
     to_message,
 )
 from hopline.message import EXCEPTION
@@ -260,6 +262,11 @@ async def test_every_peer_gets_a_copy_of_a_broadcast_with_one_hop_and_one_entry(
     assert {copy.socket_identity for copy in copies} == {b"b", b"c", b"d", b"e"}
 
 
+@payload
+class Notice(msgspec.Struct):  # which can be changed, as what derives from Payload cannot
+    text: str
+
+
 # Protocol 9.10
 @on_loop
 async def test_no_actor_can_change_what_another_one_gets() -> None:
@@ -268,15 +275,15 @@ async def test_no_actor_can_change_what_another_one_gets() -> None:
             self.texts: list[str] = []
 
         @handler
-        def hear(self, news: News, context: Context) -> None:
-            self.texts.append(news.text)
-            news.text = "changed"
+        def hear(self, notice: Notice, context: Context) -> None:
+            self.texts.append(notice.text)
+            notice.text = "changed"
             with pytest.raises(AttributeError):
                 context.message.hops = 9  # type: ignore[misc]
 
     actors = [Meddling() for _ in range(3)]
     async with started(*actors) as node:
-        node.router.receive(to_message(News("as sent"), distribution=Distribution.BROADCAST).add_hop())
+        node.router.receive(to_message(Notice("as sent"), distribution=Distribution.BROADCAST).add_hop())
         await until(lambda: all(actor.texts for actor in actors))
         assert node.stats().handler_errors == 0
     assert [actor.texts for actor in actors] == [["as sent"]] * 3

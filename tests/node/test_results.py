@@ -9,9 +9,19 @@ from datetime import timedelta
 
 import pytest
 
-from hopline import Actor, ActorError, Context, Distribution, Message, MessageIdentifier, MessageOutcome, NodeSettings, handler, to_message
-from hopline.message import TraceOptions
-from hopline.message import EXCEPTION
+from hopline import (
+    Actor,
+    ActorError,
+    Context,
+    Distribution,
+    Message,
+    MessageIdentifier,
+    MessageOutcome,
+    NodeSettings,
+    handler,
+    to_message,
+)
+from hopline.message import EXCEPTION, TraceOptions
 
 from .orders import Failing, Gated, Invoice, Listener, News, Order, Price, Pricer, Saying
 from .running import on_loop, soon, started, turns, until

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hopline import Actor, MessageIdentifier, MessageOutcome, Outcome, handler
-from hopline.message import RoutingEntry
-from hopline.message import EXCEPTION
+from hopline.message import EXCEPTION, RoutingEntry
 
 from .links import Network, uri_of
 from .orders import Invoice, Order, Price, Pricer

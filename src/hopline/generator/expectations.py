@@ -1,7 +1,7 @@
 """What a flow template implies about all of its flows.
 
-These functions answer by the definitions of docs/reference/pipeline.md, but from the template alone, at the level that is
-captured: a step without a record does not count, because no reader of the capture can know of it.
+These functions answer by the definitions of docs/reference/pipeline.md, but from the template alone, at the level that
+is captured: a step without a record does not count, because no reader of the capture can know of it.
 """
 
 from __future__ import annotations
