@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from hopline.capture.events import Event
-from hopline.message import ArgumentError, Message, WireFormat
+from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import DEFAULT_LIMITS, Limits, encode
 
 Frames: TypeAlias = Sequence[bytes]  # the first one is a socket's identity, which is not recorded
@@ -157,7 +157,7 @@ class Packer:
         for wire_format in (self._wire_format, _FALLBACK_FORMAT):
             try:
                 return encode(message, wire_format, limits=self._limits)
-            except ArgumentError:
+            except LocalError:
                 continue
         return (b"",)
 

@@ -36,6 +36,7 @@ from hopline.message import (
     RECEIPT,
     ArgumentError,
     Distribution,
+    LocalError,
     Message,
     MessageIdentifier,
     new_flow_id,
@@ -190,7 +191,7 @@ def requests_in(
             continue
         try:
             message = decode([b"", *frames])
-        except (RemoteError, ArgumentError):
+        except (RemoteError, LocalError):
             selection.unreadable += 1
             continue
         if message.identity.startswith(_PROTOCOL_PREFIXES):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hopline.actors.log import correlation_text
-from hopline.message import ArgumentError, Distribution, ExceptionReport, Message, read_extension, write_extension
+from hopline.message import Distribution, ExceptionReport, LocalError, Message, read_extension, write_extension
 from hopline.observers.observer import NodeObserver
 from hopline.routing import Delivery
 
@@ -143,7 +143,7 @@ def with_trace_context(extension: bytes, trace_context: Mapping[str, str]) -> by
     for entries in ({**others, **trace_context}, trace_context, parent):
         try:
             return write_extension(entries)
-        except ArgumentError:
+        except LocalError:
             continue
     return b""
 

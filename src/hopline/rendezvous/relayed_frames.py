@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hopline.cluster.messages.formats import SERVICE_FORMATS
-from hopline.message import ArgumentError, Message, WireFormat
+from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import annotate, encode
 
 ENVELOPE = 2  # frames in front of every message
@@ -29,7 +29,7 @@ def _frames_as_written_here(message: Message, received: Sequence[bytes]) -> Sequ
     """Return the message's frames at the end of those received; None if our own writer would write others."""
     try:
         written = encode(message, message.wire_format or WireFormat.V6)[ENVELOPE:]
-    except ArgumentError:
+    except LocalError:
         return None
     tail = list(received[-len(written) :])
     return written if written == tail else None

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hopline.message import RECEIPT, ArgumentError, Message, MessageIdentifier
+from hopline.message import RECEIPT, LocalError, Message, MessageIdentifier
 
 COVERED = (
     "domain",
@@ -105,7 +105,7 @@ def content(message: Message, domain: str) -> bytes:
             )
         )
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise ArgumentError("message", f"fields that can be transmitted ({error})", message.identity) from None
+        raise LocalError("message", f"fields that can be transmitted ({error})", message.identity) from None
 
 
 def _covered_points(callback_point: tuple[MessageIdentifier, ...]) -> msgspec.Raw:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import cycle
 
-from hopline.message import ArgumentError, Message, WireFormat
+from hopline.message import LocalError, Message, WireFormat
 from hopline.wire import encode
 
 SERVICE_FORMATS = (WireFormat.V4, WireFormat.V5_INT32, WireFormat.V5, WireFormat.V6)
@@ -51,7 +51,7 @@ def copies(message: Message, wire_formats: Iterable[WireFormat]) -> Iterator[lis
     for wire_format in wire_formats:
         try:
             frames = encode(message, wire_format)
-        except ArgumentError:
+        except LocalError:
             continue
         yield [COPY, *frames[1:]]
 

@@ -9,7 +9,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 
-from hopline.message import ArgumentError, get_logger
+from hopline.message import ArgumentError, BindError, get_logger
 from hopline.node.network.settings import Network
 from hopline.rendezvous import RendezvousServer, RendezvousSettings
 from hopline.transport import parse
@@ -59,8 +59,8 @@ class EmbeddedRendezvous:
         server = RendezvousServer(self._settings)
         try:
             await server.start()
-        except ArgumentError as error:
-            if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:  # else another node serves there
+        except (ArgumentError, BindError) as error:
+            if getattr(error, "errno", None) != errno.EADDRINUSE:  # else another node serves there
                 log.warning("this node cannot serve as the rendezvous: %s", error)
             return
         self._server = server

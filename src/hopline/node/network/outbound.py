@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from hopline.cluster import CONTROL, Membership
 from hopline.cluster.messages.formats import PeerFormats
-from hopline.message import ArgumentError, Message, PeerGoneError, get_logger
+from hopline.message import ArgumentError, LocalError, Message, PeerGoneError, get_logger
 from hopline.node.network.answer_links import AnswerLinks
 from hopline.node.network.settings import Network
 from hopline.node.report import LinkReport
@@ -126,7 +126,7 @@ class Outbound:
             message = message.clone(ttl_ticks=remaining)
         try:
             return encode(message, self._format_of(node) or self._formats.server, limits=self._limits)
-        except ArgumentError:
+        except LocalError:
             if not waited:  # the error goes to the one who offers it
                 raise
             self._take_back(node, [(message, waited)])  # the peer's format has changed since it was offered

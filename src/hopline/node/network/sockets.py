@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopline.message import ArgumentError
+from hopline.message import ArgumentError, BindError
 from hopline.node.network.settings import Network
 from hopline.transport import Transport, advertised, open_transport, parse
 
@@ -17,7 +17,7 @@ class NodeSockets:
         try:
             self.listener = self.transport.listener(network.address, "address", identity=identity)
             self.uri = advertised(self.listener.uri, network.advertise)
-        except ArgumentError:
+        except (ArgumentError, BindError):
             self.transport.close()
             raise
         heartbeat_address = network.heartbeat_address or f"tcp://{parse(network.address).host}:0"
@@ -26,7 +26,7 @@ class NodeSockets:
                 heartbeat_address, "heartbeat_address", _HEARTBEAT_CAPACITY
             )
             self.health_uri = advertised(health_uri, network.advertise)
-        except ArgumentError:
+        except (ArgumentError, BindError):
             self.listener.close()
             self.transport.close()
             raise
