@@ -89,9 +89,9 @@ def test_orc_files_are_written_read_and_replaced(spark: SparkSession, lake: Path
 @pytest.fixture
 def schema(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     """A schema of Spark's own catalogue."""
-    spark.sql(f"CREATE CAPTURE_SCHEMA traffic LOCATION '{tmp_path}'")
+    spark.sql(f"CREATE SCHEMA traffic LOCATION '{tmp_path}'")
     yield "spark_catalog.traffic"
-    spark.sql("DROP CAPTURE_SCHEMA traffic CASCADE")
+    spark.sql("DROP SCHEMA traffic CASCADE")
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc"])
