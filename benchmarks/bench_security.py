@@ -52,7 +52,7 @@ def secured(message: Message, settings: dict[str, object]) -> Callable[[], None]
 
     def run() -> None:
         for _ in range(MESSAGES):
-            security.verify(security.sign(message))
+            security.check(security.protect(message))
 
     return run
 

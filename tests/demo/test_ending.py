@@ -30,17 +30,17 @@ import fcntl, shutil, sys, termios
 
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from hopline.cli import main
-from hopline.demo.run import _Demo
+from hopline.demo.story import _Story
 
 tables = sys.argv.pop(1)
 
 
-def run(demo):
-    demo._captures.mkdir()
-    shutil.copytree(tables, demo._tables)
+def tell(story):
+    story._captures.mkdir()
+    shutil.copytree(tables, story._tables)
 
 
-_Demo.run = run
+_Story.tell = tell
 sys.argv[0] = "hopline"
 main()
 """

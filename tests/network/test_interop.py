@@ -251,7 +251,7 @@ def test_what_our_links_send_stays_whole_and_in_order_while_both_sides_are_resta
         world, chance = World("tcp"), random.Random(seed)
         (uri,) = free_addresses(1)
         routers = [ZmqProcess("ROUTER", identity=NODE.decode(), bind=uri)]
-        settings = {"refusal_timeout": LONGEST, "handshake_timeout": LONGEST, "reconnect_interval_max": 0.1}
+        settings = {"refusal_time": LONGEST, "handshake_time": LONGEST, "reconnect_interval_max": 0.1}
         peers = peers_of(world.transport(**settings), world)
         number = SMALL
         try:

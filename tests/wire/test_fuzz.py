@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from hopline import Message
-from hopline.wire import RemoteError, decode
+from hopline import Message, RemoteError, decode
 from tests.wire import fuzz
 from tests.wire.fuzz import BATCH, FUZZED, Finding, Fuzzer
 

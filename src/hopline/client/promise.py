@@ -1,4 +1,4 @@
-"""Promises: the one answer that a caller waits for."""
+"""The one answer that a caller waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hopline.client.reply_spec import Read, ReplySpec, as_it_is
+from hopline.client.expectation import Expectation, Read, as_it_is
 from hopline.message import AnswerTimeoutError, HoplineError, Message
 from hopline.routing import Delivery
 
@@ -20,28 +20,28 @@ def _raise(error: Any) -> None:
 
 
 class Promise(msgspec.Struct, Generic[Answer], eq=False):
-    """An answer to be awaited. Of several replies the first one counts. Cancel a promise that is not awaited."""
+    """Await it to get the answer; the first to come wins. One that is no longer of interest is to be cancelled."""
 
     key: int
-    reply_spec: ReplySpec
-    delivery: Delivery  # of the request
+    expectation: Expectation
+    delivery: Delivery  # of what was asked
     seconds: float
     deadline: float
     _forget: Callable[[int, None], object]  # by its key
     tick: int = 0
     _is_cancelled: bool = False
-    # An error is an outcome too: it is raised when the promise is awaited, and nowhere if it never is.
+    # Errors are outcomes too, and raised to whoever awaits: a promise that nobody awaits is no error.
     _outcome: object = None
-    _read: Read = as_it_is  # converts the outcome to the answer
-    _waiter: asyncio.Future[None] | None = None  # created only when somebody has to wait
+    _read: Read = as_it_is  # makes the answer of the outcome
+    _waiter: asyncio.Future[None] | None = None  # made only for one who has to wait
 
     @property
     def message(self) -> Message:
-        """The request."""
+        """What was asked."""
         return self.delivery.message
 
     def take(self, outcome: object, read: Read) -> bool:
-        """Accept the answer, and stop waiting for others."""
+        """Take the answer. Nothing more is expected then."""
         forget = self._forget
         forget(self.key, None)
         if self._outcome is None:
@@ -53,21 +53,21 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         return True
 
     def fail(self, error: HoplineError) -> None:
-        """Fail the promise: no answer will come."""
+        """Give up: no answer will come."""
         self.take(error, _raise)
 
     def expire(self, reason: HoplineError | None = None) -> None:
-        """Fail the promise because its time has passed. A known reason becomes the `__cause__` of the timeout."""
+        """Give up because the time is over; a reason that is known becomes the cause of the timeout."""
         error = AnswerTimeoutError(str(self.delivery.identifier), self.seconds)
         error.__cause__ = reason
         self.fail(error)
 
     def leave(self) -> None:
-        """Stop waiting for an answer."""
+        """See to it that nothing more is expected."""
         self._forget(self.key, None)
 
     def cancel(self) -> None:
-        """Stop waiting, and cancel the task that awaits the promise."""
+        """Wait no longer, and leave nothing behind."""
         self.leave()
         self._is_cancelled = True
         if self._waiter is not None:
@@ -77,7 +77,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         return f"<Promise {self.key} of the answer to {self.delivery.identifier}>"
 
     def done(self) -> bool:
-        """Return whether there is an answer or an error, or the promise was cancelled."""
+        """Tell whether waiting is over."""
         return self._is_cancelled or self._outcome is not None
 
     def __await__(self) -> Generator[Any, None, Answer]:

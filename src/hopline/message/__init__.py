@@ -1,15 +1,11 @@
 """The message and what identifies it. No I/O, no wire format."""
 
-from hopline.errors import (
+from hopline.message.errors import (
     ActorError,
     AnswerTimeoutError,
-    ArgumentError,
-    ArgumentTypeError,
-    BindError,
     DeliveryError,
     HoplineError,
     LocalError,
-    MissingExtraError,
     NoRoomError,
     NotRunningError,
     PayloadError,
@@ -91,9 +87,6 @@ __all__ = [
     "TICKS_PER_MICROSECOND",
     "ActorError",
     "AnswerTimeoutError",
-    "ArgumentError",
-    "ArgumentTypeError",
-    "BindError",
     "DeliveryError",
     "Distribution",
     "ExceptionReport",
@@ -102,7 +95,6 @@ __all__ = [
     "LocalError",
     "Message",
     "MessageIdentifier",
-    "MissingExtraError",
     "NoRoomError",
     "NotRunningError",
     "Payload",

@@ -1,10 +1,11 @@
-"""The node: hubs, actors and the router put together, the thing that a user starts."""
+"""The node: hubs, actors and the router put together, the thing that a user starts. And the rendezvous server."""
 
 from hopline.node.context import Context
-from hopline.node.network.settings import Network
+from hopline.node.network import Network
 from hopline.node.node import Node, StopReport
+from hopline.node.rendezvous import PartnerNetwork, RendezvousServer, RendezvousSettings
 from hopline.node.report import ActorReport, LinkReport, NetworkReport, NodeReport
-from hopline.node.routing.router import Router
+from hopline.node.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 from hopline.transport import Link
@@ -19,6 +20,9 @@ __all__ = [
     "Node",
     "NodeReport",
     "NodeSettings",
+    "PartnerNetwork",
+    "RendezvousServer",
+    "RendezvousSettings",
     "Router",
     "Stats",
     "StopReport",

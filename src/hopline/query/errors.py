@@ -1,4 +1,7 @@
-"""Errors of queries: DuckDB's reports in plain words, with a mark below the place of the fault."""
+"""What goes wrong with a question about the tables.
+
+What DuckDB says of a question that makes no sense is put in plain words, with a mark below the place.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,11 @@ class QueryError(HoplineError):
 
 
 class StorageError(QueryError):
-    """The storage of the tables cannot be read."""
+    """The place where the tables lie cannot be read."""
 
 
 class QuestionError(QueryError):
-    """A query is not valid, or would change something.
-
-    Attributes:
-        problem: What is wrong.
-        text: The query, or the part of it that comes from `option`.
-        position: The index of the fault in `text`, if it is known.
-        option: The option of the command line that the part comes from, if any.
-    """
+    """A question that makes no sense, or would change something: what is wrong, and where."""
 
     def __init__(self, problem: str, text: str = "", position: int | None = None, option: str = "") -> None:
         super().__init__(problem, text, position, option)
@@ -64,30 +60,28 @@ class QuestionError(QueryError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An SQL statement, and the options of a command that its parts come from: name, start and end."""
+    """A statement of SQL, and which options of a command its parts come from: name, start and end."""
 
     sql: str
     options: tuple[tuple[str, int, int], ...] = ()
 
     def fault(self, problem: str, position: int | None = None) -> QuestionError:
-        """Return the error for a problem, at a position in the statement if it is known."""
+        """Return the error for a problem with it, at a place in it if that is known."""
         if position is None:
-            names = [name for name, _, _ in self.options]
-            only_option = names[0] if len(names) == 1 else ""
+            only_option = self.options[0][0] if len(self.options) == 1 else ""
             return QuestionError(problem, option=only_option)
         for option, start, end in self.options:
             if start <= position <= end:
-                part = self.sql[start:end]
-                return QuestionError(problem, part, position - start, option)
+                return QuestionError(problem, self.sql[start:end], position - start, option)
         return QuestionError(problem, self.sql, position)
 
 
 def missing_table(error: Exception) -> str | None:
     """Return the name of the table that DuckDB does not know, if that is what is wrong."""
     report = _report(error)
-    is_missing = report.get("error_subtype") == "MISSING_ENTRY"
-    is_table = report.get("type") == "Table"
-    return report["name"] if is_missing and is_table else None
+    if report.get("error_subtype") != "MISSING_ENTRY" or report.get("type") != "Table":
+        return None
+    return report["name"]
 
 
 def query_failure(
@@ -99,10 +93,11 @@ def query_failure(
     """Return what DuckDB raised as an error for people.
 
     Args:
-        error: DuckDB's error.
-        question: The query.
-        tables: The names of all tables.
-        columns: Returns the columns of the tables in the query; called only for an error that lists them.
+        error: what was raised.
+        question: what was asked.
+        tables: the tables that there are.
+        columns: those of the tables that were asked for; called only for an error that lists them.
+
     """
     report = _report(error)
     message = report["exception_message"]
@@ -123,8 +118,8 @@ def query_failure(
         problem = first_line.rstrip("!")
     if "position" not in report:
         return question.fault(problem)
-    offset = int(report["position"])  # in bytes
-    text_before = question.sql.encode()[:offset].decode(errors="ignore")
+    bytes_before = question.sql.encode()[: int(report["position"])]  # DuckDB counts bytes
+    text_before = bytes_before.decode(errors="ignore")
     return question.fault(problem, len(text_before))
 
 
@@ -137,7 +132,7 @@ def _columns_text(columns: Mapping[str, Sequence[str]]) -> str:
 
 
 def _report(error: Exception) -> dict[str, str]:
-    """Return DuckDB's report of an error, which is JSON for most errors (setting ``errors_as_json``)."""
+    """Return what DuckDB says in JSON, as its setting ``errors_as_json`` has it; most errors, but not all, are."""
     text = str(error)
     try:
         begin = text.index("{")

@@ -1,4 +1,4 @@
-"""The findings of all tables: what is worth knowing first."""
+"""What a person wants to know of the tables first: the findings of each."""
 
 from __future__ import annotations
 

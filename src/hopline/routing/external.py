@@ -1,4 +1,4 @@
-"""The receivers of other nodes, as far as they are known."""
+"""What lives on other nodes, as far as this node was told."""
 
 from __future__ import annotations
 
@@ -7,26 +7,17 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hopline.message import ArgumentError, MessageIdentifier, ReceiverKind, receiver_kind
+from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
 from hopline.routing.internal import Route
 from hopline.routing.ring import Ring
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """A node that was removed: its address, and whether no other node is at that address."""
+    """What became of a node: its address, and whether nobody else is there any more."""
 
     uri: str
     disconnect: bool
-
-
-class KnownNode(msgspec.Struct, frozen=True):
-    """Another node with its hubs, and its actors with the messages that each of them handles."""
-
-    identity: bytes
-    uri: str
-    hubs: tuple[bytes, ...] = ()
-    actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
 
 
 @dataclass(slots=True)
@@ -34,32 +25,37 @@ class _Node:
     uri: str
     hubs: set[bytes] = field(default_factory=set)
     actors: dict[bytes, set[MessageIdentifier]] = field(default_factory=dict)
-    handled: dict[MessageIdentifier, int] = field(default_factory=dict)  # number of its actors that handle each message
+    handled: dict[MessageIdentifier, int] = field(default_factory=dict)  # by how many of its actors
 
-    def described(self, identity: bytes) -> KnownNode:
-        actors = {actor: tuple(sorted(handled, key=str)) for actor, handled in sorted(self.actors.items())}
-        return KnownNode(identity, self.uri, tuple(sorted(self.hubs)), actors)
+
+class KnownNode(msgspec.Struct, frozen=True):
+    """Another node with what lives there: its hubs, and its actors with the messages that each of them handles."""
+
+    identity: bytes
+    uri: str
+    hubs: tuple[bytes, ...] = ()
+    actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
 
 
 class ExternalTable:
-    """Nodes, their receivers, and the messages that these handle. A node without receivers is removed."""
+    """Nodes, their receivers, and which of them handle a message. A node without receivers is forgotten."""
 
     def __init__(self) -> None:
         self._nodes: dict[bytes, _Node] = {}
         self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
         self._homes: dict[bytes, bytes] = {}  # the node of each receiver
         self._at_uri: dict[str, set[bytes]] = {}
-        # Looked up for every message, hence the dictionaries' own methods:
+        # Asked for every message, and therefore the dictionaries' own methods:
         self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get  # in the order of turns
         self.is_known: Callable[[bytes], bool] = self._nodes.__contains__
 
-    # -- adding --------------------------------------------------------------------------------------------------------
+    # -- learning ------------------------------------------------------------------------------------------------------
 
     def add(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Add a receiver of a node. A known node with another address has moved there."""
+        """Note that a receiver lives on a node; a known node that comes with another address has moved there."""
         kind = receiver_kind(receiver)
         if kind is None or (kind is ReceiverKind.ACTOR) is (identifier is None):
-            raise ArgumentError("receiver", "a hub, or an actor with a message", receiver)
+            raise LocalError("receiver", "a hub, or an actor with a message", receiver)
         if node in self._nodes:
             self._move(node, uri)
         else:
@@ -81,10 +77,10 @@ class ExternalTable:
             known.uri = uri
             self._at_uri.setdefault(uri, set()).add(node)
 
-    # -- removing ------------------------------------------------------------------------------------------------------
+    # -- forgetting ----------------------------------------------------------------------------------------------------
 
     def remove_node(self, node: bytes) -> NodeRemoval | None:
-        """Remove a node with its receivers. Return None if it is not known."""
+        """Forget a node and all that lives there; None if it was not known."""
         known = self._nodes.pop(node, None)
         if known is None:
             return None
@@ -97,10 +93,9 @@ class ExternalTable:
     def remove_route(
         self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None
     ) -> NodeRemoval | None:
-        """Remove a hub, or one message of an actor; and the node, if nothing remains of it.
+        """Forget a hub, or one message of an actor. When nothing is left of the node it is forgotten too.
 
-        If the receiver is neither a hub nor an actor (an old peer may send none), the message is removed from all
-        actors of the node.
+        A receiver that is neither (an old peer may send none) takes the message from all actors of the node.
         """
         known = self._nodes.get(node)
         if known is None:
@@ -138,14 +133,14 @@ class ExternalTable:
             del self._homes[receiver]
 
     def _leave(self, node: bytes, uri: str) -> bool:
-        """Remove a node from an address. Return whether no other node is there."""
+        """Take a node from an address, and tell whether the address is empty now."""
         others = self._at_uri[uri]
         others.discard(node)
         if not others:
             del self._at_uri[uri]
         return not others
 
-    # -- looking up ----------------------------------------------------------------------------------------------------
+    # -- asking --------------------------------------------------------------------------------------------------------
 
     def __contains__(self, node: object) -> bool:
         return node in self._nodes
@@ -154,23 +149,29 @@ class ExternalTable:
         return iter(self._nodes)
 
     def uri_of(self, node: bytes) -> str:
-        """Return the address of a known node."""
+        """Give the address of a known node."""
         return self._nodes[node].uri
 
     def routes_to(self, node: bytes) -> list[Route]:
-        """Return the routes to a node."""
+        """Give what is known to live on a node."""
         known = self._nodes.get(node)
         if known is None:
             return []
-        routes = [Route(hub) for hub in known.hubs]
-        for actor, messages in known.actors.items():
-            routes += [Route(actor, identifier) for identifier in messages]
-        return routes
+        actors = (Route(actor, one) for actor, messages in known.actors.items() for one in messages)
+        return [*map(Route, known.hubs), *actors]
 
     def home_of(self, receiver: bytes) -> bytes | None:
-        """Return the node of a receiver, if it is known."""
+        """Give the node where a receiver lives."""
         return self._homes.get(receiver)
 
     def known(self) -> list[KnownNode]:
-        """Return every known node with its receivers, for display."""
-        return [node.described(identity) for identity, node in self._nodes.items()]
+        """Give every known node with what lives there, for people."""
+        return [
+            KnownNode(
+                identity,
+                node.uri,
+                tuple(sorted(node.hubs)),
+                {actor: tuple(sorted(handled, key=str)) for actor, handled in sorted(node.actors.items())},
+            )
+            for identity, node in self._nodes.items()
+        ]

@@ -1,11 +1,11 @@
-"""Domains, keys, signatures and replays: which messages a node accepts. No sockets; the clock is an argument.
+"""Who may send which messages: domains, keys, signatures, replays. No sockets; the clock is handed in.
 
 >>> from time import time
 >>> from hopline.message import Message
 >>> from hopline.security import Domain, DomainSecurity, new_key
 >>> security = DomainSecurity([Domain("orders", new_key(), ["ORDER"])], clock=time)
->>> signed = security.sign(Message.flow_start(b"ORDER", b"1 espresso"))
->>> security.verify(signed)
+>>> signed = security.protect(Message.flow_start(b"ORDER", b"1 espresso"))
+>>> security.check(signed)
 """
 
 from hopline.security.domain import (

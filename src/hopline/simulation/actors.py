@@ -1,4 +1,4 @@
-"""The actors of the simulation: some that work, and one that fails in every way."""
+"""The actors of the simulation: some that behave, and one that does everything wrong."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hopline.message import Payload, payload
 
 @payload
 class Ask(msgspec.Struct, frozen=True):
-    """A request; the reply is the next number."""
+    """A question; the answer is the next number."""
 
     uid: int
 
 
 @payload
-class Answer(msgspec.Struct, frozen=True):
-    """The reply to `Ask`, with the name of the machine that handled it."""
+class Told(msgspec.Struct, frozen=True):
+    """The answer to it, and where it was found."""
 
     uid: int
     answer: int
@@ -35,125 +35,125 @@ class Start(Payload):
 
 
 class Middle(Payload):
-    """The second message of a pipeline."""
+    """Its second stage."""
 
     uid: int
 
 
 class Finish(Payload):
-    """The last message of a pipeline, which its caller waits for."""
+    """What the one who started it waits for."""
 
     uid: int
 
 
 @payload
 class News(msgspec.Struct, frozen=True):
-    """A broadcast."""
+    """Something for everyone."""
 
     uid: int
 
 
 @payload
-class Acknowledgement(msgspec.Struct, frozen=True):
-    """The reply of each receiver to a broadcast."""
+class Heard(msgspec.Struct, frozen=True):
+    """What everyone says to it."""
 
     uid: int
-    receiver: str
+    who: str
 
 
 class Poke(Payload):
-    """A message to the actor that misbehaves."""
+    """A message to the one that misbehaves."""
 
     uid: int
     how: str
 
 
 class Note(Payload):
-    """A message without a reply."""
+    """A message that wants no answer."""
 
     uid: int
 
 
 class Trip(Payload):
-    """A message whose handler fails."""
+    """A message that its handler stumbles over."""
 
     uid: int
 
 
 class Answerer(Actor):
-    """Replies at once."""
+    """Answers at once."""
 
     def __init__(self, where: str) -> None:
         self._where = where
 
     @handler
-    def answer(self, ask: Ask) -> Answer:
-        """Return the next number."""
-        return Answer(ask.uid, ask.uid + 1, self._where)
+    def answer(self, ask: Ask) -> Told:
+        """Give the next number."""
+        return Told(ask.uid, ask.uid + 1, self._where)
 
     @handler
-    def accept(self, note: Note) -> None:
-        """Do nothing."""
+    def take(self, note: Note) -> None:
+        """Take a note."""
 
     @handler
-    def fail(self, trip: Trip) -> None:
-        """Raise an exception."""
+    def stumble(self, trip: Trip) -> None:
+        """Fail, and go on."""
         raise ValueError(f"tripped over {trip.uid}")
 
 
 class SlowAnswerer(Actor):
-    """Replies after a random time, to several requests concurrently."""
+    """Takes its time, and does several things at once."""
 
     def __init__(self, where: str, random: Random) -> None:
         self._where = where
         self._random = random
 
     @handler
-    async def answer(self, ask: Ask) -> Answer:
-        """Return the next number after a while."""
+    async def answer(self, ask: Ask) -> Told:
+        """Give the next number, later."""
         await asyncio.sleep(self._random.expovariate(4))
-        return Answer(ask.uid, ask.uid + 1, self._where)
+        return Told(ask.uid, ask.uid + 1, self._where)
 
 
 class FirstStage(Actor):
-    """The first stage of a pipeline: it does not know who replies to the caller."""
+    """Hands the flow on, and knows nothing of where it ends."""
 
     @handler
     def begin(self, start: Start) -> Middle:
-        """Pass the flow on to the second stage."""
+        """Go on to the middle."""
         return Middle(start.uid)
 
 
 class SecondStage(Actor):
-    """The second stage of a pipeline: it does not know the caller."""
+    """Ends the flow, and knows nothing of where it began."""
 
     @handler
     async def end(self, middle: Middle) -> list[Finish]:
-        """Reply twice: the first reply that arrives counts."""
+        """Finish it, twice: the first to come wins."""
         await asyncio.sleep(0.01)
         return [Finish(middle.uid), Finish(middle.uid)]
 
 
 class Listener(Actor):
-    """Receives broadcasts."""
+    """Hears the news."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @handler
-    def acknowledge(self, news: News) -> Acknowledgement:
-        """Return an acknowledgement."""
-        return Acknowledgement(news.uid, self._name)
+    def hear(self, news: News) -> Heard:
+        """Say who heard them."""
+        return Heard(news.uid, self._name)
 
 
 class Troublemaker(Actor):
-    """Raises, hangs, cancels itself, floods the network, or returns a value that cannot be sent."""
+    """Raises, hangs, returns nonsense, floods."""
 
     @handler
     async def misbehave(self, poke: Poke) -> object:
-        """Misbehave in the way that the message asks for."""
+        """Do as told."""
         if poke.how == "raise":
-            raise ValueError("as requested")
+            raise ValueError("as told")
         if poke.how == "hang":
             await asyncio.sleep(1_000_000)
         if poke.how == "cancel":
@@ -164,16 +164,16 @@ class Troublemaker(Actor):
             return self._trickle(poke.uid)
         return {"nonsense": poke.uid}
 
-    def _flood(self, uid: int) -> Iterator[Note | Answer]:
+    def _flood(self, uid: int) -> Iterator[Note | Told]:
         for _ in range(100):
             yield Note(uid)
-        yield Answer(uid, uid + 1)
+        yield Told(uid, uid + 1)
 
-    async def _trickle(self, uid: int) -> AsyncIterator[Note | Answer]:
+    async def _trickle(self, uid: int) -> AsyncIterator[Note | Told]:
         for _ in range(5):
             await asyncio.sleep(0.1)
             yield Note(uid)
-        yield Answer(uid, uid + 1)
+        yield Told(uid, uid + 1)
 
 
 TROUBLE = ("raise", "hang", "cancel", "flood", "trickle", "nonsense")

@@ -4,7 +4,6 @@ from hopline.transport.address import Address, advertised, one_place, parse, res
 from hopline.transport.choice import open_transport
 from hopline.transport.condition import Condition
 from hopline.transport.curve import Curve, new_keys
-from hopline.transport.exposure import require_secure_bind
 from hopline.transport.interface import (
     Frames,
     GaveUp,
@@ -45,6 +44,5 @@ __all__ = [
     "one_place",
     "open_transport",
     "parse",
-    "require_secure_bind",
     "resolve",
 ]

@@ -121,7 +121,7 @@ class Peers(Protocol):
         ...
 
     def link(self, node: bytes, uri: str) -> PeerLink:
-        """Return the link to a peer, or raise `PeerGoneError`."""
+        """Give the link to a peer, or raise `PeerGoneError`."""
         ...
 
     def disconnect(self, node: bytes, linger: float = 0.0) -> Unsent:
@@ -133,7 +133,7 @@ class Peers(Protocol):
         ...
 
     def close(self, linger: float) -> None:
-        """Close all links; what was written may still arrive within so many seconds."""
+        """Give up every peer; what left may still get there, for so many seconds."""
         ...
 
 
@@ -175,11 +175,11 @@ class Transport(Protocol):
         ...
 
     def can_connect(self, uri: str) -> bool:
-        """Return whether an address that a peer announced can be connected to."""
+        """Tell whether to connect to an address that a stranger announced."""
         ...
 
     async def resolve(self, uri: str) -> str:
-        """Return an address with its host name resolved, if that is possible."""
+        """Give an address with its name looked up, if that is possible."""
         ...
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hopline.checks import COUNT, require_numbers
+from hopline.message import LocalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,9 @@ class Limits:
     """With no more bytes than this, a message can break neither of the other two."""
 
     def __post_init__(self) -> None:
-        require_numbers(self, dict.fromkeys(("frames", "entries", "frame_size", "message_size"), COUNT))
+        for name in ("frames", "entries", "frame_size", "message_size"):
+            if getattr(self, name) < 1:
+                raise LocalError(name, "a limit of at least 1", getattr(self, name))
         object.__setattr__(self, "usual_frames", min(self.frames, self.entries))
         object.__setattr__(self, "usual_size", min(self.frame_size, self.message_size))
 

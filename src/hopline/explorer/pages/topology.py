@@ -10,7 +10,7 @@ P95, ERRORS = "p95", "errors"
 
 
 def page(context: Context) -> str:
-    """Return the topology page."""
+    """Return who talks to whom."""
     parameters = context.parameters
     kind = parameters.choice("kind", PHYSICAL, LOGICAL)
     by = parameters.choice("by", CLASSES, INSTANCES)

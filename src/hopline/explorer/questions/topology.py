@@ -1,4 +1,4 @@
-"""The topology: nodes or actors, and the messages between them in a span of time."""
+"""Who talks to whom: nodes, or actors, and what goes between them in a span of time."""
 
 from __future__ import annotations
 

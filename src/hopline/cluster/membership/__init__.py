@@ -1,1 +1,0 @@
-"""Which nodes there are, what each of them handles, and which of them are alive."""

@@ -1,1 +1,0 @@
-"""The messages that nodes and rendezvous servers exchange, and the formats they are written in."""

@@ -1,1 +1,0 @@
-"""A node's part in a network: its settings, its sockets, its rendezvous server."""

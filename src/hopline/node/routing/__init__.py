@@ -1,1 +1,0 @@
-"""The router of a node, its directory of receivers, and its queues."""

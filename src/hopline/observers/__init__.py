@@ -1,1 +1,0 @@
-"""What observes a node: counters, capture, OpenTelemetry."""
