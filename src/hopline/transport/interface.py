@@ -121,7 +121,7 @@ class Peers(Protocol):
         ...
 
     def link(self, node: bytes, uri: str) -> PeerLink:
-        """Give the link to a peer, or raise `PeerGoneError`."""
+        """Return the link to a peer, or raise `PeerGoneError`."""
         ...
 
     def disconnect(self, node: bytes, linger: float = 0.0) -> Unsent:
@@ -133,7 +133,7 @@ class Peers(Protocol):
         ...
 
     def close(self, linger: float) -> None:
-        """Give up every peer; what left may still get there, for so many seconds."""
+        """Drop every peer; what left may still get there, for so many seconds."""
         ...
 
 
@@ -175,11 +175,11 @@ class Transport(Protocol):
         ...
 
     def can_connect(self, uri: str) -> bool:
-        """Tell whether to connect to an address that a stranger announced."""
+        """Return whether to connect to an address that another node announced."""
         ...
 
     async def resolve(self, uri: str) -> str:
-        """Give an address with its name looked up, if that is possible."""
+        """Return an address with its name looked up, if that is possible."""
         ...
 
     def close(self) -> None:

@@ -297,6 +297,6 @@ class TcpPeers:
         return link.give_up(linger)
 
     def close(self, linger: float) -> None:
-        """Give up every peer; what left may still arrive, within so many seconds."""
+        """Drop every peer; what left may still arrive, within so many seconds."""
         for link in self.links:
             self._gave_up(link.node, self._drop(link, linger))
