@@ -1,39 +1,55 @@
-# Everything runs in .venv, which the first command sets up and the next ones reuse.
+# Everything runs in .venv. `make demo` installs what the demo needs, the first other command adds the rest.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+DEMO   := $(VENV)/.ready-demo
 READY  := $(VENV)/.ready
 PEERS  := $(VENV)/.ready-peers
+DOCS   := $(VENV)/.ready-docs
+DIST   ?= dist
+DIST_VENV ?= .venv-dist
 MINUTES ?= 5
 SEEDS ?= 10000
 COVERED := tests/wire tests/message tests/zmtp
-# Tests wait more than they compute: a few at a time, each part of the list going on with its neighbours.
+# Tests wait more than they compute, so a few run at a time. A group of tests stays on one worker, and the groups start in
+# the order of collection: tests/conftest.py.
 WORKERS ?= 3
-SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PINNED := --disable-pip-version-check --constraint constraints.txt
+# pip as it comes with Python 3.11 knows neither dependency groups nor constraints for builds.
+NEW_PIP := -m pip install --quiet $(PINNED) --upgrade pip
+INSTALL := -m pip install $(PINNED) --build-constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo examples test test-pythons coverage lint format generate bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
+.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-$(READY): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 14) else f"Hopline needs Python 3.11 to 3.13, {sys.executable} is {v[0]}.{v[1]}; try make PYTHON=python3.12 ...")'
-	@echo "Setting up $(VENV) (once)"
+	@echo "Setting up $(VENV) for the demo, once: about 400 MB to download, most of it Spark"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python $(NEW_PIP)
+	@$(BIN)/python $(INSTALL) --editable '.[explorer]'
+	@$(BIN)/python -c 'from hopline.pipeline.java import find_java; find_java()' 2>/dev/null || $(BIN)/python $(INSTALL) --editable '.[java]'
+	@touch $@
+
+$(READY): $(DEMO)
+	@echo "Adding the other extras, the linters and what the tests need to $(VENV), once"
+	@$(BIN)/python $(INSTALL) --quiet --editable '.[all]' --group dev
 	@touch $@
 
 setup: $(READY) ## Make the virtual environment with the pinned dependencies
 
-demo: $(READY) ## Show everything, end to end: a network, its faults, capture, Spark, findings; ARGS='--orders 500' for less
+demo: $(DEMO) ## Show everything, end to end: a network, its faults, capture, Spark, findings; ARGS='--orders 500' for less
 	@$(BIN)/hopline demo $(ARGS)
 
 examples: $(READY) ## Run the small programs of examples/, one after the other
 	@for example in wire_tour request_answer pipeline broadcast network flows; do \
 		printf '\n== examples/%s.py\n\n' $$example; $(BIN)/python examples/$$example.py || exit 1; done
 
-test: $(READY) ## Run every test, with branch coverage of hopline.wire and hopline.zmtp at 100%; ARGS='-k word' runs some, without
+test: $(READY) ## Run the tests, with branch coverage of hopline.wire and hopline.zmtp at 100%; ARGS='-k word' runs some, without
 ifdef ARGS
 	@$(BIN)/pytest $(ARGS)
 else
@@ -44,12 +60,15 @@ else
 	@$(BIN)/pytest $(SIDE_BY_SIDE) $(COVERED:%=--ignore=%)
 endif
 
+test-slow: $(READY) ## Run the tests that make test leaves out: longer versions of others, with more records and all tables
+	@$(BIN)/pytest $(SIDE_BY_SIDE) -m slow $(ARGS)
+
 test-pythons: $(READY) ## Run the fast tests on each of Python 3.11, 3.12 and 3.13 that is installed, pyenv's included
 	@$(BIN)/python -m tools.test_pythons $(ARGS)
 
 coverage: $(READY) ## Show what no test runs, of the whole package; takes its time
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage run -m pytest -m ''
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --include='src/hopline/*'
 
@@ -64,12 +83,23 @@ format: $(READY) ## Rewrite the sources in the house format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages, lists of keys and columns
+generate: $(READY) ## Write again what is derived: codecs and docs page from the layout tables, service messages, lists of keys and columns, the snapshot of the public API
 	@$(BIN)/python -m tools.compiler
 	@$(BIN)/python -m tools.wire_formats_page
 	@$(BIN)/python -m tools.service_messages
 	@$(BIN)/python -m tools.configuration_page
 	@$(BIN)/python -m tools.table_pages
+	@$(BIN)/python -m tools.public_api
+	@$(BIN)/python -m tools.cli_page
+
+$(DOCS): $(READY)
+	@echo "Adding what builds the documentation to $(VENV), once"
+	@$(BIN)/python $(INSTALL) --quiet --group docs
+	@touch $@
+
+docs: $(DOCS) ## Build the documentation into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "wrote build/docs/index.html"
 
 bench-wire: $(READY) ## Time the codecs beside msgspec and protobuf
 	@$(BIN)/python -m benchmarks.bench_wire
@@ -79,7 +109,7 @@ bench-security: $(READY) ## Time signing and verifying beside the bare HMAC
 
 $(PEERS): $(READY)
 	@echo "Adding the runtimes to compare with to $(VENV) (once)"
-	@PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@$(BIN)/python $(INSTALL) --quiet --group bench
 	@touch $@
 
 bench-runtime: $(PEERS) ## Time request and answer beside Pykka, xoscar and bare queues; ARGS=--quick for a glance
@@ -110,5 +140,14 @@ simulate: $(READY) ## Live through SEEDS (default 10,000) simulated networks wit
 screenshots: $(READY) ## Make the pictures of the explorer in docs/images again; needs Chromium
 	@$(BIN)/python -m tools.screenshots $(ARGS)
 
+$(DIST_VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv --clear $(DIST_VENV)
+	@$(DIST_VENV)/bin/python $(NEW_PIP)
+	@$(DIST_VENV)/bin/python $(INSTALL) --quiet --group dist
+	@touch $@
+
+dist: $(DIST_VENV)/.ready ## Build the wheel and the source distribution in dist/
+	@$(DIST_VENV)/bin/python -m build --no-isolation --outdir $(DIST) .
+
 clean: ## Remove the environment and every cache
-	@rm -rf $(VENV) $(VENV)-3.* .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist
+	@rm -rf $(VENV) $(VENV)-3.* $(DIST_VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

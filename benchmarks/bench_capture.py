@@ -1,13 +1,13 @@
 """Time what capture costs: request and answer between processes, with capture off, `wire` and `full`, in one run.
 
-It is the network benchmark's own measure, 1,000 requests in flight. Both nodes record; their segments are small, so
-that closing them is in the time that is measured. Turns are short and many, because whatever else the machine does
-comes and goes: before and after every turn of a level there is one without capture, in the same processes, and a ratio
-is to the mean of both. Processes have their luck with memory and processors, too, so they are started anew several
-times. The tables show medians over all turns, with the middle half.
+The measure is that of the network benchmark, 1,000 requests in flight. Both nodes record. Their segments are small,
+so that the measured time includes closing some. The load of the machine varies, so turns are short and many: before and
+after every turn of a level there is one without capture, in the same processes, and a ratio is to the mean of both.
+Processes differ in how their memory is laid out, so they are started several times. The tables show medians over all
+turns, with the middle half.
 
 Both nodes and their threads share the processors, so the rate goes down as the processor time of a request goes up.
-Where others use the machine too, that time tells more than the rate.
+Where the machine is shared with others, processor time is the more reliable measure.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from hopline import CaptureLevel
 LEVELS = tuple(CaptureLevel)
 OFF = CaptureLevel.OFF
 ROUND = (OFF, CaptureLevel.WIRE, OFF, CaptureLevel.FULL)
-GOAL = {CaptureLevel.WIRE: 0.85}  # of the rate without capture
+GOALS = {"V5": 0.80, "V6": 0.75}  # of the rate without capture, at level `wire`
 WARM_UP = 0.5
 
 
 class Turn(NamedTuple):
-    """A while at one level."""
+    """One measurement at one level."""
 
     level: CaptureLevel
-    seconds: float  # a request
-    cpu: float  # seconds a request, of all processes
+    seconds: float  # per request
+    cpu: float  # seconds per request, of all processes
 
 
 @dataclass
 class Measured:
-    """One level of one format, turn by turn."""
+    """All turns at one level, with one format."""
 
-    seconds: list[float] = field(default_factory=list)  # a request
-    cpu: list[float] = field(default_factory=list)  # a request
+    seconds: list[float] = field(default_factory=list)  # per request
+    cpu: list[float] = field(default_factory=list)  # per request
     rate_shares: list[float] = field(default_factory=list)  # of the rate without capture
     cpu_shares: list[float] = field(default_factory=list)  # of the processor time without capture
 
 
 def contender(wire_format: str, directory: Path) -> Contender:
-    """Give a network that can record."""
+    """Return a network that can record."""
     return Contender(
         wire_format,
         "benchmarks.network.hopline_node",
@@ -72,7 +72,7 @@ def contender(wire_format: str, directory: Path) -> Contender:
 def measure(
     wire_format: str, directory: Path, starts: int, rounds: int, seconds: float, console: Console
 ) -> dict[CaptureLevel, Measured]:
-    """Start a network several times, and take the turns."""
+    """Start a network several times, and measure all levels in turns."""
     measured = {level: Measured() for level in LEVELS}
     for start in track(range(starts), description=wire_format, console=console, transient=True):
         with Running(contender(wire_format, directory / str(start))) as network:
@@ -92,7 +92,7 @@ def measure(
 
 
 def _turn(network: Running, level: CaptureLevel, seconds: float) -> Turn:
-    network.record(OFF)  # what was recorded before is wholly written then
+    network.record(OFF)  # closes the segment of the turn before
     network.record(level)
     before = network.cpu_seconds()
     taken = network.carry_out(Order(PIPELINED, SMALL, seconds))
@@ -107,24 +107,24 @@ def report(console: Console, measured: dict[str, dict[CaptureLevel, Measured]]) 
     for heading in ("requests/s", "rate, share", "CPU µs a request", "CPU, share"):
         table.add_column(heading, justify="right")
     for wire_format, levels in measured.items():
-        for level, one in levels.items():
+        for level, turns in levels.items():
             table.add_row(
                 f"{wire_format}, {level}",
-                _rates(one.seconds),
-                spread(one.rate_shares) if one.rate_shares else "1.00",
-                f"{statistics.median(one.cpu) * 1e6:.1f}",
-                spread(one.cpu_shares) if one.cpu_shares else "1.00",
+                _rates(turns.seconds),
+                spread(turns.rate_shares) if turns.rate_shares else "1.00",
+                f"{statistics.median(turns.cpu) * 1e6:.1f}",
+                spread(turns.cpu_shares) if turns.cpu_shares else "1.00",
             )
     console.print(table)
-    for wire_format, levels in measured.items():
-        for level, least in GOAL.items():
-            share = statistics.median(levels[level].rate_shares)
-            by_cpu = 1 / statistics.median(levels[level].cpu_shares)
-            verdict = "met" if share >= least else "NOT MET"
-            console.print(
-                f"goal: {wire_format} at level {level} keeps at least {least:.0%} of the rate: {share:.0%}, {verdict} "
-                f"({by_cpu:.0%} if it were processor time alone)"
-            )
+    for wire_format, goal in GOALS.items():
+        wire = measured[wire_format][CaptureLevel.WIRE]
+        share = statistics.median(wire.rate_shares)
+        by_cpu = 1 / statistics.median(wire.cpu_shares)
+        verdict = "met" if share >= goal else "NOT MET"
+        console.print(
+            f"goal: {wire_format} at level wire keeps at least {goal:.0%} of the rate: {share:.0%}, {verdict} "
+            f"({by_cpu:.0%} by processor time)"
+        )
 
 
 def _rates(seconds: list[float]) -> str:
@@ -137,7 +137,7 @@ def _load() -> str:
 
 
 def recorded(console: Console, wire_format: str, directory: Path) -> None:
-    """Tell what the captures have: how much, and whether records were dropped."""
+    """Print how much the captures contain, and whether records were dropped."""
     table = ds.dataset(list(directory.rglob("*.parquet")), format="parquet").to_table(columns=["dropped", "frames"])
     size = sum(path.stat().st_size for path in directory.rglob("*.parquet"))
     raw = pc.sum(pc.binary_length(pa.chunked_array(pc.list_flatten(table["frames"])))).as_py()
@@ -148,10 +148,10 @@ def recorded(console: Console, wire_format: str, directory: Path) -> None:
 
 
 def main(
-    starts: int = typer.Option(5, min=1, help="How often the processes are started."),
-    rounds: int = typer.Option(6, min=2, help="How often everything is timed after each start."),
-    seconds: float = typer.Option(1.5, min=0.5, help="How long each of them is timed."),
-    quick: bool = typer.Option(False, "--quick", help="Time less, and start once: for a glance, not for the record."),
+    starts: int = typer.Option(5, min=1, help="How often to start the processes."),
+    rounds: int = typer.Option(6, min=2, help="How often to time each level after a start."),
+    seconds: float = typer.Option(1.5, min=0.5, help="Seconds of each turn."),
+    quick: bool = typer.Option(False, "--quick", help="Start once and time less, for a first impression."),
 ) -> None:
     """Time what capture costs."""
     console = Console(highlight=False, width=None if Console().is_terminal else 200)

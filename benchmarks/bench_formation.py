@@ -19,17 +19,8 @@ from typing import Any, Self
 
 import msgspec
 
-from hopline import (
-    Actor,
-    ClusterSettings,
-    Network,
-    Node,
-    Payload,
-    RendezvousAddress,
-    RendezvousServer,
-    RendezvousSettings,
-    handler,
-)
+from hopline import Actor, Network, Node, Payload, RendezvousServer, RendezvousSettings, handler
+from hopline.cluster import ClusterSettings, RendezvousAddress
 
 POLL = 0.05
 LONGEST = 120.0
@@ -63,7 +54,7 @@ class Answerer(Actor):
 
 async def hold(address: RendezvousAddress, count: int, heartbeat: float) -> None:
     """Run so many nodes, and tell how they are for every line that comes in."""
-    network = Network(rendezvous=[address], cluster=ClusterSettings(heartbeat_interval=heartbeat), join_time=LONGEST)
+    network = Network(rendezvous=[address], cluster=ClusterSettings(heartbeat_interval=heartbeat), join_timeout=LONGEST)
     nodes = [Node(Answerer(), network=network) for _ in range(count)]
     await asyncio.gather(*(node.start() for node in nodes))
     loop = asyncio.get_running_loop()
@@ -75,8 +66,8 @@ async def hold(address: RendezvousAddress, count: int, heartbeat: float) -> None
         told = {
             "peers": [len(one.health) for one in memberships if one is not None],
             "published": sum(one.traffic.published for one in memberships if one is not None),
-            "told": sum(one.traffic.told for one in memberships if one is not None),
-            "heard": sum(one.traffic.heard for one in memberships if one is not None),
+            "told": sum(one.traffic.sent for one in memberships if one is not None),
+            "heard": sum(one.traffic.received for one in memberships if one is not None),
             "cpu": time.process_time(),
             "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

@@ -25,7 +25,7 @@ from benchmarks.pipeline.peers import duckdb_scan_and_decode, pickled_udf, rows_
 from hopline.datasource.records import RECORDS
 from hopline.decoding.keys import Keyring
 from hopline.generator import Options, generate
-from hopline.generator.judgement import Score, judge
+from hopline.generator.evaluation import Score, evaluate
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.captures import Captures, find_captures
 from hopline.pipeline.days import Days
@@ -120,7 +120,7 @@ def _make_tables(spark: SparkSession, result: Run, made: Path, home: Path) -> No
     for name, seconds in steps.items():
         result.seconds[f"step: {name}"] = [seconds]
     result.seconds["all tables"] = [sum(steps.values())]
-    result.scores = list(judge(made / "truth", out))
+    result.scores = list(evaluate(made / "truth", out))
     result.lookups = look_up(spark, out)
 
 

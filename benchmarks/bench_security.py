@@ -52,7 +52,7 @@ def secured(message: Message, settings: dict[str, object]) -> Callable[[], None]
 
     def run() -> None:
         for _ in range(MESSAGES):
-            security.check(security.protect(message))
+            security.verify(security.sign(message))
 
     return run
 

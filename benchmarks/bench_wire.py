@@ -22,8 +22,10 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.peers import MsgspecArrayCodec, ProtobufCodec
-from hopline import Message, MessageIdentifier, RoutingEntry, WireFormat, decode, encode, peek
-from hopline.wire.unusual import REMEMBERED_LISTS
+from hopline import Message, MessageIdentifier, WireFormat
+from hopline.message import RoutingEntry
+from hopline.wire import decode, encode, peek
+from hopline.wire.fast_path import REMEMBERED_LISTS
 
 MESSAGES = 1_000
 STRANGERS = 3 * REMEMBERED_LISTS  # more different lists than are remembered

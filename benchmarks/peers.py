@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from hopline import Message, MessageIdentifier, RoutingEntry
+from hopline import Message, MessageIdentifier
+from hopline.message import RoutingEntry
 
 BYTES = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
 STRING = descriptor_pb2.FieldDescriptorProto.TYPE_STRING

@@ -56,7 +56,7 @@ async def main() -> None:
         print(f"{quote.shop} wants {quote.cents} cents")
         best = quote if best is None or quote.cents < best.cents else best
     print(f"best in time: {best.shop if best else 'nobody'}; failed: {[str(error) for error in quotes.errors]}")
-    report = await node.stop(drain_time=0.1)
+    report = await node.stop(drain_timeout=0.1)
     print(f"stopped with {report.cancelled_handlers} shop still thinking")
 
 

@@ -27,7 +27,7 @@ from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.session import spark_session
 
 home = Path(tempfile.mkdtemp(prefix="hopline-flows-"))
-generate(home / "made", Options(messages=40_000, seed=11))
+generate(home / "made", Options(messages=20_000, seed=11))
 captures, keys, tables = home / "made/captures", home / "made/keys/hopline.toml", home / "tables"
 
 # %% [markdown]

@@ -11,18 +11,8 @@ import os
 import sys
 from collections import Counter
 
-from hopline import (
-    Actor,
-    AnswerTimeoutError,
-    ClusterSettings,
-    Network,
-    Node,
-    Payload,
-    RendezvousAddress,
-    RendezvousServer,
-    RendezvousSettings,
-    handler,
-)
+from hopline import Actor, AnswerTimeoutError, Network, Node, Payload, RendezvousServer, RendezvousSettings, handler
+from hopline.cluster import ClusterSettings, RendezvousAddress
 
 CLUSTER = ClusterSettings(heartbeat_interval=1.0)
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from rich.console import Console
 from rich.table import Table
 
-from hopline import Message, MessageIdentifier, RemoteError, WireFormat, annotate, decode, encode, peek
-from hopline.cli.dump import dump
-from hopline.wire import has_valid_signature, sign
+from hopline import Message, MessageIdentifier, WireFormat
+from hopline.cli.commands.decode.drawing import draw_message
+from hopline.wire import RemoteError, annotate, decode, encode, has_valid_signature, peek, sign
 
 KEY = b"the key of the orders domain"
 CLIENT, PRICING = b"6f9619ff-8b86-d011-b42d-00cf4fc964ff", b"1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -65,7 +65,7 @@ def main() -> None:
     console.print(
         f"A router reads no more than it needs: {view.identifier}, hops {view.hops}, format {view.wire_format}\n"
     )
-    console.print(dump("the request", annotate(frames), console.width), soft_wrap=True)
+    console.print(draw_message("the request", annotate(frames), console.width), soft_wrap=True)
 
     console.rule("2. The answer finds its way home")
     reply = sign(answer(decode(frames)), KEY)
@@ -85,12 +85,14 @@ def main() -> None:
         decode(broken)
     except RemoteError as error:
         console.print(f"decode raises {type(error).__name__}: {error}\n")
-    console.print(dump("the broken message", annotate(broken), console.width), soft_wrap=True)
+    console.print(draw_message("the broken message", annotate(broken), console.width), soft_wrap=True)
 
     console.rule("Dig further")
     console.print("  .venv/bin/hopline decode --help                                    any message, frame by frame")
     console.print("  .venv/bin/hopline decode tests/data/vectors/live.json --summary    what a running network said")
-    console.print("  docs/wire-formats.md                                               every frame of every format")
+    console.print(
+        "  docs/reference/wire-formats.md                                               every frame of every format"
+    )
     console.print(
         "  make bench-wire                                                    how fast it is, beside its peers"
     )

@@ -41,6 +41,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.xdist_group("jvm")
 @pytest.mark.timeout(900)
 def test_the_notebook_answers_its_questions_and_draws(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -63,3 +64,12 @@ def test_an_example_shows_what_it_is_about(example: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == SHOWN[example]
+
+
+def test_the_tour_of_the_wire_runs_to_its_end() -> None:
+    command = [sys.executable, "examples/wire_tour.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "signature valid: True" in done.stdout
+    assert "signature valid: False" in done.stdout
+    assert "--> n-3  ttl_ticks  too_short" in done.stdout

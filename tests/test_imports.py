@@ -25,13 +25,28 @@ PURE = {
     "re",
     "struct",
     "typing",
+    "hopline.checks",
+    "hopline.errors",
 }
 ALLOWED = {
     "hopline.actors": PURE
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
     | {"hopline.message", "hopline.routing"},
     "hopline.capture": PURE
-    | {"contextlib", "fcntl", "json", "logging", "mmap", "msgspec", "os", "pathlib", "pyarrow", "queue", "threading"}
+    | {
+        "contextlib",
+        "fcntl",
+        "glob",
+        "json",
+        "logging",
+        "mmap",
+        "msgspec",
+        "os",
+        "pathlib",
+        "pyarrow",
+        "queue",
+        "threading",
+    }
     | {"time", "zlib"}
     | {"hopline.message", "hopline.wire"},
     "hopline.client": PURE
@@ -42,8 +57,9 @@ ALLOWED = {
     | {"hopline.message", "hopline.routing", "hopline.security", "hopline.wire"},
     "hopline.config": PURE
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
-    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.security", "hopline.transport", "hopline.wire"},
-    "hopline.datasource": PURE | {"glob", "pathlib", "pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
+    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.rendezvous", "hopline.security"}
+    | {"hopline.transport", "hopline.wire"},
+    "hopline.datasource": PURE | {"pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
     "hopline.decoding": PURE
     | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
@@ -59,9 +75,16 @@ ALLOWED = {
     | {"urllib", "uuid"}
     | {"hopline.capture", "hopline.message", "hopline.pipeline"},
     "hopline.generator": PURE
-    | {"concurrent", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
+    | {"concurrent", "contextlib", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
+    "hopline.metrics": PURE
+    | {"asyncio", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
+    | {"hopline.capture", "hopline.message", "hopline.node", "hopline.observers", "hopline.rendezvous"},
+    "hopline.observers": PURE
+    | {"asyncio", "contextvars", "logging", "msgspec", "opentelemetry", "pyarrow"}
+    | {"hopline.actors", "hopline.capture", "hopline.message", "hopline.routing", "hopline.transport"}
+    | {"hopline.wire"},
     "hopline.pipeline": PURE
     | {"atexit", "contextlib", "importlib", "inspect", "json"}
     | {"numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
@@ -71,6 +94,9 @@ ALLOWED = {
     "hopline.query": PURE
     | {"concurrent", "contextlib", "duckdb", "fsspec", "json", "os", "pathlib", "threading", "types", "urllib"}
     | {"hopline.message", "hopline.pipeline.days", "hopline.pipeline.failures", "hopline.pipeline.tables"},
+    "hopline.rendezvous": PURE
+    | {"asyncio", "msgspec", "random", "time", "types", "uuid"}
+    | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

@@ -1,6 +1,6 @@
-"""Write the table of every key into ``docs/network.md``: ``python -m tools.configuration_page``.
+"""Write the table of every key into ``docs/reference/configuration.md``: ``python -m tools.configuration_page``.
 
-The keys and defaults are those of the settings; what is said of a key is the comment beside its field.
+The keys and defaults are those of the settings; the meaning of a key is the comment beside its field.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 
 from hopline.config.schema import SECTIONS, Key, Keys, keys_of
 
-TARGET = Path(__file__).parent.parent / "docs" / "network.md"
+TARGET = Path(__file__).parent.parent / "docs" / "reference" / "configuration.md"
 BEGIN, END = "<!-- keys: made by tools/configuration_page.py. Do not edit: make generate. -->", "<!-- end of keys -->"
 
 
 def rows(keys: Keys, path: str) -> Iterator[tuple[str, str, str]]:
-    """Give the keys of a section and of the sections in it: name, default, meaning."""
-    for key in sorted(keys.values(), key=lambda one: _is_section(one.type)):  # sections after the keys beside them
+    """Yield the keys of a section and of the sections in it: name, default, meaning."""
+    for key in sorted(keys.values(), key=lambda key: _is_section(key.type)):  # sections after the keys beside them
         name = f"{path}.{key.name}"
         if _is_section(key.type):
             yield from rows(keys_of(key.type), name)
@@ -62,7 +62,7 @@ def _default(key: Key) -> str:
 
 
 def meaning(key: Key) -> str:
-    """Give the comment beside a field."""
+    """Return the comment beside a field."""
     source = inspect.getsource(key.owner)
     (owner,) = ast.parse(source).body
     for field in ast.walk(owner):
@@ -73,17 +73,17 @@ def meaning(key: Key) -> str:
 
 
 def tables() -> str:
-    """Write the tables of all sections."""
+    """Return the tables of all sections."""
     lines: list[str] = []
     for section, keys in SECTIONS.items():
-        lines += [f"### `[{section}]`", "", "| key | default | |", "|---|---|---|"]
+        lines += [f"### `[{section}]`", "", "| key | default | meaning |", "|---|---|---|"]
         lines += [f"| `{name}` | {default} | {text} |" for name, default, text in rows(keys, section)]
         lines.append("")
     return "\n".join(lines)
 
 
 def generate() -> str:
-    """Give the page with its tables made anew."""
+    """Return the page with new tables."""
     before, _, rest = TARGET.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     return f"{before}{BEGIN}\n\n{tables()}\n{END}{after}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SOURCE = Path(__file__).parent.parent / "src"
-PROTO = SOURCE / "hopline" / "cluster" / "service.proto"
+PROTO = SOURCE / "hopline" / "cluster" / "messages" / "service.proto"
 
 
 def generate() -> dict[Path, str]:

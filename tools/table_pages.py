@@ -1,7 +1,7 @@
-"""Write what is derived in ``docs/tables`` and ``docs/pipeline.md``: ``python -m tools.table_pages``.
+"""Write the derived parts of the pages in ``docs/reference/tables``: ``python -m tools.table_pages``.
 
 Each table has a page. Its text is written by hand; the list of columns, between two markers, is made of the table's
-schema. So is the list of tables in ``docs/pipeline.md``.
+schema. So is the list of tables in ``index.md`` there.
 
 ``python -m tools.table_pages --examples`` also runs the commands on the pages and writes their results below them. It
 generates captures from a fixed seed and makes the tables of them, which takes a minute or two; ``--examples TABLES``
@@ -23,8 +23,9 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from hopline.pipeline.tables.all import TABLES
 
-DOCS = Path(__file__).parent.parent / "docs"
-INDEX = DOCS / "pipeline.md"
+DOCS = Path(__file__).parent.parent / "docs" / "reference"
+INDEX = DOCS / "tables" / "index.md"
+PIPELINE = DOCS / "pipeline.md"  # has an example, and nothing derived
 PLACE = "TABLES"  # stands for the location of the tables in the commands on the pages
 CAPTURES = ("generate", "{home}", "--messages", "20000", "--seed", "7")
 RUN = ("pipeline", "run", "{home}/captures", "--out", "{home}/tables", "--keys", "{home}/keys/hopline.toml")
@@ -60,7 +61,7 @@ def type_text(type_: DataType) -> str:
 
 def table_list() -> str:
     """Return the tables, with what a row of each is, as a Markdown table."""
-    tables = [f"| [`{table}`](tables/{table}.md) | {TABLES[table].meaning} |" for table in TABLES]
+    tables = [f"| [`{table}`]({table}.md) | {TABLES[table].meaning} |" for table in TABLES]
     return "\n".join(["| table | what a row is |", "|---|---|", *tables])
 
 
@@ -74,7 +75,9 @@ def generate() -> dict[Path, str]:
     pages = {
         page_of(table): _with_part(page_of(table), "columns", column_list(TABLES[table].schema)) for table in TABLES
     }
-    return pages | {INDEX: _with_part(INDEX, "tables", table_list())}
+    pages[INDEX] = _with_part(INDEX, "tables", table_list())
+    pages[PIPELINE] = PIPELINE.read_text(encoding="utf-8")
+    return pages
 
 
 def _with_part(page: Path, name: str, part: str) -> str:

@@ -19,6 +19,8 @@ SUPPORTED = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 PROBE = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 PROBE_TIME = 30.0  # seconds
 
+EXTRAS = ".[curve,fast,generator,telemetry]"
+
 # What needs neither Spark nor minutes, and uses the event loop, threads, sockets and processes as all the rest does.
 FAST = (
     "actors",
@@ -88,10 +90,9 @@ def find(version: str, path: str, roots: Iterable[Path]) -> Path | None:
 
 
 def _dependencies() -> str:
-    """Return what an environment depends on: pinned versions, and what the package asks for."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["test"]]
-    return "\n".join([*asked, (ROOT / "constraints.txt").read_text(encoding="utf-8")])
+    """Return what an environment is made from: the requirements of the package, and the pinned versions."""
+    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
+    return "\n".join(source.read_text(encoding="utf-8") for source in sources)
 
 
 def environment(version: str, python: Path) -> Path:
@@ -102,9 +103,11 @@ def environment(version: str, python: Path) -> Path:
     if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
         print(f"Setting up {home.name} (once)", flush=True)
         subprocess.run([python, "-m", "venv", "--clear", home], check=True)  # noqa: S603
-        pinned = os.environ | {"PIP_CONSTRAINT": "constraints.txt", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-        install = [str(inside), "-m", "pip", "install", "--quiet", "--editable", ".[test]"]
-        subprocess.run(install, cwd=ROOT, env=pinned, check=True)  # noqa: S603
+        pip = [str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pinned = [*pip, "--constraint", "constraints.txt"]
+        # The pip that comes with older Pythons does not know dependency groups.
+        subprocess.run([*pinned, "--upgrade", "pip"], cwd=ROOT, check=True)  # noqa: S603
+        subprocess.run([*pinned, "--editable", EXTRAS, "--group", "test"], cwd=ROOT, check=True)  # noqa: S603
         ready.write_text(wanted, encoding="utf-8")
     return inside
 

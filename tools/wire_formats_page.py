@@ -1,4 +1,4 @@
-"""Write ``docs/wire-formats.md`` from the layout tables: ``python -m tools.wire_formats_page``."""
+"""Write ``docs/reference/wire-formats.md`` from the layout tables: ``python -m tools.wire_formats_page``."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hopline import Message
-from hopline.cluster.declaration import MOST_FORMATS, READS
+from hopline.cluster.messages.format_declaration import MOST_FORMATS, READS
 from hopline.message import LARGEST_EXTENSION
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 
-TARGET = Path(__file__).parent.parent / "docs" / "wire-formats.md"
+TARGET = Path(__file__).parent.parent / "docs" / "reference" / "wire-formats.md"
 
 INTRODUCTION = f"""\
 # Wire formats
 
 <!-- Made from the tables in src/hopline/wire/layouts.py by tools/wire_formats_page.py. Do not edit: make generate. -->
 
-A message is one ZeroMQ multipart message. Frames are counted from the end: of n frames, `n-1` is the last. Offsets that
-stand in frames count the same way. All integers are little endian, texts are UTF-8.
+A message is one ZeroMQ multipart message. Frames are counted from the end: of n frames, `n-1` is
+the last. Offsets in frames count the same way. All integers are little endian, texts are UTF-8.
 
-In front stand the frames that the sockets need: a writer puts the receiver's socket identity and an empty frame there,
-and readers see more or fewer of them, by the kinds of the two sockets. No reader cares.
+The first frames belong to the sockets: a writer puts the receiver's socket identity and an empty
+frame there. Depending on the types of the two sockets, a reader sees more or fewer of them, and
+ignores them.
 
-A star marks the **route selectors**: what decides who gets the message. A field of a fixed width may come with surplus
-bytes, which are ignored; too few are an error. Where the original documents of the protocol are wrong or silent, the
-notes under each table say what holds.
+A star marks the **route selectors**, the fields that decide which receiver gets the message. A
+field of a fixed width may have surplus bytes, which are ignored; too few are an error. Where the
+original documents of the protocol are wrong or silent, the notes under each table say what holds.
 
-Words: a **node** is a process with a router. On it live **actors**, which handle messages, and **hubs**, through which
-callers send them. A caller waits with a **promise** for one of several messages of the flow, the **callback point**;
-the message carries who waits, and for what. The **reference** is the implementation that the documents describe.
-
-A lifetime is what is left of it; 0 is no limit, and a negative one is over. `Message.ttl_ticks` counts it in ticks of
-100 ns, whatever the unit on the wire.
+A lifetime is the remaining one; 0 is no limit, and a negative one is over. `Message.ttl_ticks` has
+it in ticks of 100 ns, whatever the unit on the wire. The *reference* is the implementation that the
+documents describe. [The protocol](../explanation/protocol.md) explains the fields.
 
 | format | last frame | recognised by |
 |---|---|---|
@@ -41,61 +39,66 @@ A lifetime is what is left of it; 0 is no limit, and a negative one is over. `Me
 | [V5](#v5) | `{layouts.V5.number.hex(" ")}` | a last frame of two bytes that says 5 |
 | [V6](#v6) | the meta frame | a last frame that starts with `{layouts.V6.number.hex(" ")}` |
 
-No body can change the format that its message is read in. A last frame that can be read as a meta frame from end to end
-makes the message V6, even if the frames above it look like the headers of the first format; and in the first format,
-whose last frame is the body, a body that is a whole meta frame of V6 is refused in writing (`LocalError`).
+No body can change the format in which its message is read. A last frame that is a valid meta frame
+from end to end makes the message V6, even if the frames above it look like the headers of FIRST. In
+FIRST, whose last frame is the body, a body that is a whole meta frame of V6 cannot be written
+(`LocalError`).
 """
 
 ENTRIES_NOTE = """\
-Entries stand above the fixed frames, in the order of the list: the last one nearest to the end. An offset points at the
-bottom frame of the last entry; the one before it in the list ends `divisor` frames further up (2 in the first format,
-which does not say it). A newer writer may put more frames on top of each entry and raise the divisor, or more fixed
-frames above the known ones: readers go by the received offsets and divisors.
+Entries are above the fixed frames, in the order of the list, the last one nearest to the end. An
+offset points at the bottom frame of the last entry. The entry before it ends `divisor` frames
+further up (2 in FIRST, which has no divisor). A newer writer may put more frames on top of each
+entry and raise the divisor, or more fixed frames above the known ones. Readers use the received
+offsets and divisors.
 """
 
 BODY_NOTE = """\
-The body stands above the entries. We write the offset of its first frame, the others follow towards the end, so that a
-reader which knows only one takes the first. An offset of the lowest frame, by analogy with the entries, is understood
-too: it is what is meant when the frames below the offset are not enough for the others.
+The body is above the entries. Hopline writes the offset of its first frame; the others follow
+towards the end, so that a reader that knows only one takes the first. An offset of the lowest frame,
+by analogy with the entries, is accepted if the frames below the offset are not enough for the
+others.
 """
 
 META_NOTE = """\
-Socket identity, an empty frame, the body, and the meta frame, which holds the rows below in this order. In it, bytes
-and text have their length in front (i32). So has an entry, not counting the length itself, which lets a reader skip
-what a newer writer put at its end. Bytes behind the last row are ignored, unless they are Hopline's extension. A reader
-gives the socket identity back, which the others do not.
+The frames are the socket identity, an empty frame, the body, and the meta frame, which has the rows
+below in this order. In it, bytes and text are preceded by their length (i32). So is an entry, not
+counting the length itself, which lets a reader skip what a newer writer added at its end. Bytes
+after the last row are ignored, unless they are Hopline's extension. Readers of V6 return the socket
+identity; those of other formats do not.
 """
 
 EXTENSION_NOTE = f"""\
 ## Hopline's extension
 
-The documents say how a format grows: new frames come on top, and readers skip what they do not know. `extension` is
-such an addition, which no document has: in V4 and V5 one more frame right above the fixed ones, with every offset
-larger by one, in V6 the bytes behind the last row of the meta frame. FIRST and the early dialects of V4 have no place
-for it. The reference ignores it.
+The documents define how a format grows: new frames are added on top, and readers skip what they do
+not know. `extension` is such an addition, which no document has. In V4 and V5 it is one more frame
+right above the fixed ones, with every offset larger by one; in V6 it is the bytes after the last row
+of the meta frame. FIRST and the early dialects of V4 have no place for it. The reference ignores it.
 
-It is a MessagePack map of names to plain values (texts, numbers, booleans, nil, or a list or map of these), of at most
-{LARGEST_EXTENSION:,} bytes, and is written only when there is something to say. Nodes work without it, no profile of
-signatures covers it, and it is never an error: what is larger, or no such map, is skipped like any other unknown frame.
-A node that sends a message on keeps the names that it does not know, and so does a rendezvous server that relays one.
+It is a MessagePack map of names to plain values (texts, numbers, booleans, nil, or a list or map of
+these) of at most {LARGEST_EXTENSION:,} bytes, and is written only if it has content. Nodes work
+without it, signatures do not cover it, and it is never an error: an extension that is larger, or not
+such a map, is skipped like any unknown frame. A node or rendezvous server that forwards a message
+keeps the names that it does not know.
 
 | name | value |
 |---|---|
 | `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
-| `{READS}` | in announcements: names of the [formats that the node reads](compatibility.md), at most {MOST_FORMATS} |
+| `{READS}` | in announcements: [formats that the node reads](../explanation/compatibility.md), at most {MOST_FORMATS} |
 """
 
 DIALECTS_NOTE = """\
-Layouts that were written for a while under one of the names above. All are read without being asked for, except
-`FIRST_TICKS`, which looks like `FIRST` (`decode(frames, first=layouts.FIRST_TICKS)`); all can be written:
-`encode(message, layouts.V4A)`. A 4 does not tell the layout: the descriptors tell how many fixed frames there are, and
-the width of the message version whether it is text. What no descriptor can tell is whether frames above an early
-layout's fixed ones are unknown: they are taken for the fields that came later.
+Layouts that were in use for a while under one of the names above. All are recognised, except
+`FIRST_TICKS`, which looks like `FIRST` (`decode(frames, first=layouts.FIRST_TICKS)`). All can be
+written: `encode(message, layouts.V4A)`. The number 4 does not identify a layout: the descriptors say
+how many fixed frames there are, and the width of the message version says whether it is text.
+Frames above the fixed ones of an early layout are read as the fields that were added later.
 """
 
 FAULTS_NOTE = """\
-Whatever bytes come in, `decode` returns a message or raises `RemoteError`, which says the reason, the field, its frame,
-and what was expected and found there.
+For any bytes, `decode` returns a message or raises `RemoteError`, which has the reason, the field, its
+frame, and what was expected and found.
 """
 
 REASONS = {
@@ -122,7 +125,7 @@ LIMITS = {
 
 
 def type_of(row: Field) -> str:
-    """Name a row's type for people."""
+    """Return the name of a row's type."""
     if row.type is Type.VERSION_TEXT:
         return "bytes (version text)"
     if row.type is Type.URI:
@@ -131,7 +134,7 @@ def type_of(row: Field) -> str:
 
 
 def rows(fields: Iterable[Field | Entries], place: str) -> Iterator[str]:
-    """Give the lines of a table; the words of a packed frame follow it."""
+    """Yield the lines of a table; the words of a packed frame follow it."""
     yield f"| {'frame' if place else 'row'} | field | type | empty | meaning |"
     yield "|---|---|---|---|---|"
     for row in fields:
@@ -150,7 +153,7 @@ def rows(fields: Iterable[Field | Entries], place: str) -> Iterator[str]:
 
 
 def notes(fields: Iterable[Field | Entries]) -> Iterator[str]:
-    """Give the errata of a table."""
+    """Yield the errata of a table."""
     found = [row for row in fields if isinstance(row, Field) and row.erratum]
     if found:
         yield "Notes:"
@@ -160,7 +163,7 @@ def notes(fields: Iterable[Field | Entries]) -> Iterator[str]:
 
 
 def entry_tables(groups: Iterable[Entries], place: str) -> Iterator[str]:
-    """Give the table of each group of entries."""
+    """Yield the table of each group of entries."""
     for entries in groups:
         yield f"`{entries.name}`: {entries.meaning}."
         yield ""
@@ -243,11 +246,11 @@ def faults() -> Iterator[str]:
     yield "|---|---|---|"
     yield from (f"| `{name}` | {getattr(DEFAULT_LIMITS, name):,} | {meaning} |" for name, meaning in LIMITS.items())
     yield ""
-    yield "The same limits hold for writing, with `LocalError`: we never send what we would not read."
+    yield "The same limits hold for writing, with `LocalError`: Hopline never sends what it would not read."
 
 
 def generate() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     lines = [INTRODUCTION]
     for layout in layouts.CANONICAL.values():
         lines += section(layout)

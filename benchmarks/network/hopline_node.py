@@ -24,12 +24,8 @@ from hopline import (
     MessageHub,
     Network,
     Node,
-    NoSecurity,
     Payload,
-    Profile,
     Promise,
-    RelaySettings,
-    RendezvousAddress,
     RendezvousServer,
     RendezvousSettings,
     WireFormat,
@@ -37,6 +33,9 @@ from hopline import (
     payload,
 )
 from hopline.capture.naming import journals_in
+from hopline.cluster import RendezvousAddress
+from hopline.rendezvous import RelaySettings
+from hopline.security import NoSecurity, Profile
 from hopline.transport import SocketSettings, Transport
 from hopline.transport.libzmq import ZmqTransport
 

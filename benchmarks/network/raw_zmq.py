@@ -18,8 +18,10 @@ import zmq
 
 from benchmarks.network.contender import Addresses, Channel, Options, check
 from benchmarks.network.measuring import carry_out_orders
-from hopline import Message, MessageIdentifier, RoutingEntry, SocketSettings, WireFormat, encode
-from hopline.message import EXCEPTION, new_flow_id, new_hub_identity, new_node_identity
+from hopline import Message, MessageIdentifier, WireFormat
+from hopline.message import EXCEPTION, RoutingEntry, new_flow_id, new_hub_identity, new_node_identity
+from hopline.transport import SocketSettings
+from hopline.wire import encode
 
 PLAIN, TUNED = "plain", "tuned"
 SETTINGS = SocketSettings()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import NO_FLOW, Message, MessageIdentifier, WireFormat
 from hopline.wire import encode
 
@@ -42,7 +42,7 @@ def _write(out: Path, records: int, message: Callable[[int], Message]) -> None:
     """Write what two nodes recorded: each message is sent by one and received by the other."""
     for node, peer, event in (("a", "b", "sent"), ("b", "a", "received")):
         out.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(out / f"{node}.parquet", SCHEMA, compression="zstd") as writer:
+        with pq.ParquetWriter(out / f"{node}.parquet", CAPTURE_SCHEMA, compression="zstd") as writer:
             for batch in _batches(records // 2, node, peer, event, message):
                 writer.write_batch(batch)
 
@@ -65,5 +65,5 @@ def _batches(
                 }
                 for number in numbers
             ],
-            SCHEMA,
+            CAPTURE_SCHEMA,
         )

@@ -1,68 +1,68 @@
-"""Hopline: brokerless actor messaging, and a Spark pipeline over its captured traffic."""
+"""Hopline: brokerless actor messaging, and a Spark pipeline over its captured traffic.
+
+This package exports what an application needs. The rest is public in the package that owns it:
+
+* `hopline.errors`: every error;
+* `hopline.message`: what a message consists of;
+* `hopline.wire`: `encode`, `decode`, `peek` and `annotate`, the formats and their limits;
+* `hopline.security`: profiles of signatures, keys and key files;
+* `hopline.transport`: socket settings, key pairs for CURVE;
+* `hopline.cluster`, `hopline.rendezvous`: how nodes find each other, and the settings of that;
+* `hopline.node`: reports and counters of a running node;
+* `hopline.capture`, `hopline.pipeline`, `hopline.query`: recorded traffic, and the tables that are made of it.
+"""
 
 import hopline._starting  # noqa: F401 - before all else, for an interrupt while the rest is imported
-from hopline.actors import Actor, CorrelationFilter, HandlerDefinition, handler
+from hopline.actors import Actor, CorrelationFilter, handler
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub, Promise, Stream
-from hopline.cluster import ClusterSettings, LeaseSettings, RelaySettings, RendezvousAddress, SynodSettings
+from hopline.errors import (
+    ActorError,
+    AnswerTimeoutError,
+    ArgumentError,
+    BindError,
+    DeliveryError,
+    HoplineError,
+    MissingExtraError,
+    NoRoomError,
+    NotRunningError,
+    PayloadError,
+)
 from hopline.message import (
     JSON,
     MSGPACK,
-    NO_FLOW,
     PROTOBUF,
     RAW,
-    ActorError,
-    AnswerTimeoutError,
-    DeliveryError,
     Distribution,
-    HoplineError,
-    LocalError,
     Message,
     MessageIdentifier,
-    NoRoomError,
-    NotRunningError,
     Payload,
-    PayloadError,
-    PeerGoneError,
-    RoutingEntry,
-    Serializer,
-    TraceOptions,
+    WireFormat,
     from_message,
     payload,
     to_message,
 )
-from hopline.node import (
-    Context,
-    Network,
-    Node,
-    NodeReport,
-    NodeSettings,
-    PartnerNetwork,
-    RendezvousServer,
-    RendezvousSettings,
-    Stats,
-    StopReport,
-)
-from hopline.routing import KnownNode, Outcome, Settled
-from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity, Profile, SecurityError, load_keys, new_key
-from hopline.transport import Curve, SocketSettings
-from hopline.wire import Limits, Reason, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
+from hopline.node import Context, Network, Node, NodeSettings
+from hopline.rendezvous import RendezvousServer, RendezvousSettings
+from hopline.routing import MessageOutcome, Outcome
+from hopline.security import Domain, DomainSecurity, KeyRing, SecurityError, new_key
+from hopline.transport import Curve
 
 __version__ = "0.1.0"
 
 __all__ = [
     "JSON",
     "MSGPACK",
-    "NO_FLOW",
     "PROTOBUF",
     "RAW",
     "Actor",
     "ActorError",
     "AnswerTimeoutError",
+    "ArgumentError",
+    "BindError",
     "CaptureLevel",
     "CaptureSettings",
-    "ClusterSettings",
     "Context",
     "CorrelationFilter",
     "Curve",
@@ -70,56 +70,30 @@ __all__ = [
     "Distribution",
     "Domain",
     "DomainSecurity",
-    "HandlerDefinition",
     "HoplineError",
     "KeyRing",
-    "KnownNode",
-    "LeaseSettings",
-    "Limits",
-    "LocalError",
     "Message",
     "MessageHub",
     "MessageIdentifier",
+    "MessageOutcome",
+    "MissingExtraError",
     "Network",
     "NoRoomError",
-    "NoSecurity",
     "Node",
-    "NodeReport",
     "NodeSettings",
     "NotRunningError",
     "Outcome",
-    "PartnerNetwork",
     "Payload",
     "PayloadError",
-    "PeerGoneError",
-    "Profile",
     "Promise",
-    "Reason",
-    "RelaySettings",
-    "RemoteError",
-    "RendezvousAddress",
     "RendezvousServer",
     "RendezvousSettings",
-    "RoutingEntry",
-    "RoutingView",
     "SecurityError",
-    "Serializer",
-    "Settled",
-    "SocketSettings",
-    "Stats",
-    "StopReport",
     "Stream",
-    "SynodSettings",
-    "TraceOptions",
     "WireFormat",
-    "annotate",
-    "decode",
-    "encode",
     "from_message",
     "handler",
-    "load_keys",
     "new_key",
     "payload",
-    "peek",
     "to_message",
 ]

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hopline import Actor, Context, HandlerDefinition, LocalError, Message, MessageIdentifier, Payload, handler, payload
-from hopline.actors import handler_map
+from hopline import Actor, ArgumentError, Context, Message, MessageIdentifier, Payload, handler, payload
+from hopline.actors import HandlerDefinition, handler_map
 
 
 class Ask(Payload):
@@ -159,7 +159,7 @@ def by_name(self: Any, *, ask: Ask) -> None: ...
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_mistake_in_a_handler_is_told_when_the_actor_is_looked_at(method: Any, says: str) -> None:
-    with pytest.raises(LocalError, match=re.escape(says)):
+    with pytest.raises(ArgumentError, match=re.escape(says)):
         handler_map(made(wrong=method))
 
 
@@ -171,12 +171,12 @@ def test_two_handlers_of_one_message_in_an_actor_are_a_mistake() -> None:
         @handler
         def second(self, ask: Ask) -> None: ...
 
-    with pytest.raises(LocalError, match="one handler for Ask/1, found "):
+    with pytest.raises(ArgumentError, match="one handler for Ask/1, found "):
         handler_map(Twice())
 
 
 def test_only_functions_are_handlers() -> None:
-    with pytest.raises(LocalError, match="a method of an actor"):
+    with pytest.raises(ArgumentError, match="a method of an actor"):
         handler(Ask)(42)  # type: ignore[type-var]
 
 
@@ -193,17 +193,17 @@ def test_a_name_that_only_the_decorator_knows_is_enough() -> None:
 
 @pytest.mark.parametrize("wrong", [staticmethod(no_annotation), "Ask", 42])
 def test_what_cannot_be_a_handler_is_refused_where_it_is_decorated(wrong: Any) -> None:
-    with pytest.raises(LocalError, match="a method, a payload class or a MessageIdentifier"):
+    with pytest.raises(ArgumentError, match="a method, a payload class or a MessageIdentifier"):
         handler(wrong)
 
 
 def test_a_partition_is_bytes() -> None:
-    with pytest.raises(LocalError, match="handler partition: expected bytes"):
+    with pytest.raises(ArgumentError, match="handler partition: expected bytes"):
         handler(Ask, partition="eu")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["concurrency", "mailbox_capacity"])
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_limits_of_a_class_that_make_no_sense_are_named(name: str, value: Any) -> None:
-    with pytest.raises(LocalError, match=f"Wrong.{name}: expected at least 1"):
+    with pytest.raises(ArgumentError, match=f"Wrong.{name}: expected at least 1"):
         handler_map(made(**{name: value}))

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline import Message, decode
+from hopline import Message
 from hopline.capture.events import ENDINGS
 from hopline.capture.naming import segments_in
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
+from hopline.wire import decode
 
 Row = dict[str, Any]
 
@@ -22,8 +23,8 @@ def table_of(directory: Path) -> pa.Table:
     """Read every closed segment; each has the schema of the contract."""
     tables = [pq.ParquetFile(path).read() for path in segments_in(directory)]
     for table in tables:
-        assert table.schema.equals(SCHEMA)
-    return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+        assert table.schema.equals(CAPTURE_SCHEMA)
+    return pa.concat_tables(tables) if tables else CAPTURE_SCHEMA.empty_table()
 
 
 def rows_of(directory: Path, node: str | None = None) -> list[Row]:

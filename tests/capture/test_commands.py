@@ -136,12 +136,16 @@ def test_ctrl_c_ends_a_replay_and_tells_how_far_it_came(recorded: Recorded) -> N
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["capture", "start"], 2, "name the nodes, or say --all"),
+        (["capture", "start"], 2, "name the nodes, or use --all"),
         (["capture", "recover", "nowhere"], 2, "there is no nowhere"),
         (["capture", "recover", "broken.parquet"], 2, "is not a directory"),
         (["capture", "show", "nowhere"], 2, "there is no nowhere"),
         (["capture", "show", "broken.parquet"], 2, "broken.parquet cannot be read"),
-        (["capture", "show", "foreign.parquet"], 2, "foreign.parquet is no segment: it has no column ts, but x"),
+        (
+            ["capture", "show", "foreign.parquet"],
+            2,
+            "foreign.parquet is not a segment of a capture: it has no column ts, but x",
+        ),
         (["capture", "list", "broken.parquet"], 1, ""),
         (["replay", "nowhere"], 2, "there is no nowhere"),
         (["replay", "broken.parquet"], 2, "expected a segment that can be read"),

@@ -47,7 +47,7 @@ def test_an_option_is_from_where_the_command_runs(tmp_path: Path) -> None:
     [
         ('[capture]\nlevel = "full"', "capture.directory: this key is missing"),
         ('[capture]\ndirectory = "x"\nlevel = "all"', "capture.level: expected one of off, wire, full"),
-        ('[capture]\ndirectory = "x"\nsegment_bytes = 0', "capture.segment_bytes: expected a number above zero"),
+        ('[capture]\ndirectory = "x"\nsegment_bytes = 0', "capture.segment_bytes: expected a number above 0"),
         ('[capture]\ndirectory = "x"\nsize = 1', "capture.size: unknown key"),
     ],
 )

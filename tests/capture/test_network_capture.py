@@ -22,14 +22,13 @@ from hopline import (
     Network,
     Node,
     NodeSettings,
-    NoSecurity,
     WireFormat,
-    encode,
     new_key,
     to_message,
 )
 from hopline.node.introspection import NodeCapture, RequestCapture
-from hopline.security import Security
+from hopline.security import NoSecurity, Security
+from hopline.wire import encode
 from tests.network.processes import free_ports
 from tests.node.running import on_loop, until
 
@@ -37,7 +36,7 @@ from .reading import Row, events_of, imbalance, message_of, rows_of
 from .test_node_capture import Ask, First, Middle, Second, Told
 
 FORMATS = [WireFormat.V5, WireFormat.V6]
-QUICK = NodeSettings(parking_time=0.3)
+QUICK = NodeSettings(discovery_timeout=0.3)
 
 
 @asynccontextmanager
@@ -105,7 +104,7 @@ async def test_both_sides_of_a_hop_recorded_the_same_frames_and_the_books_balanc
 @on_loop
 async def test_level_wire_has_what_crossed_it_and_the_endings_and_nothing_else(tmp_path: Path) -> None:
     async with two_nodes(tmp_path, level=CaptureLevel.WIRE) as (one, two):
-        assert not one.router.is_watched
+        assert not one.router.is_observed
         assert await two.hub.send(Ask(1), callback=Told) == Told(1)
     rows = rows_of(tmp_path)
     assert set(events_of(rows, b"Ask")) == {"sent", "received"}

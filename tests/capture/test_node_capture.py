@@ -16,11 +16,11 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
     CaptureLevel,
     CaptureSettings,
     Context,
     DeliveryError,
-    LocalError,
     Node,
     NodeSettings,
     NoRoomError,
@@ -235,7 +235,7 @@ async def test_what_waits_for_room_keeps_its_cause_and_its_sender(tmp_path: Path
     actor = Slow()
     async with started(actor, Flooding(), capture=full(tmp_path)) as node:
         asked = asyncio.create_task(node.hub.send(Middle(1), callback=Told))
-        await until(lambda: len(node.router._waiting_room.places()) == 2)
+        await until(lambda: len(node.router._backpressure.all()) == 2)
         actor.go.set()
         await asked
         hub = node.hub.identity.decode()
@@ -293,7 +293,7 @@ async def test_a_receipt_is_caused_by_what_it_confirms_and_a_report_by_the_endin
 
 @on_loop
 async def test_messages_that_wait_for_room_or_find_none_are_in_the_books(tmp_path: Path) -> None:
-    settings = NodeSettings(room_time=0.05)
+    settings = NodeSettings(backpressure_timeout=0.05)
     actor = Slow()
     async with started(actor, settings=settings, capture=full(tmp_path)) as node:
         asked = [asyncio.create_task(node.hub.send(Ask(number), callback=Told)) for number in range(4)]
@@ -344,11 +344,11 @@ async def test_levels_can_be_changed_while_messages_flow_and_fast_lanes_come_bac
     async with Node(First(), Second(), identity=b"node", capture=full(tmp_path)) as node:
         router = node.router
         await node.hub.send(Ask(1), callback=Told)
-        assert router.is_watched
+        assert router.is_observed
         for level in (CaptureLevel.WIRE, CaptureLevel.OFF):
             node.set_capture_level(level)
             assert node.capture_level is level
-            assert not router.is_watched
+            assert not router.is_observed
             await node.hub.send(Ask(2), callback=Told)
             with pytest.raises(ActorError):
                 await node.hub.send(Ask(-1), callback=Told)
@@ -397,14 +397,15 @@ async def test_a_node_without_a_capture_says_so() -> None:
     async with Node() as node:
         assert node.capture_level is CaptureLevel.OFF
         assert node.report().capture is None
-        with pytest.raises(LocalError, match="capture"):
+        with pytest.raises(ArgumentError, match="capture"):
             node.set_capture_level(CaptureLevel.WIRE)
 
 
 @on_loop
 async def test_a_node_lives_on_when_nothing_can_be_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
-    async with started(First(), Second(), capture=full(tmp_path / "file" / "captures", flush_time=0.01)) as node:
+    capture = full(tmp_path / "file" / "captures", flush_time=0.01, buffer_bytes=1)
+    async with started(First(), Second(), capture=capture) as node:
         for number in range(3):
             assert await node.hub.send(Ask(number), callback=Told) == Told(number)
             await until(lambda: node.report().capture.dropped)  # type: ignore[union-attr]
@@ -412,7 +413,10 @@ async def test_a_node_lives_on_when_nothing_can_be_recorded(tmp_path: Path, capl
         assert report is not None
         assert report.problem
         assert report.records == 0
-    assert len([one for one in caplog.records if one.name == "hopline.capture"]) == 1
+    lines = [record.getMessage() for record in caplog.records if record.name == "hopline.capture"]
+    assert len(lines) == 2
+    assert "cannot write" in lines[0]
+    assert "dropped" in lines[1]
 
 
 WITHOUT_PYARROW = """
@@ -420,7 +424,7 @@ import sys
 sys.modules["pyarrow"] = None
 import asyncio
 import hopline.cli
-from hopline import CaptureSettings, LocalError, Node
+from hopline import CaptureSettings, MissingExtraError, Node
 
 async def main():
     async with Node():
@@ -428,7 +432,7 @@ async def main():
     try:
         async with Node(capture=CaptureSettings(directory="captures")):
             pass
-    except LocalError as error:
+    except MissingExtraError as error:
         print(error)
 
 asyncio.run(main())
@@ -438,4 +442,4 @@ asyncio.run(main())
 def test_without_pyarrow_only_asking_for_a_capture_fails() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout.startswith("capture: expected pyarrow to be installed: pip install 'hopline[capture]'")
+    assert done.stdout == "capture needs pyarrow: pip install 'hopline[capture]'\n"

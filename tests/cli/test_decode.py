@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +16,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import hopline
-from hopline import Message, WireFormat, encode
+from hopline import Message, WireFormat
 from hopline.cli import app
-from hopline.cli.sources import SourceError, find_messages
-from hopline.wire import DEFAULT_LIMITS, layouts
+from hopline.cli.commands.decode.inputs import InputError, find_messages
+from hopline.wire import DEFAULT_LIMITS, encode, layouts
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
 HELLO = Message.create(b"HELLO", b"world").push_router_address("tcp://10.0.0.1:9000", b"node-a").add_hop()
@@ -234,12 +233,12 @@ def bad_files(folder: Path) -> dict[str, str]:
         "missing.hex": "No such file",
         "odd.hex": "odd.hex:1, frame 2: not hex: '0g'",
         "odd_digits.hex": "odd_digits.hex:1, frame 2: an odd number of hex digits: '050'",
-        "integers.parquet": "the column 'frames' must be a list of binary, and is list<",
-        "flat.parquet": "the column 'frames' must be a list of binary, and is binary",
+        "integers.parquet": "its column frames is list<",
+        "flat.parquet": "its column frames is binary, expected a list of binary",
         "folder.parquet": "no .parquet files in it",
         "number.json": "no messages in it",
         "deep.json": "nested too deeply",
-        "|".join(["00"] * 200): "a message itself goes behind --hex",
+        "|".join(["00"] * 200): "to decode a message itself, use --hex",
         "long.hex": "zzz...'",
         "broken.json": "broken.json:1: not JSON",
         "numbers.json": "numbers: frame 0: neither hex nor compressed bytes",
@@ -249,7 +248,7 @@ def bad_files(folder: Path) -> dict[str, str]:
         "empty.json": "no messages in it",
         "binary.hex": "neither text nor a .parquet file",
         "broken.parquet": "not a readable Parquet file",
-        "foreign.parquet": "no column 'frames' in it, only a, b",
+        "foreign.parquet": "is no capture: it has no column frames, but a, b",
         "nothing": "no .parquet files in it",
     }
 
@@ -294,7 +293,7 @@ def test_a_capture_is_unpacked_a_little_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_says_that_it_is_huge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopline.cli.sources._LARGEST_GROUP", 1_000)
+    monkeypatch.setattr("hopline.cli.commands.decode.inputs._LARGEST_GROUP", 1_000)
     pq.write_table(pa.table({"frames": [[bytes(2_000)]]}), tmp_path / "huge.parquet")
     result = run(str(tmp_path / "huge.parquet"))
     assert result.exit_code == 2
@@ -322,15 +321,14 @@ def test_without_pyarrow_captures_say_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = run(str(path))
     assert result.exit_code == 2
-    assert "pip install pyarrow" in result.stderr
+    assert "reading captures needs pyarrow: pip install 'hopline[capture]'" in result.stderr
 
 
 def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **options: Any) -> list[Any]:
-        options["onerror"](PermissionError(13, "Permission denied"))
-        return []
+    def refuse(*_: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("os.walk", refuse)
+    monkeypatch.setattr("pyarrow.fs.FileSelector", refuse)
     result = run(str(tmp_path))
     assert result.exit_code == 2
     assert result.stderr == f"hopline decode: {str(tmp_path)[:60]}: Permission denied\n"
@@ -338,7 +336,7 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytes
 
 def test_a_closed_standard_input_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(SourceError, match="standard input is closed"):
+    with pytest.raises(InputError, match="standard input is closed"):
         list(find_messages("-"))
 
 

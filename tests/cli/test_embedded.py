@@ -11,7 +11,7 @@ def test_when_the_one_who_serves_is_killed_another_takes_over(tmp_path: Path) ->
     prepare(tmp_path)
     arguments = ("node", "--app", "greeter:Greeter", "--embedded")
     with Command(tmp_path, *arguments) as first:
-        assert "which is this node itself" in first.line("follows")
+        assert "(this node itself)" in first.line("follows")
         with Command(tmp_path, *arguments) as second:
             assert "(joined)" in second.line("follows")
             first.__exit__(None, None, None)  # killed, as by a crash

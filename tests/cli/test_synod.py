@@ -28,7 +28,7 @@ def test_when_the_leader_is_killed_another_leads_and_messages_go_on(tmp_path: Pa
                 "[node.cluster]",
                 "rendezvous_silence = 3",
                 "rendezvous_reconnect = 0.3",
-                "probe_time = 1",
+                "probe_timeout = 1",
                 "[rendezvous.lease]",
                 *(f"{name} = {value}" for name, value in LEASE.items()),
             ]
@@ -62,7 +62,7 @@ def test_when_the_leader_is_killed_another_leads_and_messages_go_on(tmp_path: Pa
         servers.remove(leader)
         leader.__exit__(None, None, None)  # killed, as by a crash
         until(lambda: len(leaders()) == 1, what="another server leads")
-        done = run(tmp_path, *sent, env={"HOPLINE_NODE__JOIN_TIME": "20"})
+        done = run(tmp_path, *sent, env={"HOPLINE_NODE__JOIN_TIMEOUT": "20"})
         assert done.returncode == 0, done.stderr
         assert node.stop() == 0
 

@@ -109,7 +109,7 @@ def test_every_table_fits_into_80_columns_in_a_line_a_row(tmp_path: Path, table:
     assert lines[0].split() == list(TABLES[table].shown_first)
     assert lines[3].startswith("Times are UTC") or table == "skew"
     assert lines[-2:] == [
-        "Ids are cut: --id 00000001 finds one, --wide shows them whole.",
+        "Ids are shortened: --id 00000001 finds one, --wide shows them in full.",
         f"2 of 2 rows of {table}",
     ]
 

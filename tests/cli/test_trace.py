@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import Actor, HandlerDefinition, MessageIdentifier, Network, Node, Payload, handler
+from hopline import Actor, MessageIdentifier, Network, Node, Payload, handler
+from hopline.actors import HandlerDefinition
 from hopline.actors.handler import definitions_of
 from hopline.cli import client
-from hopline.cli.trace import _draw_dry, _stop
+from hopline.cli.commands.trace import _draw_probes, _probe_node
 from hopline.node.introspection import Introspection
 from tests.network.processes import free_ports
 from tests.node.running import on_loop, until
@@ -29,7 +30,7 @@ def _a_reference_that_knows_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
         return [one for one in every if one.identifier.identity.startswith(b"KINO.")]
 
     monkeypatch.setattr(Introspection, "definitions", definitions)
-    monkeypatch.setattr(client, "ANSWER_TIME", 0.5)
+    monkeypatch.setattr(client, "REQUEST_TIMEOUT", 0.5)
 
 
 @pytest.mark.usefixtures("_a_reference_that_knows_no_probe")
@@ -41,11 +42,11 @@ def test_a_node_without_the_probe_is_asked_for_its_routes() -> None:
         async with Node(greeter, network=network) as one, Node(network=network) as other:
             await until(lambda: any(node.actors for node in other.known_nodes))
             (known,) = other.known_nodes
-            stop = await _stop(other.hub, known, MessageIdentifier(b"Greet"))
+            stop = await _probe_node(other.hub, known, MessageIdentifier(b"Greet"))
             assert stop["node"].encode() == one.identity
             assert stop["probe"] is False
             assert [actor["identity"].encode() for actor in stop["actors"]] == [greeter.identity[1:]]
-            _draw_dry({"kind": "Greet/1", "from": "here", "nodes": [stop]})
+            _draw_probes({"kind": "Greet/1", "from": "here", "nodes": [stop]})
             await one.stop(0.0)  # what it still looks for is nobody's business here
             await other.stop(0.0)
 

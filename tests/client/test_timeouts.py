@@ -29,7 +29,7 @@ def report(node: Node, promise: Promise[Price], outcome: str) -> None:
 def test_a_report_that_comes_before_the_timer_is_a_timeout_too(outcome: str, timeout: float | None) -> None:
     @on_loop
     async def run() -> None:
-        clock, settings = Clock(), NodeSettings(answer_time=TIMEOUT, drain_time=0.0)
+        clock, settings = Clock(), NodeSettings(request_timeout=TIMEOUT, drain_timeout=0.0)
         async with started(Narrow(), clock=clock, settings=settings) as node:
             promise = node.hub.try_send(Order(), callback=Price, timeout=timeout)
             clock.now += TIMEOUT  # its timer, which is the loop's, has not fired
@@ -57,7 +57,7 @@ def test_what_ends_before_the_time_is_over_is_told_as_it_is(
     @on_loop
     async def run() -> None:
         clock = Clock()
-        async with started(Narrow(), clock=clock, settings=NodeSettings(drain_time=0.0)) as node:
+        async with started(Narrow(), clock=clock, settings=NodeSettings(drain_timeout=0.0)) as node:
             promise = node.hub.try_send(Order(), callback=Price, timeout=TIMEOUT)
             clock.now += TIMEOUT - before
             report(node, promise, outcome)
@@ -72,7 +72,7 @@ async def in_the_mailbox(node: Node) -> None:
     await node.hub.send(Order(1), callback=Price, timeout=0.02)
 
 
-async def waiting_for_room(node: Node) -> None:
+async def backpressure_capacity(node: Node) -> None:
     for sku in range(2):
         node.hub.try_send_one_way(Order(sku))
         await asyncio.sleep(0)
@@ -91,13 +91,13 @@ async def while_a_route_is_looked_for(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [in_the_mailbox, waiting_for_room, waiting_for_room_for_a_receipt, while_a_route_is_looked_for]
+    "ask", [in_the_mailbox, backpressure_capacity, waiting_for_room_for_a_receipt, while_a_route_is_looked_for]
 )
 def test_wherever_a_message_is_when_the_time_is_over(ask: Callable[[Node], asyncio.Future[None]]) -> None:
     @on_loop
     async def run() -> None:
         actor = Narrow()
-        async with started(actor, discover=in_vain, settings=NodeSettings(drain_time=0.0)) as node:
+        async with started(actor, discover=in_vain, settings=NodeSettings(drain_timeout=0.0)) as node:
             with pytest.raises(AnswerTimeoutError):
                 await soon(ask(node))
             actor.gate.set()
@@ -108,13 +108,13 @@ def test_wherever_a_message_is_when_the_time_is_over(ask: Callable[[Node], async
 @on_loop
 async def test_a_stream_whose_time_is_over_ends_though_its_message_expired() -> None:
     clock = Clock()
-    async with started(Narrow(), clock=clock, settings=NodeSettings(drain_time=0.0)) as node:
+    async with started(Narrow(), clock=clock, settings=NodeSettings(drain_timeout=0.0)) as node:
         stream = node.hub.stream(Order(), callback=Price, timeout=TIMEOUT)
         reading = asyncio.create_task(anext(stream, None))
         await asyncio.sleep(0)
-        (gathering,) = node.hub._others.values()
-        addressed = gathering.message.register_callback_point(
-            node.identity, node.hub.identity, gathering.expectation.callback_point, gathering.key
+        (state,) = node.hub._other_waits.values()
+        addressed = state.message.register_callback_point(
+            node.identity, node.hub.identity, state.reply_spec.callback_point, state.key
         )
         clock.now += TIMEOUT
         ended = ExceptionReport("Order/1: too late", DeliveryError.REPORTED_AS + "expired")

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import count
 from random import Random
 
-from hopline.cluster.lease import ConsensusMessage, Lease, LeaseSettings, in_ticks
-from hopline.cluster.lease_keeper import LeaseKeeper
+from hopline.cluster.election.lease import ConsensusMessage, Lease, LeaseSettings, in_ticks
+from hopline.cluster.election.lease_keeper import LeaseKeeper
 
 EPOCH = 638_000_000_000_000_000  # some day of 2022, in ticks
 SECOND = in_ticks(1)

@@ -6,16 +6,16 @@ import logging
 
 import pytest
 
-from hopline.cluster.announcements import Announcements, of_any_actor
-from hopline.cluster.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_ROUTE, read
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.membership.announcements import Announcements, of_any_actor
+from hopline.cluster.messages.service import REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES, UNREGISTER_ROUTE, read
+from hopline.cluster.messages.service_pb2 import (
     RegisterExternalMessageRoute,
     RequestClusterMessageRoutes,
     UnregisterMessageRoute,
 )
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
-from tests.cluster.test_membership import SERVERS, World
+from tests.cluster.member_world import SERVERS, World
 
 ORDER = MessageIdentifier(b"ORDER")
 DOMAIN = "shop"
@@ -28,7 +28,7 @@ def test_a_message_is_withdrawn_without_naming_the_actor_and_a_hub_by_its_name()
     announcements.withdraw(DOMAIN, hub, is_handled=False)
     assert announcements.grouped() == {(DOMAIN, False): [of_any_actor(ORDER), hub]}
     assert not announcements.is_withdrawn
-    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], lives_here=False)
+    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], is_announced=False)
     assert announcements.is_withdrawn
     assert not announcements
 
@@ -50,7 +50,7 @@ def test_a_message_that_is_handled_again_is_not_withdrawn_any_more() -> None:
     assert announcements.grouped() == {(DOMAIN, True): [second]}
 
 
-def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
+def test_announcements_that_never_come_back_are_logged_once_with_a_remedy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
@@ -60,7 +60,7 @@ def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
 
     def pass_seconds(count: int) -> None:
         for _ in range(count):
-            world.leader_speaks()
+            world.receive_server_heartbeat()
             world.pass_time(1.0)
 
     world.member.announce([world.route])
@@ -70,7 +70,7 @@ def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
     (error,) = errors()
     for part in (SERVERS[0].broadcast_uri, SERVERS[0].unicast_uri, "wire_format"):
         assert part in error
-    world.member.hear(world.announcements()[-1])  # at last it comes back
+    world.member.receive_broadcast(world.announcements()[-1])  # at last it comes back
     pass_seconds(60)
     assert len(errors()) == 1
     world.member.announce([Route(new_hub_identity())])
@@ -79,19 +79,19 @@ def test_announcements_that_never_come_back_are_one_error_that_says_what_to_do(
 
 
 class Staffed(World):
-    """A member with an actor and a hub, which remembers what it told whom."""
+    """A member with an actor and a hub, which records what it sends."""
 
     def __init__(self) -> None:
         self.actor = Route(new_actor_identity(), ORDER)
-        self.told: list[Message] = []
+        self.sent: list[Message] = []
         super().__init__()
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         routes = [self.route, self.actor]
         return [route for route in routes if not identifiers or route.identifier in identifiers]
 
-    def tell(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
-        self.told.append(message)
+    def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
+        self.sent.append(message)
 
 
 def said_receivers(message: Message) -> list[bytes]:
@@ -103,20 +103,20 @@ def said_receivers(message: Message) -> list[bytes]:
     return [route.receiver_identity for route in content.routes]
 
 
-def test_a_node_that_retires_withdraws_its_messages_and_says_no_more_of_its_actors_whoever_asks() -> None:
+def test_a_retiring_node_withdraws_its_messages_and_no_longer_announces_its_actors() -> None:
     world = Staffed()
     world.member.announce(world.advertised())
-    world.leader_speaks()
+    world.receive_server_heartbeat()
     world.published.clear()
     world.member.retire()
     world.pass_time(0.1)
-    said = {message.identifier: said_receivers(message) for message in world.published}
-    assert said == {REGISTER_ROUTE: [world.route.receiver], UNREGISTER_ROUTE: [b""]}
+    receivers = {message.identifier: said_receivers(message) for message in world.published}
+    assert receivers == {REGISTER_ROUTE: [world.route.receiver], UNREGISTER_ROUTE: [b""]}
     question = RequestClusterMessageRoutes(requestor_uri="tcp://10.0.0.2:5101", requestor_node_identity=b"other")
-    world.say_in("", REQUEST_CLUSTER_ROUTES, question)
-    assert [said_receivers(message) for message in world.told] == [[world.route.receiver]]
+    world.receive_in("", REQUEST_CLUSTER_ROUTES, question)
+    assert [said_receivers(message) for message in world.sent] == [[world.route.receiver]]
     for message in list(world.published):
-        world.member.hear(message)
+        world.member.receive_broadcast(message)
     assert world.member.is_withdrawn
     world.published.clear()
     world.pass_time(10.0)  # paused for so long that others may have forgotten it

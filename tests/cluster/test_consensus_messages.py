@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopline import Message
-from hopline.cluster import service_pb2
-from hopline.cluster.ballot import MAX_TICKS, NO_BALLOT, Ballot
-from hopline.cluster.consensus_messages import SynodMessage, from_message, to_message
-from hopline.cluster.lease import AckRead, AckWrite, Lease, NackRead, NackWrite, ReadLease, WriteLease
-from hopline.cluster.rendezvous import RendezvousAddress
-from hopline.cluster.service import NACK_READ_LEASE, QUORUM_HEARTBEAT, READ_LEASE, WRITE_LEASE, read_body
-from hopline.cluster.synod import SynodHeartbeat
+from hopline.cluster.election.ballot import MAX_TICKS, NO_BALLOT, Ballot
+from hopline.cluster.election.lease import AckRead, AckWrite, Lease, NackRead, NackWrite, ReadLease, WriteLease
+from hopline.cluster.election.synod import SynodHeartbeat
+from hopline.cluster.messages import service_pb2
+from hopline.cluster.messages.consensus import SynodMessage, from_message, to_message
+from hopline.cluster.messages.service import NACK_READ_LEASE, QUORUM_HEARTBEAT, READ_LEASE, WRITE_LEASE, read_body
+from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.message import PayloadError, WireFormat
 from hopline.wire import decode, encode
 from tests.wire.vectors import frames_of, load

@@ -7,15 +7,14 @@ from types import FrameType
 
 import pytest
 
-from hopline import LocalError
+from hopline import ArgumentError
 from hopline.cluster import ClusterSettings
-from hopline.cluster.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
-from hopline.cluster.service_pb2 import HeartBeat
+from hopline.cluster.messages.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
+from hopline.cluster.messages.service_pb2 import HeartBeat
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key
-
-from .test_membership import World
+from tests.cluster.member_world import World
 
 SLOTS = 20
 FEW = ClusterSettings(known_nodes=SLOTS)
@@ -29,14 +28,14 @@ def two_domains() -> World:
 def announce(world: World, node: bytes, *, domain: str = "", interval: float = 1.0, health_port: int = 2) -> None:
     health_uri = f"tcp://10.0.0.5:{health_port}"
     content = registration("tcp://10.0.0.5:1", node, health_uri, interval, [Route(new_hub_identity())])
-    world.say_in(domain, REGISTER_ROUTE, content)
+    world.receive_in(domain, REGISTER_ROUTE, content)
 
 
 def beat(world: World, node: bytes) -> None:
-    world.member.hear_heartbeat(service_message(HEARTBEAT, HeartBeat(socket_identity=node)))
+    world.member.receive_heartbeat(service_message(HEARTBEAT, HeartBeat(socket_identity=node)))
 
 
-def test_nodes_without_signs_of_life_lock_no_real_one_out() -> None:
+def test_nodes_without_heartbeats_do_not_lock_real_ones_out() -> None:
     world = World(settings=FEW)
     announce(world, b"early")
     beat(world, b"early")
@@ -49,7 +48,7 @@ def test_nodes_without_signs_of_life_lock_no_real_one_out() -> None:
     assert not world.member.traffic.refused
 
 
-def test_only_so_many_addresses_are_listened_to_where_nobody_may_be() -> None:
+def test_subscriptions_to_nodes_without_heartbeats_are_bounded() -> None:
     world = World(settings=ClusterSettings(unheard_nodes=5))
     for number in range(100):
         announce(world, b"fake %d" % number, health_port=number + 1)
@@ -61,7 +60,7 @@ def test_only_so_many_addresses_are_listened_to_where_nobody_may_be() -> None:
     assert len(world.subscribed) <= 25
 
 
-def test_nodes_that_live_are_replaced_by_nobody() -> None:
+def test_nodes_with_heartbeats_are_not_replaced() -> None:
     world = World(settings=FEW)
     for number in range(SLOTS):
         announce(world, b"node %d" % number)
@@ -82,7 +81,7 @@ def test_a_flood_in_one_domain_takes_no_slots_of_another() -> None:
     assert not world.member.traffic.refused
 
 
-def test_a_node_that_could_not_be_missed_is_refused() -> None:
+def test_a_node_with_too_long_a_heartbeat_interval_is_refused() -> None:
     world = World()
     announce(world, b"yearly", interval=365 * 86_400.0)
     announce(world, b"rare", interval=300.0)
@@ -91,8 +90,8 @@ def test_a_node_that_could_not_be_missed_is_refused() -> None:
     assert world.member.traffic.refused == {"heartbeat interval too long": 1}
 
 
-def test_a_node_is_not_set_up_so_that_others_refuse_it() -> None:
-    with pytest.raises(LocalError, match="heartbeat_interval"):
+def test_settings_that_other_nodes_would_refuse_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="heartbeat_interval"):
         ClusterSettings(heartbeat_interval=301.0)
     assert ClusterSettings(heartbeat_interval=301.0, longest_heartbeat_interval=600.0).heartbeat_interval == 301.0
 
@@ -107,13 +106,13 @@ def calls_to_take(world: World, message: Message) -> int:
 
     sys.setprofile(count)
     try:
-        world.member.take(message)
+        world.member.receive(message)
     finally:
         sys.setprofile(None)
     return calls
 
 
-def test_an_announcement_costs_what_it_says_however_much_its_node_has() -> None:
+def test_the_cost_of_an_announcement_depends_on_its_own_routes_only() -> None:
     world = World()
     actor = new_actor_identity()
     routes = [Route(actor, MessageIdentifier(b"%d" % number)) for number in range(9_990)]
@@ -121,8 +120,8 @@ def test_an_announcement_costs_what_it_says_however_much_its_node_has() -> None:
     def announcement(of: list[Route]) -> Message:
         return service_message(REGISTER_ROUTE, registration("tcp://10.0.0.5:1", b"n", "tcp://10.0.0.5:2", 1.0, of))
 
-    world.member.take(announcement(routes[:1]))
+    world.member.receive(announcement(routes[:1]))
     with_one = calls_to_take(world, announcement(routes[:1]))
-    world.member.take(announcement(routes))
+    world.member.receive(announcement(routes))
     with_many = calls_to_take(world, announcement(routes[:1]))
     assert with_many <= with_one + 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hopline.cluster.formats import COPY, Evidence, PeerFormats, is_copy
-from hopline.cluster.service import HEARTBEAT, service_message
-from hopline.cluster.service_pb2 import HeartBeat
+from hopline.cluster.messages.formats import COPY, Evidence, PeerFormats, is_copy
+from hopline.cluster.messages.service import HEARTBEAT, service_message
+from hopline.cluster.messages.service_pb2 import HeartBeat
 from hopline.message import Message, RoutingEntry, WireFormat
 from hopline.wire import decode
 
@@ -25,7 +25,7 @@ def test_a_server_that_nothing_was_heard_of_is_asked_in_one_format_after_the_oth
     assert {formats(V5_INT32).next_guess() for _ in range(3)} == {V5_INT32}
     asking = formats(V5_INT32)
     assert [asking.next_guess() for _ in range(4)] == [V5_INT32, V6, V5, V5_INT32]
-    asking.hear_server(V6, says_it_itself=True, is_copied=False)
+    asking.record_server(V6, is_own_message=True, is_copied=False)
     assert asking.next_guess() is V6
 
 
@@ -33,9 +33,9 @@ def test_a_server_that_nothing_was_heard_of_is_asked_in_one_format_after_the_oth
 def test_a_server_of_one_format_is_spoken_to_in_it(theirs: WireFormat) -> None:
     heard = formats(V5)
     assert heard.server is V5
-    heard.hear_server(theirs, says_it_itself=False, is_copied=False)  # what it relays tells it too
+    heard.record_server(theirs, is_own_message=False, is_copied=False)  # what it relays tells it too
     assert heard.server is theirs
-    heard.hear_server(theirs, says_it_itself=True, is_copied=False)
+    heard.record_server(theirs, is_own_message=True, is_copied=False)
     assert heard.server is theirs
     heard.follow()
     assert heard.server is V5
@@ -44,22 +44,22 @@ def test_a_server_of_one_format_is_spoken_to_in_it(theirs: WireFormat) -> None:
 def test_a_server_that_repeats_its_words_in_our_format_reads_it() -> None:
     heard = formats(V5)
     for _ in range(10):
-        heard.hear_server(V5, says_it_itself=True, is_copied=True)
-        heard.hear_server(V6, says_it_itself=True, is_copied=False)
+        heard.record_server(V5, is_own_message=True, is_copied=True)
+        heard.record_server(V6, is_own_message=True, is_copied=False)
         assert heard.server is V5
     for _ in range(3):  # another server is at its address now
-        heard.hear_server(V6, says_it_itself=True, is_copied=False)
+        heard.record_server(V6, is_own_message=True, is_copied=False)
     assert heard.server is V6
 
 
 def test_a_copy_in_another_format_and_what_others_say_prove_nothing_once_the_server_spoke() -> None:
     heard = formats(V5)
-    heard.hear_server(V6, says_it_itself=True, is_copied=True)
+    heard.record_server(V6, is_own_message=True, is_copied=True)
     assert heard.server is V5
-    heard.hear_server(V5_INT32, says_it_itself=True, is_copied=False)
-    heard.hear_server(V6, says_it_itself=False, is_copied=False)
+    heard.record_server(V5_INT32, is_own_message=True, is_copied=False)
+    heard.record_server(V6, is_own_message=False, is_copied=False)
     assert heard.server is V5_INT32
-    heard.hear_server(WireFormat.FIRST, says_it_itself=True, is_copied=False)
+    heard.record_server(WireFormat.FIRST, is_own_message=True, is_copied=False)
     assert heard.server is V5_INT32
 
 
@@ -68,29 +68,29 @@ def test_a_copy_in_another_format_and_what_others_say_prove_nothing_once_the_ser
 
 def test_what_a_node_sent_counts_more_than_its_heartbeat_and_that_more_than_what_was_relayed() -> None:
     known = formats()
-    known.learn(b"node", V5, Evidence.RELAYED)
+    known.record(b"node", V5, Evidence.RELAYED)
     assert known.of(b"node") is V5
-    known.learn(b"node", V6, Evidence.HEARTBEAT)
-    known.learn(b"node", V5, Evidence.RELAYED)
+    known.record(b"node", V6, Evidence.HEARTBEAT)
+    known.record(b"node", V5, Evidence.RELAYED)
     assert known.of(b"node") is V6
-    known.learn(b"node", V5_INT32, Evidence.SENT)
-    known.learn(b"node", V6, Evidence.HEARTBEAT)
+    known.record(b"node", V5_INT32, Evidence.SENT)
+    known.record(b"node", V6, Evidence.HEARTBEAT)
     assert known.of(b"node") is V5_INT32
     known.forget(b"node")
-    known.learn(b"node", V5, Evidence.RELAYED)
+    known.record(b"node", V5, Evidence.RELAYED)
     assert known.of(b"node") is V5
 
 
 def test_a_node_that_was_not_heard_is_spoken_to_as_the_server_is() -> None:
     known = formats(V5)
-    known.hear_server(V6, says_it_itself=True, is_copied=False)
+    known.record_server(V6, is_own_message=True, is_copied=False)
     assert known.of(b"node") is V6
 
 
 def test_only_so_many_nodes_are_remembered() -> None:
     known = formats(capacity=3)
     for number in range(10):
-        known.learn(b"%d" % number, V6, Evidence.SENT)
+        known.record(b"%d" % number, V6, Evidence.SENT)
     assert list(known.by_node) == [b"7", b"8", b"9"]
     assert len(known._evidence) == 3
 
@@ -127,7 +127,7 @@ def test_a_node_is_written_to_in_the_preferred_format_if_it_reads_it_and_else_in
     pinned: WireFormat | None, declared: frozenset[WireFormat], writes: WireFormat, expected: WireFormat
 ) -> None:
     known = formats(pinned)
-    known.learn(b"node", writes, Evidence.SENT)
+    known.record(b"node", writes, Evidence.SENT)
     known.declare(b"node", declared)
     assert known.of(b"node") is known.by_node[b"node"] is expected
     assert known.written_by[b"node"] is writes
@@ -136,22 +136,22 @@ def test_a_node_is_written_to_in_the_preferred_format_if_it_reads_it_and_else_in
 @pytest.mark.parametrize("evidence", Evidence)
 def test_what_a_node_wrote_before_it_knew_undoes_no_declaration(evidence: Evidence) -> None:
     known = formats(None)
-    known.learn(b"node", V5, Evidence.RELAYED)
+    known.record(b"node", V5, Evidence.RELAYED)
     known.declare(b"node", EVERY)
-    known.learn(b"node", V5, evidence)
+    known.record(b"node", V5, evidence)
     assert known.of(b"node") is V6
 
 
 def test_without_its_declaration_a_node_is_written_to_as_the_evidence_has_it() -> None:
     known = formats(None)
-    known.learn(b"node", V5_INT32, Evidence.SENT)
+    known.record(b"node", V5_INT32, Evidence.SENT)
     known.declare(b"node", EVERY)
     known.declare(b"node", NONE)
     assert known.of(b"node") is V5_INT32
     known.declare(b"node", EVERY)
     known.forget(b"node")
     assert known.of(b"node") is V5
-    known.learn(b"node", V5, Evidence.SENT)
+    known.record(b"node", V5, Evidence.SENT)
     assert known.of(b"node") is V5
 
 
@@ -159,7 +159,7 @@ def test_declarations_are_remembered_of_as_many_nodes_as_formats_are() -> None:
     known = formats(None, capacity=3)
     known.declare(b"stranger", EVERY)
     for number in range(10):
-        known.learn(b"%d" % number, V5, Evidence.RELAYED)
+        known.record(b"%d" % number, V5, Evidence.RELAYED)
         known.declare(b"%d" % number, EVERY)
     assert set(known.by_node) == set(known.written_by) == set(known._declared) == {b"7", b"8", b"9"}
 
@@ -168,7 +168,7 @@ def test_a_node_that_is_automatic_begins_with_v5_and_speaks_to_servers_as_one_th
     known = formats(None)
     assert known.server is known.of(b"stranger") is V5
     assert [known.next_guess() for _ in range(4)] == [formats(V5).next_guess(), V6, V5_INT32, V5]
-    known.learn(b"node", V6, Evidence.SENT)
+    known.record(b"node", V6, Evidence.SENT)
     known.declare(b"node", EVERY)
     assert known.server is known.of(b"stranger") is V5
 
@@ -179,7 +179,7 @@ def test_a_node_that_is_automatic_begins_with_v5_and_speaks_to_servers_as_one_th
 def test_a_heartbeat_is_written_for_all_and_copies_are_marked() -> None:
     known = formats(V5)
     for number, wire_format in enumerate((V6, V5_INT32, V6, V5, WireFormat.FIRST)):
-        known.learn(b"%d" % number, wire_format, Evidence.HEARTBEAT)
+        known.record(b"%d" % number, wire_format, Evidence.HEARTBEAT)
     original, *others = known.written_for_all(BEAT)
     assert not is_copy(original)
     assert decode(original) == BEAT
@@ -194,23 +194,23 @@ def test_a_heartbeat_is_written_for_all_and_copies_are_marked() -> None:
 def test_nodes_that_read_what_is_published_need_no_copies() -> None:
     known = formats(None)
     for node in (b"one", b"two"):
-        known.learn(node, V6, Evidence.SENT)
+        known.record(node, V6, Evidence.SENT)
         known.declare(node, EVERY)
     assert [decode(frames).wire_format for frames in known.written_for_all(BEAT)] == [V5]
-    known.learn(b"theirs", V6, Evidence.HEARTBEAT)
+    known.record(b"theirs", V6, Evidence.HEARTBEAT)
     assert [decode(frames).wire_format for frames in known.written_for_all(BEAT)] == [V5, V6]
 
 
 def test_where_all_speak_one_format_there_are_no_copies() -> None:
     known = formats(V5)
-    known.hear_server(V6, says_it_itself=True, is_copied=False)
-    known.learn(b"node", V6, Evidence.HEARTBEAT)
+    known.record_server(V6, is_own_message=True, is_copied=False)
+    known.record(b"node", V6, Evidence.HEARTBEAT)
     (only,) = known.written_for_all(BEAT)
     assert decode(only).wire_format is V6
 
 
 def test_a_format_that_cannot_say_it_is_left_out() -> None:
     known = formats(V6)
-    known.learn(b"node", V4, Evidence.HEARTBEAT)
+    known.record(b"node", V4, Evidence.HEARTBEAT)
     message = Message(b"X", routing=(RoutingEntry("nowhere", b"r"),))
     assert [decode(frames).wire_format for frames in known.written_for_all(message)] == [V6]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError
-from hopline.cluster.acceptor import Acceptor
-from hopline.cluster.ballot import MAX_NUMBER, MAX_TICKS, NO_BALLOT, Ballot, Ballots
-from hopline.cluster.lease import (
+from hopline import ArgumentError
+from hopline.cluster.election.acceptor import Acceptor
+from hopline.cluster.election.ballot import MAX_NUMBER, MAX_TICKS, NO_BALLOT, Ballot, Ballots
+from hopline.cluster.election.lease import (
     AckRead,
     AckWrite,
     Answer,
@@ -25,8 +25,9 @@ from hopline.cluster.lease import (
     WriteLease,
     in_ticks,
 )
-from hopline.cluster.lease_keeper import LeaseKeeper
-from hopline.cluster.poll import Members, Poll, Verdict, Witness
+from hopline.cluster.election.lease_keeper import LeaseKeeper
+from hopline.cluster.election.members import Members
+from hopline.cluster.election.votes import LeaseObserver, Verdict, VoteCount
 
 A, B, C = URIS = tuple(f"tcp://10.0.0.{n}:7001" for n in (1, 2, 3))
 NOW = 638_000_000_000_000_000
@@ -58,7 +59,7 @@ def test_each_ballot_is_higher_than_all_before_whatever_the_clock_does(times: li
     highest = NO_BALLOT
     for at, now in enumerate(times):
         if at < len(seen):
-            mine.saw(seen[at])
+            mine.observe(seen[at])
             highest = max(highest, seen[at])
         ballot = mine.next(now)
         assert ballot > highest
@@ -69,9 +70,9 @@ def test_each_ballot_is_higher_than_all_before_whatever_the_clock_does(times: li
 def test_ballot_numbers_start_again_with_the_clock_and_never_leave_32_bits() -> None:
     mine = Ballots(b"me")
     assert [mine.next(now).number for now in (5, 5, 4, 6)] == [1, 2, 3, 1]
-    mine.saw(Ballot(9, MAX_NUMBER, b"other"))
+    mine.observe(Ballot(9, MAX_NUMBER, b"other"))
     assert mine.next(7) == Ballot(10, 1, b"me")
-    mine.saw(Ballot(MAX_TICKS, MAX_NUMBER, b"other"))
+    mine.observe(Ballot(MAX_TICKS, MAX_NUMBER, b"other"))
     assert mine.next(7).timestamp == MAX_TICKS
 
 
@@ -84,9 +85,9 @@ class Register:
     def __init__(self) -> None:
         self.acceptors = [Acceptor(uri, mute_until=0) for uri in URIS]
 
-    def poll(self, request: Request) -> tuple[Verdict, Poll]:
-        poll = Poll(quorum=2)
-        verdicts = {poll.hear(answer) for acceptor in self.acceptors if (answer := acceptor.receive(request, 1))}
+    def poll(self, request: Request) -> tuple[Verdict, VoteCount]:
+        poll = VoteCount(quorum=2)
+        verdicts = {poll.add(answer) for acceptor in self.acceptors if (answer := acceptor.receive(request, 1))}
         (verdict,) = verdicts - {None}
         assert verdict is not None
         return verdict, poll
@@ -139,18 +140,18 @@ def test_a_read_of_an_empty_register_gives_none() -> None:
 
 
 def test_a_read_takes_the_lease_of_the_highest_write_that_its_quorum_knows() -> None:
-    poll = Poll(quorum=2)
-    assert poll.hear(AckRead(HIGH, LOW, Lease(b"earlier", 1), A)) is None
-    assert poll.hear(AckRead(HIGH, K, SOME_LEASE, B)) is Verdict.COMMITTED
+    poll = VoteCount(quorum=2)
+    assert poll.add(AckRead(HIGH, LOW, Lease(b"earlier", 1), A)) is None
+    assert poll.add(AckRead(HIGH, K, SOME_LEASE, B)) is Verdict.COMMITTED
     assert poll.lease() == SOME_LEASE
 
 
 def test_a_member_has_one_voice_and_its_yes_stands() -> None:
-    poll = Poll(quorum=2)
+    poll = VoteCount(quorum=2)
     yes, no = AckWrite(K, A), NackWrite(K, A)
-    assert [poll.hear(answer) for answer in (no, no, yes, yes, no)] == [None] * 5
-    assert poll.hear(NackWrite(K, B)) is None
-    assert poll.hear(AckWrite(K, C)) is Verdict.COMMITTED
+    assert [poll.add(answer) for answer in (no, no, yes, yes, no)] == [None] * 5
+    assert poll.add(NackWrite(K, B)) is None
+    assert poll.add(AckWrite(K, C)) is Verdict.COMMITTED
 
 
 def test_a_mute_acceptor_answers_and_promises_nothing() -> None:
@@ -160,22 +161,22 @@ def test_a_mute_acceptor_answers_and_promises_nothing() -> None:
     assert acceptor.receive(ReadLease(K), 100) == AckRead(K, NO_BALLOT, None, A)
 
 
-def test_a_witness_knows_a_lease_once_a_quorum_accepted_it_in_any_order() -> None:
+def test_an_observer_knows_a_lease_once_a_quorum_accepted_it_in_any_order() -> None:
     for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
-        said: list[WriteLease | AckWrite] = [WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, B)]
-        witness = Witness(quorum=2)
-        assert [witness.hear(said[at]) for at in order] == [None, None, SOME_LEASE]
-    witness = Witness(quorum=2)
-    heard = [witness.hear(message) for message in (WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, A))]
+        messages: list[WriteLease | AckWrite] = [WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, B)]
+        observer = LeaseObserver(quorum=2)
+        assert [observer.observe(messages[at]) for at in order] == [None, None, SOME_LEASE]
+    observer = LeaseObserver(quorum=2)
+    heard = [observer.observe(message) for message in (WriteLease(K, SOME_LEASE), AckWrite(K, A), AckWrite(K, A))]
     assert heard == [None] * 3
 
 
-def test_a_witness_remembers_so_much_and_no_more() -> None:
-    witness = Witness(quorum=1)
-    witness.hear(WriteLease(K, SOME_LEASE))
-    for number in range(Witness.REMEMBERED):
-        witness.hear(AckWrite(Ballot(number), A))
-    assert witness.hear(AckWrite(K, A)) is None
+def test_an_observer_remembers_so_much_and_no_more() -> None:
+    observer = LeaseObserver(quorum=1)
+    observer.observe(WriteLease(K, SOME_LEASE))
+    for number in range(LeaseObserver.REMEMBERED):
+        observer.observe(AckWrite(Ballot(number), A))
+    assert observer.observe(AckWrite(K, A)) is None
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -195,20 +196,20 @@ def test_a_witness_remembers_so_much_and_no_more() -> None:
     ],
 )
 def test_times_that_cannot_work_are_refused_by_name(wrong: dict[str, float], field: str) -> None:
-    with pytest.raises(LocalError) as error:
+    with pytest.raises(ArgumentError) as error:
         LeaseSettings(**wrong)
     assert error.value.field == field
 
 
 def test_the_times_follow_from_the_settings() -> None:
-    assert SETTINGS.prolong_after == pytest.approx(2.1)
+    assert SETTINGS.renew_after == pytest.approx(2.1)
     assert SETTINGS.mute_time == pytest.approx(3.2)
     assert LeaseSettings(clock_drift=0).mute_time == 3.0
 
 
 def test_members_are_different_and_include_this_one() -> None:
     for uri, uris in ((A, []), (A, [A, A]), (A, [A, A.upper() + "/"]), (A, [B, C])):
-        with pytest.raises(LocalError):
+        with pytest.raises(ArgumentError):
             Members(uri, uris)
     assert [Members(A, URIS[:size]).quorum for size in (1, 2, 3)] == [1, 2, 2]
     members = Members(A, URIS)
@@ -216,7 +217,7 @@ def test_members_are_different_and_include_this_one() -> None:
     assert C not in members
     assert "TCP://10.0.0.9:7001/" in members
     for old, new in ((C, "tcp://10.0.0.8:7001"), (B, A)):
-        with pytest.raises(LocalError):
+        with pytest.raises(ArgumentError):
             members.move(old, new)
 
 
@@ -236,20 +237,20 @@ class Alone:
         assert isinstance(request, ReadLease)
         return request
 
-    def hear(self, message: ConsensusMessage) -> list[ConsensusMessage]:
+    def receive(self, message: ConsensusMessage) -> list[ConsensusMessage]:
         return self.keeper.receive(message, self.now)
 
     def read(self, lease: Lease | None, known: Ballot = LOW) -> list[ConsensusMessage]:
         """Start a round whose read finds a lease; what the member does then."""
         ballot = self.start_round().ballot
-        self.hear(AckRead(ballot, NO_BALLOT, None, B))
-        return self.hear(AckRead(ballot, known, lease, C))
+        self.receive(AckRead(ballot, NO_BALLOT, None, B))
+        return self.receive(AckRead(ballot, known, lease, C))
 
     def commit(self, lease: Lease | None = None) -> WriteLease:
         (write,) = self.read(lease)
         assert isinstance(write, WriteLease)
-        self.hear(AckWrite(write.ballot, B))
-        assert self.hear(AckWrite(write.ballot, C)) == []
+        self.receive(AckWrite(write.ballot, B))
+        assert self.receive(AckWrite(write.ballot, C)) == []
         return write
 
     @property
@@ -262,13 +263,13 @@ def test_a_member_claims_the_lease_that_nobody_has_from_the_time_before_it_asked
     ballot = one.start_round().ballot
     asked = one.now
     one.now += SECOND // 10
-    one.hear(AckRead(ballot, NO_BALLOT, None, B))
-    assert one.hear(AckRead(ballot, NO_BALLOT, None, C)) == [
+    one.receive(AckRead(ballot, NO_BALLOT, None, B))
+    assert one.receive(AckRead(ballot, NO_BALLOT, None, C)) == [
         WriteLease(ballot, Lease(b"me", asked + 3 * SECOND, b"payload"))
     ]
-    one.hear(AckWrite(ballot, B))
+    one.receive(AckWrite(ballot, B))
     assert not one.leads
-    one.hear(AckWrite(ballot, C))
+    one.receive(AckWrite(ballot, C))
     assert one.leads
     one.now = asked + 3 * SECOND - 1
     assert one.leads
@@ -307,8 +308,8 @@ def test_a_failed_round_does_not_forget_a_valid_lease() -> None:
     one = Alone()
     one.commit()
     ballot = one.start_round().ballot
-    one.hear(NackRead(ballot, B))
-    one.hear(NackRead(ballot, C))
+    one.receive(NackRead(ballot, B))
+    one.receive(NackRead(ballot, C))
     assert one.leads
     assert one.keeper.next_tick <= one.now + in_ticks(0.25)  # the leader tries again soon
     one.start_round()
@@ -329,10 +330,10 @@ def test_answers_count_in_time_from_members_to_this_ballot_and_to_what_was_asked
         AckRead(ballot, NO_BALLOT, None, B),
         AckRead(ballot, NO_BALLOT, None, B),
     ]
-    assert [one.hear(answer) for answer in wrong] == [[]] * len(wrong)
+    assert [one.receive(answer) for answer in wrong] == [[]] * len(wrong)
     assert one.keeper.statistics.from_strangers == 1
     one.now += in_ticks(0.2)
-    assert one.hear(AckRead(ballot, NO_BALLOT, None, C)) == []
+    assert one.receive(AckRead(ballot, NO_BALLOT, None, C)) == []
     assert one.keeper.statistics.timed_out == 1
 
 
@@ -354,15 +355,15 @@ def test_a_follower_learns_of_the_lease_by_listening() -> None:
     one = Alone()
     lease = Lease(b"other", NOW + 3 * SECOND, b"theirs")
     ballot = Ballot(NOW, 1, b"other")
-    one.hear(WriteLease(ballot, lease))
-    one.hear(AckWrite(ballot, B))
+    one.receive(WriteLease(ballot, lease))
+    one.receive(AckWrite(ballot, B))
     assert one.keeper.lease(one.now) is None
-    one.hear(AckWrite(ballot, C))
+    one.receive(AckWrite(ballot, C))
     assert one.keeper.lease(one.now) == lease
     assert one.keeper.next_tick > lease.expires_at + DRIFT
     older = Ballot(NOW - 1, 1, b"third")
     for message in (WriteLease(older, Lease(b"third", NOW + SECOND)), AckWrite(older, B), AckWrite(older, C)):
-        one.hear(message)
+        one.receive(message)
     assert one.keeper.lease(one.now) == lease
 
 
@@ -372,7 +373,7 @@ def test_a_round_that_fails_when_the_lease_is_known_meanwhile_is_not_tried_again
     lease = Lease(b"other", NOW + 3 * SECOND, b"theirs")
     ballot = Ballot(NOW, 1, b"other")
     for message in (WriteLease(ballot, lease), AckWrite(ballot, B), AckWrite(ballot, C)):
-        one.hear(message)
+        one.receive(message)
     one.now = one.keeper.next_tick
     assert one.keeper.tick(one.now) == []
     assert one.keeper.next_tick > lease.expires_at + DRIFT
@@ -381,10 +382,10 @@ def test_a_round_that_fails_when_the_lease_is_known_meanwhile_is_not_tried_again
 def test_a_member_of_many_is_mute_after_its_start_and_then_votes() -> None:
     one = Alone()
     one.now = NOW + MUTE - 1
-    assert one.hear(ReadLease(LOW)) == []
+    assert one.receive(ReadLease(LOW)) == []
     one.now += 1
-    assert one.hear(ReadLease(LOW)) == [AckRead(LOW, NO_BALLOT, None, A)]
-    assert one.hear(ReadLease(LOW)) == [NackRead(LOW, A)]
+    assert one.receive(ReadLease(LOW)) == [AckRead(LOW, NO_BALLOT, None, A)]
+    assert one.receive(ReadLease(LOW)) == [NackRead(LOW, A)]
 
 
 def test_a_mute_member_still_learns_who_leads() -> None:
@@ -399,7 +400,7 @@ def test_a_single_member_leads_at_once_by_its_own_voice() -> None:
     one = Alone(members=(A,))
     published = one.keeper.tick(NOW)
     while published:
-        published = [answer for message in published for answer in one.hear(message)]
+        published = [answer for message in published for answer in one.receive(message)]
     assert one.leads
 
 
@@ -407,14 +408,14 @@ def test_ones_own_messages_may_come_twice() -> None:
     one = Alone(members=(A,))
     published = one.keeper.tick(NOW)
     while published:
-        published = [answer for message in published for _ in range(2) for answer in one.hear(message)]
+        published = [answer for message in published for _ in range(2) for answer in one.receive(message)]
     assert one.leads
 
 
 def test_a_ballot_of_ours_is_above_those_of_members_whose_clock_is_ahead() -> None:
     one = Alone()
     ahead = Ballot(NOW + 100 * SECOND, 7, b"other")
-    one.hear(ReadLease(ahead))
+    one.receive(ReadLease(ahead))
     assert one.start_round().ballot == Ballot(ahead.timestamp, 8, b"me")
 
 
@@ -432,15 +433,15 @@ def test_a_clock_that_is_put_back_ends_the_lease_and_stops_nothing_else() -> Non
     one.keeper.tick(one.now)
     one.commit(Lease(b"me", NOW + 3 * SECOND))
     assert one.leads
-    assert one.hear(ReadLease(HIGH)) == []  # it was mute, and is for the whole time again
+    assert one.receive(ReadLease(HIGH)) == []  # it was mute, and is for the whole time again
     one.now = NOW - 3600 * SECOND + MUTE + SECOND
-    assert one.hear(ReadLease(HIGH)) == [AckRead(HIGH, NO_BALLOT, None, A)]
+    assert one.receive(ReadLease(HIGH)) == [AckRead(HIGH, NO_BALLOT, None, A)]
 
 
 def test_a_member_that_moved_is_heard_at_its_new_address() -> None:
     one = Alone()
     one.keeper.move_member(C, "tcp://10.0.0.9:7001")
     ballot = one.start_round().ballot
-    one.hear(AckRead(ballot, NO_BALLOT, None, B))
-    assert one.hear(AckRead(ballot, NO_BALLOT, None, C)) == []
-    assert len(one.hear(AckRead(ballot, NO_BALLOT, None, "tcp://10.0.0.9:7001"))) == 1
+    one.receive(AckRead(ballot, NO_BALLOT, None, B))
+    assert one.receive(AckRead(ballot, NO_BALLOT, None, C)) == []
+    assert len(one.receive(AckRead(ballot, NO_BALLOT, None, "tcp://10.0.0.9:7001"))) == 1

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from hopline.cluster.acceptor import Acceptor
-from hopline.cluster.lease import AckWrite, LeaseSettings, WriteLease
-from hopline.cluster.lease_keeper import LeaseKeeper
-from hopline.cluster.poll import Members, Poll, Verdict
+from hopline.cluster.election.acceptor import Acceptor
+from hopline.cluster.election.lease import AckWrite, LeaseSettings, WriteLease
+from hopline.cluster.election.lease_keeper import LeaseKeeper
+from hopline.cluster.election.members import Members
+from hopline.cluster.election.votes import Verdict, VoteCount
 from tests.cluster.synod_world import SETTINGS, TwoLeadersError, World, live_through
 
 SEEDS = 120
@@ -123,16 +124,16 @@ def test_it_finds_quorums_that_need_not_meet(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_finds_members_with_two_voices(monkeypatch: pytest.MonkeyPatch) -> None:
-    hear = Poll.hear
+    add = VoteCount.add
     random = Random(1)
 
-    def hear_all(poll: Poll, answer: Any) -> Verdict | None:
+    def add_all(poll: VoteCount, answer: Any) -> Verdict | None:
         answer = type(answer)(
             **{name: getattr(answer, name) for name in answer.__struct_fields__} | {"sender_uri": str(random.random())}
         )
-        return hear(poll, answer)
+        return add(poll, answer)
 
-    monkeypatch.setattr(Poll, "hear", hear_all)
+    monkeypatch.setattr(VoteCount, "add", add_all)
     assert finds_two_leaders(live_through, 60)
 
 
@@ -146,7 +147,7 @@ def test_it_finds_writes_that_disregard_promises(monkeypatch: pytest.MonkeyPatch
 
 
 def test_it_finds_reads_that_take_any_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Poll, "lease", lambda poll: next(iter(poll._acks.values())).lease)
+    monkeypatch.setattr(VoteCount, "lease", lambda poll: next(iter(poll._acks.values())).lease)
     assert finds_two_leaders(live_through, 60)
 
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools import service_messages
 
-from hopline import LocalError, Message, MessageIdentifier, PayloadError, WireFormat, decode, encode
-from hopline.cluster import service, service_pb2
-from hopline.cluster.service import (
+from hopline import ArgumentError, Message, MessageIdentifier, PayloadError, WireFormat
+from hopline.cluster.messages import service, service_pb2
+from hopline.cluster.messages.service import (
     CATALOGUE,
     contract_of,
     identifier_of,
@@ -28,7 +28,7 @@ from hopline.cluster.service import (
     service_message,
     unregistration,
 )
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.messages.service_pb2 import (
     Ballot,
     DiscoverMessageRoute,
     HeartBeat,
@@ -42,9 +42,10 @@ from hopline.cluster.service_pb2 import (
     RouteRegistration,
     UnregisterNode,
 )
-from hopline.cluster.timespan import from_timespan, to_timespan
+from hopline.cluster.messages.timespan import from_timespan, to_timespan
 from hopline.message import EXCEPTION, MAX_VERSION, RECEIPT
 from hopline.routing import Route
+from hopline.wire import decode, encode
 from tests.wire.vectors import frames_of, load
 
 NODE = b"11111111-1111-1111-1111-111111111111"
@@ -297,7 +298,7 @@ def test_a_service_message_says_its_domain() -> None:
     ids=str,
 )
 def test_what_the_catalogue_does_not_say_cannot_be_made(kind: MessageIdentifier, content: Content | None) -> None:
-    with pytest.raises(LocalError):
+    with pytest.raises(ArgumentError):
         service_message(kind, content)
 
 
@@ -333,15 +334,15 @@ def test_a_message_is_taken_back_from_a_receiver_that_is_not_known() -> None:
 
 def test_an_actor_without_a_message_is_neither_announced_nor_taken_back() -> None:
     for receiver in (ACTOR, b""):
-        with pytest.raises(LocalError, match="a hub, or an actor with a message"):
+        with pytest.raises(ArgumentError, match="a hub, or an actor with a message"):
             registration(URI, NODE, HEALTH_URI, INTERVAL, [Route(receiver)])
-        with pytest.raises(LocalError, match="a hub, or an actor with a message"):
+        with pytest.raises(ArgumentError, match="a hub, or an actor with a message"):
             unregistration(URI, NODE, [Route(receiver)])
 
 
 @pytest.mark.parametrize("interval", [0, -1, timedelta(0), timedelta(days=-1)])
 def test_a_node_announces_an_interval_that_keeps_it_alive(interval: timedelta | float) -> None:
-    with pytest.raises(LocalError, match="more than zero"):
+    with pytest.raises(ArgumentError, match="more than zero"):
         registration(URI, NODE, HEALTH_URI, interval, [Route(HUB)])
 
 
@@ -358,7 +359,7 @@ def test_a_contract_says_the_whole_identifier(identifier: MessageIdentifier) -> 
 
 @pytest.mark.parametrize("version", [b"1.1", MAX_VERSION + 1, -1])
 def test_a_version_that_is_no_16_bit_number_has_no_contract(version: int | bytes) -> None:
-    with pytest.raises(LocalError, match="a number up to 65535"):
+    with pytest.raises(ArgumentError, match="a number up to 65535"):
         contract_of(MessageIdentifier(b"HELLO", version))
 
 

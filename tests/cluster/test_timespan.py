@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, PayloadError
-from hopline.cluster.service_pb2 import Health, TimeSpan
-from hopline.cluster.timespan import LONGEST, from_timespan, to_timespan
+from hopline import ArgumentError, PayloadError
+from hopline.cluster.messages.service_pb2 import Health, TimeSpan
+from hopline.cluster.messages.timespan import LONGEST, from_timespan, to_timespan
 
 UNITS = [timedelta(**{unit: 1}) for unit in ("days", "hours", "minutes", "seconds", "milliseconds")]
 WHOLE = st.builds(lambda unit, count: count * unit, st.sampled_from(UNITS), st.integers(-10_000, 10_000))
@@ -119,5 +119,5 @@ def test_whatever_the_numbers_are_they_are_read_or_refused_and_what_is_read_can_
     "duration", [float("nan"), float("inf"), 1e300, -1e300, timedelta.max, LONGEST + timedelta.resolution], ids=str
 )
 def test_what_is_too_long_for_the_wire_cannot_be_written(duration: timedelta | float) -> None:
-    with pytest.raises(LocalError, match="at most 10675199 days"):
+    with pytest.raises(ArgumentError, match="at most 10675199 days"):
         to_timespan(duration)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hopline import DomainSecurity, NodeSettings, NoSecurity, RendezvousAddress, WireFormat, new_key
+from hopline import DomainSecurity, NodeSettings, WireFormat, new_key
+from hopline.cluster import RendezvousAddress
 from hopline.config import ConfigurationError, given, read_configuration, write_curve_pair
-from hopline.security import KeyFileError, key_line
+from hopline.security import KeyFileError, NoSecurity, key_line
 from hopline.transport import new_keys
 
 EVERYTHING = """
@@ -20,8 +21,8 @@ heartbeat_address = "tcp://127.0.0.1:5131"
 advertise = "localhost"
 rendezvous = ["tcp://127.0.0.1:8001", { broadcast_uri = "tcp://127.0.0.1:9001", unicast_uri = "tcp://127.0.0.1:9002" }]
 wire_format = "v6"
-join_time = 1
-settings = { answer_time = 2, tell_stacks = true }
+join_timeout = 1
+settings = { request_timeout = 2, include_tracebacks = true }
 
 [node.cluster]
 heartbeat_interval = 0.5
@@ -80,7 +81,7 @@ def test_everything_that_a_file_says_arrives(tmp_path: Path) -> None:
     configuration = read_configuration(written(tmp_path, EVERYTHING), {})
     network = configuration.network()
     assert configuration.identity == b"node-1"
-    assert configuration.settings == NodeSettings(answer_time=2, tell_stacks=True)
+    assert configuration.settings == NodeSettings(request_timeout=2, include_tracebacks=True)
     assert (network.address, network.heartbeat_address) == ("tcp://127.0.0.1:5101-5130", "tcp://127.0.0.1:5131")
     assert network.servers[1] == RendezvousAddress("tcp://127.0.0.1:9001", "tcp://127.0.0.1:9002")
     assert (network.wire_format, network.cluster.heartbeat_interval) == (WireFormat.V6, 0.5)
@@ -107,7 +108,7 @@ def test_nothing_is_loopback_without_keys() -> None:
 ERRORS = [
     ('[nod]\naddress = "x"', "hopline.toml: nod: unknown section, did you mean node?"),
     ("[node]\nadress = 1", "hopline.toml: node.adress: unknown key, did you mean address?"),
-    ("[node]\nzzz = 1", "hopline.toml: node.zzz: unknown key, there is address, "),
+    ("[node]\nzzz = 1", "hopline.toml: node.zzz: unknown key, expected one of address, "),
     ("[node.cluster]\nheartbeat = 1", "hopline.toml: node.cluster.heartbeat: unknown key, did you mean heartbeat_in"),
     ("[node]\naddress = 5", "hopline.toml: node.address: expected text, found 5"),
     ('[node]\naddress = "5101"', "hopline.toml: node.address: expected an address such as tcp://"),
@@ -125,13 +126,16 @@ ERRORS = [
         "[node.cluster]\nheartbeat_interval = inf",
         "hopline.toml: node.cluster.heartbeat_interval: expected a number, at",
     ),
-    ("[node.sockets]\nrefusal_time = nan", "hopline.toml: node.sockets.refusal_time: expected a number, at least"),
+    (
+        "[node.sockets]\nrefusal_timeout = nan",
+        "hopline.toml: node.sockets.refusal_timeout: expected a number, at",
+    ),
     (
         "[node.sockets]\nheartbeat_interval = inf",
         "hopline.toml: node.sockets.heartbeat_interval: expected a number, at",
     ),
-    ("[node]\njoin_time = nan", "hopline.toml: node.join_time: expected seconds, not below zero, found nan"),
-    ("[node]\ngoodbye_time = -1", "hopline.toml: node.goodbye_time: expected seconds, not below zero, found -1"),
+    ("[node]\njoin_timeout = nan", "hopline.toml: node.join_timeout: expected a number, at least 0, found nan"),
+    ("[node]\nlinger_timeout = -1", "hopline.toml: node.linger_timeout: expected a number, at least 0, found -1"),
     ("[node]\nrendezvous = []", "hopline.toml: node.rendezvous: expected at least one server, found []"),
     ("[node]\nrendezvous = [5]", "hopline.toml: node.rendezvous[0]: expected text or a table, found 5"),
     ('[node]\nrendezvous = [{ broadcast_uri = "x" }]', "hopline.toml: node.rendezvous[0].unicast_uri: this key is mis"),
@@ -140,7 +144,10 @@ ERRORS = [
         "hopline.toml: node.wire_format: expected one of first, v4, v5_int32, v5, v6, found 'v9'",
     ),
     ("[node.settings]\nmailbox_capacity = 0", "hopline.toml: node.settings.mailbox_capacity: expected a number, at l"),
-    ("[node.settings]\ntell_stacks = 1", "hopline.toml: node.settings.tell_stacks: expected true or false, found 1"),
+    (
+        "[node.settings]\ninclude_tracebacks = 1",
+        "hopline.toml: node.settings.include_tracebacks: expected true or false, found 1",
+    ),
     ("[node]\nsettings = 1", "hopline.toml: node.settings: expected a table, found 1"),
     ("node = 1", "hopline.toml: node: expected a table, found 1"),
     ("[node.address]\nx = 1", "hopline.toml: node.address: expected text, found a table"),
@@ -197,7 +204,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_the_environment_wins_over_the_file_and_options_over_both(tmp_path: Path) -> None:
-    path = written(tmp_path, '[node]\naddress = "tcp://127.0.0.1:1"\njoin_time = 1\n[node.cluster]\nknown_nodes = 5')
+    path = written(tmp_path, '[node]\naddress = "tcp://127.0.0.1:1"\njoin_timeout = 1\n[node.cluster]\nknown_nodes = 5')
     environment = {
         "HOPLINE_CONFIG": str(path),
         "HOPLINE_NODE__ADDRESS": "tcp://127.0.0.1:2",
@@ -210,7 +217,7 @@ def test_the_environment_wins_over_the_file_and_options_over_both(tmp_path: Path
     network = read_configuration(None, environment).network()
     assert network.address == "tcp://127.0.0.1:2"
     assert (network.cluster.heartbeat_interval, network.cluster.known_nodes) == (2, 5)
-    assert (network.rendezvous, network.advertise, network.join_time) == (["tcp://127.0.0.1:3"], "10", 1)
+    assert (network.rendezvous, network.advertise, network.join_timeout) == (["tcp://127.0.0.1:3"], "10", 1)
     assert network.security.domains == ("public",)
     options = {"node.address": given("--address", "tcp://127.0.0.1:4")}
     assert read_configuration(path, environment, options).network().address == "tcp://127.0.0.1:4"
@@ -223,8 +230,8 @@ def test_the_environment_wins_over_the_file_and_options_over_both(tmp_path: Path
         ("HOPLINE_NODE__ADRESS", "x", "unknown key, did you mean address?"),
         ("HOPLINE_NOD__ADDRESS", "x", "unknown section, did you mean node?"),
         ("HOPLINE_NODE__ADDRESS", "x", "expected an address such as "),
-        ("HOPLINE_NODE__JOIN_TIME", "soon", "expected a number, found 'soon'"),
-        ("HOPLINE_NODE__JOIN_TIME", "1\nx = 2", "expected a number, found '1\\nx = 2'"),
+        ("HOPLINE_NODE__JOIN_TIMEOUT", "soon", "expected a number, found 'soon'"),
+        ("HOPLINE_NODE__JOIN_TIMEOUT", "1\nx = 2", "expected a number, found '1\\nx = 2'"),
     ],
 )
 def test_a_variable_that_is_wrong_is_named(variable: str, value: str, told: str) -> None:
@@ -277,7 +284,7 @@ def test_keys_for_encryption_come_from_their_files(tmp_path: Path) -> None:
     (tmp_path / "member").write_text("public x")
     with pytest.raises(KeyFileError, match="expected two lines"):
         read_configuration(path, {}).curve()
-    with pytest.raises(KeyFileError, match="there is a file already"):
+    with pytest.raises(KeyFileError, match="the file exists"):
         write_curve_pair(tmp_path / "network", *new_keys())
 
 

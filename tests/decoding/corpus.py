@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hopline import Message, MessageIdentifier, RoutingEntry, encode
+from hopline import Message, MessageIdentifier
 from hopline.decoding.schemas import RECORD_COLUMNS, RECORDS
-from hopline.message import write_extension
-from hopline.wire import Layout, layouts
+from hopline.message import RoutingEntry, write_extension
+from hopline.wire import Layout, encode, layouts
 from tests.wire import vectors
 from tests.wire.mutations import mutate
 from tests.wire.strategies import ENVELOPES, GARBAGE, messages

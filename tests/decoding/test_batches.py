@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hopline import RemoteError, decode, encode
 from hopline.decoding import MISSING_FRAME, batches
 from hopline.decoding.batches import read_batch, read_headers
 from hopline.decoding.columns import PlainColumns
@@ -17,7 +16,7 @@ from hopline.decoding.header import Headers
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import BODY_LIMIT
 from hopline.message import NO_FLOW, RECEIPT, Message
-from hopline.wire import layouts
+from hopline.wire import RemoteError, decode, encode, layouts
 from hopline.wire.layout import Layout
 from tests.decoding.corpus import AnyFrames, all_frames, records_of, usual_frames
 
@@ -57,7 +56,7 @@ def by_seq(*tables: pa.Table) -> dict[int, dict[str, Any]]:
 def are_plain(all_frames: list[AnyFrames]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     frames = Frames.of_records(pa.array(all_frames, FRAMES))
     headers = read_headers(frames)
-    headers.plain[headers.plain] = ~PlainColumns(frames, headers.of(headers.plain)).odd()
+    headers.plain[headers.plain] = ~PlainColumns(frames, headers.of(headers.plain)).unusual()
     return headers.plain
 
 
@@ -65,12 +64,12 @@ def test_every_record_is_a_message_or_a_reject(both: Both) -> None:
     assert sorted([*both.messages, *both.rejects]) == list(range(len(both.frames))) == sorted(both.careful)
 
 
-def test_both_ways_say_the_same_in_every_column(both: Both) -> None:
+def test_the_fast_path_and_the_careful_reader_agree_in_every_column(both: Both) -> None:
     for seq, row in (both.messages | both.rejects).items():
         assert row == both.careful[seq], both.frames[seq]
 
 
-def test_what_is_read_is_what_the_python_decoder_reads(both: Both) -> None:
+def test_the_columns_are_what_the_wire_decoder_reads(both: Both) -> None:
     for seq, row in (both.messages | both.rejects).items():
         expected = expected_of(both.frames[seq])
         assert {name: row.get(name) for name in expected} == expected, both.frames[seq]
@@ -84,7 +83,7 @@ def test_damage_makes_rejects_of_many_kinds_and_some_of_it_does_not_matter(both:
 
 
 @pytest.mark.parametrize("layout", CANONICAL, ids=lambda layout: layout.name)
-def test_usual_messages_take_the_fast_way(layout: Layout) -> None:
+def test_usual_messages_take_the_fast_path(layout: Layout) -> None:
     usual = usual_frames(layout)
     assert len(usual) >= 11
     assert are_plain([*usual]).all()
@@ -117,7 +116,7 @@ def test_slices_of_a_batch_are_read_like_a_batch(both: Both) -> None:
     assert by_seq(*(part.rejects for part in parts)) == both.rejects
 
 
-def test_only_records_of_the_same_frames_say_the_same() -> None:
+def test_only_records_with_the_same_frames_are_decoded_alike() -> None:
     frames: list[AnyFrames] = []
     for layout in CANONICAL:
         usual = usual_frames(layout)[1]
@@ -132,7 +131,7 @@ def test_only_records_of_the_same_frames_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_bodies_are_kept_up_to_the_limit_if_wanted(*, is_plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_are_kept_up_to_the_limit_on_request(*, is_plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not is_plain:
         monkeypatch.setattr(batches, "read_headers", nothing_is_plain)
     large = [b"a" * 50_000, b"b" * 50_000, b"c"]

@@ -30,17 +30,17 @@ import fcntl, shutil, sys, termios
 
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from hopline.cli import main
-from hopline.demo.story import _Story
+from hopline.demo.run import _Demo
 
 tables = sys.argv.pop(1)
 
 
-def tell(story):
-    story._captures.mkdir()
-    shutil.copytree(tables, story._tables)
+def run(demo):
+    demo._captures.mkdir()
+    shutil.copytree(tables, demo._tables)
 
 
-_Story.tell = tell
+_Demo.run = run
 sys.argv[0] = "hopline"
 main()
 """

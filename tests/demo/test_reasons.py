@@ -32,6 +32,10 @@ def reasons(out: Path, outcome: str, *records: Row, callback: str = "expired", o
     return reasons_of(out, {"f": outcome})["f"]
 
 
+def test_where_every_flow_completed_there_are_no_reasons(tmp_path: Path) -> None:
+    assert reasons_of(tmp_path, {}) == {}
+
+
 def test_a_handler_that_failed_is_the_reason(tmp_path: Path) -> None:
     found = reasons(
         tmp_path,
@@ -90,10 +94,10 @@ def test_a_flow_that_nobody_answered_says_how_long_it_was_waited_for_and_where_i
 def test_a_flow_that_was_answered_late_says_what_took_so_long(tmp_path: Path) -> None:
     answer = record("f", 3, "delivered", "front", identity="ORDER.SHIPPED")
     found = reasons(tmp_path, "expired", answer, callback="late")
-    assert found == "not answered within 2 s, but later: mostly run of ORDER at b"
+    assert found == "answered late, not within 2 s: mostly run of ORDER at b"
 
 
-def test_every_order_that_did_not_come_home_has_a_reason_below_its_outcome(tmp_path: Path) -> None:
+def test_every_order_that_did_not_complete_has_a_reason_below_its_outcome(tmp_path: Path) -> None:
     outcomes = {"one": "complete", "two": "expired", "three": "expired", "four": "failed"}
     for name in ("handlers", "hops", "incidents", "rejects", "audit"):
         write_table(tmp_path, name, [])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hopline.generator import Options, generate
 from hopline.generator.catalogue import DEFAULT_RATES
 from tests.cli.commands import environment
-from tests.pipeline.elsewhere import FEW_ROWS
+from tests.spark_settings import FEW_ROWS
 
 RECORDS = 6_000
 SECONDS = 800

@@ -12,7 +12,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline import Message, WireFormat, encode
+from hopline import Message, WireFormat
+from hopline.wire import encode
 from tests.query.written import DAY, NOON, write_table
 
 SHOP, STOCK, PRICES = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc")

@@ -55,7 +55,7 @@ def test_the_next_port_is_taken_where_the_usual_one_is_in_use(tmp_path: Path, pl
     [
         (["nowhere"], 1, "nowhere: no such folder"),
         (["."], 1, "no tables in it"),
-        (["TABLES", "--captures", "nowhere"], 2, "--captures: nowhere is no folder"),
+        (["TABLES", "--captures", "nowhere"], 2, "--captures: nowhere is not a folder"),
         (["TABLES", "--descriptor", "nowhere"], 1, "nowhere: No such file"),
         (["TABLES", "--host", "no.such.host.invalid"], 1, "cannot listen at no.such.host.invalid"),
     ],
@@ -88,5 +88,5 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
 
 def test_an_address_that_others_reach_is_warned_of(tmp_path: Path, planted_tables: Path) -> None:
     with Command(tmp_path, "explore", str(planted_tables), "--host", EVERYWHERE, "--port", "0") as explorer:
-        explorer.line("whoever reaches it sees everything")
+        explorer.line("everyone who can reach it can read the tables")
         assert explorer.stop() == 0

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hopline.cli.console import UsageError
-from hopline.cli.export import HEADERS_VARIABLE, headers_of
+from hopline.cli.commands.export import HEADERS_VARIABLE, headers_of
+from hopline.cli.errors import UsageError
 from hopline.export.selection import select
 from hopline.message.printable import printable_name
 from hopline.pipeline.days import Days
 from hopline.pipeline.java import find_java
 from tests.export.exported import Exported, hopline, lines_in, of_flows, otlp_spans
-from tests.pipeline.elsewhere import DEADLINE_S, FEW_ROWS, SPARK
+from tests.pipeline.elsewhere import DEADLINE_S, SPARK
+from tests.spark_settings import FEW_ROWS
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -13,7 +13,7 @@ import pytest
 from hopline.export.job import EndpointError, require_all_taken
 from hopline.export.options import endpoint_of
 from hopline.export.post import Endpoint, Sender, Sent
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from tests.export.collector import Answer, Collector, Plan, collector
 
 LINES = 10
@@ -162,6 +162,6 @@ def test_an_endpoint_without_a_path_has_the_usual_one(url: str, expected: str) -
     ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://a:x", "http://u:p@a", "http://a/\x1b", "http://[a"],
 )
 def test_what_is_no_address_of_a_web_server_is_refused(url: str) -> None:
-    with pytest.raises(LocalError, match="endpoint") as refused:
+    with pytest.raises(ArgumentError, match="endpoint") as refused:
         endpoint_of(url)
     assert ":p@" not in str(refused.value), "no password is repeated"

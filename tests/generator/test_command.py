@@ -1,4 +1,4 @@
-"""`hopline generate` as a person meets it."""
+"""The command `hopline generate`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["generate", *arguments])
 
 
-def test_it_says_what_it_made(tmp_path: Path) -> None:
+def test_the_command_reports_what_it_generated(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     done = invoke(out, "--messages", "2000", "--faults", "none", "--fault", "late=0.05")
     assert done.exit_code == 0, done.stderr
@@ -42,7 +42,7 @@ def test_it_says_what_it_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (("--messages", "5"), "1,000 to 100,000,000"),
         (("--fault", "lost"), "NAME=SHARE"),
@@ -52,15 +52,15 @@ def test_it_says_what_it_made(tmp_path: Path) -> None:
         (("--level", "some"), "full or wire"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(tmp_path: Path, arguments: tuple[str, str], said: str) -> None:
+def test_invalid_arguments_are_one_line_of_error(tmp_path: Path, arguments: tuple[str, str], error: str) -> None:
     done = invoke(str(tmp_path / "out"), *arguments)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert error in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_interrupted_it_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_command_leaves_nothing_behind(tmp_path: Path) -> None:
     with Command(tmp_path, "generate", "out", "--messages", "50000000") as command:
         ends = time.monotonic() + LONGEST
         while not (tmp_path / "out" / ".generating").exists():
@@ -71,7 +71,7 @@ def test_interrupted_it_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_without_numpy_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_numpy_the_error_names_the_extra_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMPY],
         cwd=tmp_path,
@@ -82,4 +82,4 @@ def test_without_numpy_it_says_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "hopline generate: numpy is not installed: pip install 'hopline[generator]'\n"
+    assert done.stderr == "hopline generate needs numpy: pip install 'hopline[generator]'\n"

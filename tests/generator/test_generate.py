@@ -1,4 +1,4 @@
-"""What `generate` promises beside the truth: the same again, all or nothing, and only what was asked for."""
+"""`generate` is reproducible, writes all or nothing, and only what was requested."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from hopline.capture.records import SCHEMA, Level
+from hopline.capture.records import CAPTURE_SCHEMA, Level
 from hopline.generator import Options, generate
-from hopline.message import LocalError, WireFormat
+from hopline.message import ArgumentError, WireFormat
 from hopline.wire import RemoteError, decode
 from tests.generator.reading import truth
 
@@ -23,7 +23,7 @@ FEW = 3_000
 
 
 def digest(out: Path) -> str:
-    """Sum up what the captures and the truth say, whatever the files look like inside."""
+    """Return a digest of the rows of the captures and the truth, whatever the files look like inside."""
     found = hashlib.sha256()
     for path in sorted(out.rglob("*.parquet")):
         found.update(str(path.relative_to(out)).encode())
@@ -42,20 +42,20 @@ def test_the_same_seed_gives_the_same_records_and_the_same_truth(tmp_path: Path)
     assert digest(tmp_path / "third") != digest(tmp_path / "one")
 
 
-def test_the_records_of_a_seed_are_known(tmp_path: Path) -> None:
-    """The same on every machine: a change here is a change of what a seed means."""
+def test_the_records_of_a_seed_never_change(tmp_path: Path) -> None:
+    """If this digest changes, recorded seeds stand for other captures."""
     generate(tmp_path / "out", Options(messages=1_000, seed=1))
     assert digest(tmp_path / "out")[:16] == "b09d71f9471dcc1f"
 
 
-def test_there_are_as_many_records_as_asked_for_or_hardly_more(tmp_path: Path) -> None:
+def test_there_are_as_many_records_as_requested_or_a_few_more(tmp_path: Path) -> None:
     for messages in (1_000, 2_501):
         totals = generate(tmp_path / "out", Options(messages=messages), force=True)
         assert messages <= totals["records"] < messages + 10
         assert ds.dataset(tmp_path / "out" / "captures", format="parquet").count_rows() == totals["records"]
 
 
-def test_what_happens_in_many_hours_is_spread_over_all_of_them(tmp_path: Path) -> None:
+def test_flows_are_spread_over_all_hours(tmp_path: Path) -> None:
     generate(tmp_path / "out", Options(messages=FEW, hours=40))
     times = ds.dataset(tmp_path / "out" / "captures", format="parquet").to_table(columns=["ts"])["ts"].to_pylist()
     by_hour = Counter((time - min(times)).total_seconds() // 3_600 for time in times)
@@ -69,7 +69,7 @@ def test_segments_have_the_schema_and_the_names_of_a_capture(tmp_path: Path) -> 
     assert {path.parent.name for path in segments} == {"date=2026-01-05", "date=2026-01-06"}
     for path in segments:
         file = pq.ParquetFile(path)
-        assert file.schema_arrow.equals(SCHEMA)
+        assert file.schema_arrow.equals(CAPTURE_SCHEMA)
         assert file.metadata.row_group(0).column(0).compression == "ZSTD"
         rows = file.read().to_pylist()
         node, start, seq = path.stem.rsplit("-", 2)
@@ -81,7 +81,7 @@ def test_segments_have_the_schema_and_the_names_of_a_capture(tmp_path: Path) -> 
             assert [row["receiver_name"] is not None, row["handler"] is not None] == [is_actor, is_actor]
 
 
-def test_without_faults_everything_is_as_it_should_be(tmp_path: Path) -> None:
+def test_without_faults_every_flow_is_complete(tmp_path: Path) -> None:
     generate(tmp_path / "out", Options(messages=FEW, rates={}, skewed=0))
     assert {row["outcome"] for row in truth(tmp_path / "out", "flows")} == {"complete"}
     assert {row["outcome"] for row in truth(tmp_path / "out", "callbacks")} == {"answered"}
@@ -98,7 +98,7 @@ def test_one_fault_alone_is_planted_at_its_rate(tmp_path: Path) -> None:
     assert 0.08 < share < 0.12
 
 
-def test_only_the_formats_that_were_asked_for_are_there(tmp_path: Path) -> None:
+def test_only_requested_formats_occur(tmp_path: Path) -> None:
     generate(tmp_path / "out", Options(messages=FEW, formats=(WireFormat.FIRST, WireFormat.V6)))
     table = ds.dataset(tmp_path / "out" / "captures", format="parquet", partitioning=None).to_table(["frames"])
     found = set()
@@ -110,7 +110,7 @@ def test_only_the_formats_that_were_asked_for_are_there(tmp_path: Path) -> None:
     assert found == {WireFormat.FIRST, WireFormat.V6}
 
 
-def test_a_huge_flow_has_as_many_answers_as_asked_for(tmp_path: Path) -> None:
+def test_a_huge_flow_has_as_many_answers_as_requested(tmp_path: Path) -> None:
     options = Options(messages=30_000, rates={"huge": 0.0001}, huge_messages=2_000)
     generate(tmp_path / "out", options)
     (huge,) = [row for row in truth(tmp_path / "out", "flows") if row["outcome"] == "truncated"]
@@ -122,15 +122,15 @@ def test_four_nodes_are_enough(tmp_path: Path) -> None:
     assert len({row["node"] for row in truth(tmp_path / "out", "audit")}) == 4
 
 
-def test_a_directory_with_something_in_it_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("keep me")
-    with pytest.raises(LocalError, match="force"):
+    with pytest.raises(ArgumentError, match="force"):
         generate(tmp_path, Options(messages=FEW))
     generate(tmp_path, Options(messages=FEW), force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["captures", "keys", "mine", "truth"]
 
 
-def test_what_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_new_directory(tmp_path: Path) -> None:
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
@@ -139,7 +139,7 @@ def test_what_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "new" / "out").exists()
 
 
-def test_what_is_interrupted_leaves_what_was_there(tmp_path: Path) -> None:
+def test_an_interrupted_run_keeps_the_previous_output(tmp_path: Path) -> None:
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
@@ -150,7 +150,7 @@ def test_what_is_interrupted_leaves_what_was_there(tmp_path: Path) -> None:
     assert digest(tmp_path) == before
 
 
-def test_the_summary_says_what_was_asked_for_and_what_came_of_it(tmp_path: Path) -> None:
+def test_the_summary_has_the_options_and_the_totals(tmp_path: Path) -> None:
     totals = generate(tmp_path / "out", Options(messages=FEW, seed=3, level=Level.WIRE))
     summary = json.loads((tmp_path / "out" / "truth" / "summary.json").read_text())
     assert (summary["seed"], summary["options"]["level"], summary["counts"]) == (3, "wire", totals)
@@ -172,7 +172,7 @@ def test_the_summary_says_what_was_asked_for_and_what_came_of_it(tmp_path: Path)
         ({"start": datetime(2026, 1, 1, 8, 30, tzinfo=UTC)}, "start"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, object], field: str) -> None:
-    with pytest.raises(LocalError) as caught:
+def test_invalid_options_are_refused(wrong: dict[str, object], field: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
         Options(**wrong)  # type: ignore[arg-type]
     assert caught.value.field == field

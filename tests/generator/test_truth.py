@@ -1,4 +1,4 @@
-"""The truth is what the slow and obvious reading of the captures finds."""
+"""The truth is what reading the captures in the obvious way finds."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SEVERITIES = ("complete", "orphan", "truncated", "unanswered", "expired", "faile
 
 def test_every_frame_list_is_what_the_wire_format_writes(reading: Reading) -> None:
     formats = Counter[WireFormat]()
-    for one in reading.records:
-        wire_format = one.msg.wire_format
+    for record in reading.records:
+        wire_format = record.msg.wire_format
         assert wire_format is not None
         formats[wire_format] += 1
-        assert encode(one.msg, wire_format)[1:] == one.row["frames"]
+        assert encode(record.msg, wire_format)[1:] == record.row["frames"]
     assert set(formats) == set(ALL_FORMATS)
 
 
 def test_rejects_are_those_of_the_decoder(captured: Path, reading: Reading) -> None:
     planted = {(row["node"], row["seq"], row["code"]) for row in truth(captured, "rejects")}
-    assert {(one.node, one.seq, one.code) for one in reading.all if one.message is None} == planted
+    assert {(record.node, record.seq, record.code) for record in reading.all if record.message is None} == planted
     assert len({code for _, _, code in planted}) >= 8
 
 
@@ -59,10 +59,10 @@ def test_journeys_are_as_planted(captured: Path, reading: Reading) -> None:
     journeys = {row["journey_id"]: row for row in truth(captured, "journeys")}
     assert {journey: row["flows"] for journey, row in journeys.items()} == found
     for journey, row in journeys.items():
-        inside = [flow for flow, one in planted.items() if one["journey_id"] == journey]
+        inside = [flow for flow, record in planted.items() if record["journey_id"] == journey]
         assert row["depth"] == max(levels[flow] for flow in inside)
         assert row["outcome"] == max((planted[flow]["outcome"] for flow in inside), key=SEVERITIES.index)
-    if any(one.event == "submitted" for one in reading.all):
+    if any(record.event == "submitted" for record in reading.all):
         assert {row["depth"] for row in journeys.values()} == {2, 3}
         assert {row["outcome"] for row in journeys.values()} == {"complete", "expired", "failed"}
     else:
@@ -103,18 +103,22 @@ def places(faults: list[Row], fault: str) -> set[tuple[str, int]]:
 def test_verdicts_and_incidents_are_as_planted(captured: Path, reading: Reading) -> None:
     incidents = {(row["node"], row["seq"], row["offence"]) for row in truth(captured, "incidents")}
     assert reading.incidents() == incidents
-    found = Counter((one.node, one.row["peer"], one.msg.domain, one.verdict) for one in reading.records if one.verdict)
+    found = Counter(
+        (record.node, record.row["peer"], record.msg.domain, record.verdict)
+        for record in reading.records
+        if record.verdict
+    )
     names = ("node", "peer", "domain", "verdict")
     assert found == {tuple(row[name] for name in names): row["count"] for row in truth(captured, "security")}
 
 
-def test_books_are_as_planted_and_hold(captured: Path, reading: Reading) -> None:
+def test_the_audit_is_as_planted_and_balances(captured: Path, reading: Reading) -> None:
     for row in truth(captured, "audit"):
-        mine = [one for one in reading.all if one.node == row["node"] and micros(row["hour"]) <= one.ts]
-        mine = [one for one in mine if one.ts < micros(row["hour"]) + 3_600_000_000]
-        events = Counter(one.event for one in mine)
+        mine = [record for record in reading.all if record.node == row["node"] and micros(row["hour"]) <= record.ts]
+        mine = [record for record in mine if record.ts < micros(row["hour"]) + 3_600_000_000]
+        events = Counter(record.event for record in mine)
         assert row["records"] == len(mine)
-        assert row["rejects"] == sum(one.message is None for one in mine)
+        assert row["rejects"] == sum(record.message is None for record in mine)
         assert all(row[event] == count for event, count in events.items())
         if events["submitted"]:
             endings = sum(
@@ -124,23 +128,23 @@ def test_books_are_as_planted_and_hold(captured: Path, reading: Reading) -> None
             assert came_in == row["delivered"] + row["sent"] + endings
 
 
-def test_numbers_have_gaps_only_where_records_were_dropped(captured: Path, reading: Reading) -> None:
+def test_sequence_numbers_have_gaps_only_where_records_were_dropped(captured: Path, reading: Reading) -> None:
     expected: dict[str, int] = {}
     dropped = set()
-    for one in reading.all:
-        assert one.seq == expected.get(one.node, 1) + one.row["dropped"]
-        expected[one.node] = one.seq + 1
-        if one.row["dropped"]:
-            dropped.add((one.node, one.seq))
+    for record in reading.all:
+        assert record.seq == expected.get(record.node, 1) + record.row["dropped"]
+        expected[record.node] = record.seq + 1
+        if record.row["dropped"]:
+            dropped.add((record.node, record.seq))
     assert dropped == places(truth(captured, "faults"), "dropped")
     assert dropped
 
 
-def test_each_tape_runs_forward_by_its_own_clock(reading: Reading) -> None:
+def test_the_log_of_each_node_is_in_the_order_of_its_own_clock(reading: Reading) -> None:
     last: dict[str, int] = {}
-    for one in reading.all:
-        assert one.ts >= last.get(one.node, 0)
-        last[one.node] = one.ts
+    for record in reading.all:
+        assert record.ts >= last.get(record.node, 0)
+        last[record.node] = record.ts
 
 
 def test_clocks_are_wrong_by_as_much_as_planted(captured: Path, reading: Reading) -> None:
@@ -155,41 +159,41 @@ def test_clocks_are_wrong_by_as_much_as_planted(captured: Path, reading: Reading
 
 
 def test_causes_are_the_deliveries_that_led_to_a_message(reading: Reading) -> None:
-    by_seq = {(one.node, one.seq): one for one in reading.all}
-    for one in reading.all:
-        if one.row["cause"] is not None:
-            cause = by_seq[one.node, one.row["cause"]]
+    by_seq = {(record.node, record.seq): record for record in reading.all}
+    for record in reading.all:
+        if record.row["cause"] is not None:
+            cause = by_seq[record.node, record.row["cause"]]
             assert cause.event == "delivered"
-            assert one.event == "submitted" or cause.flow_id == one.flow_id
-            assert cause.seq < one.seq
+            assert record.event == "submitted" or cause.flow_id == record.flow_id
+            assert cause.seq < record.seq
 
 
-def test_every_kind_of_fault_is_there(captured: Path) -> None:
+def test_every_fault_occurs(captured: Path) -> None:
     assert {row["class"] for row in truth(captured, "faults")} == set(DEFAULT_RATES)
 
 
-def test_a_node_with_the_generated_configuration_judges_the_same(captured: Path, reading: Reading) -> None:
+def test_a_node_with_the_generated_configuration_gives_the_same_verdicts(captured: Path, reading: Reading) -> None:
     security = read_configuration(captured / "keys" / "hopline.toml", {}).security()
     reasons = {"bad_signature": "wrong_signature", "wrong_domain": "wrong_domain", "unknown_domain": "unknown_domain"}
     judged = Counter[str]()
-    for one in reading.records:
-        if one.verdict == "verified":
-            security.check(one.msg)
-        elif one.verdict in reasons:
+    for record in reading.records:
+        if record.verdict == "verified":
+            security.verify(record.msg)
+        elif record.verdict in reasons:
             with pytest.raises(SecurityError) as caught:
-                security.check(one.msg)
-            assert caught.value.reason == reasons[one.verdict]
-        judged[one.verdict] += 1
+                security.verify(record.msg)
+            assert caught.value.reason == reasons[record.verdict]
+        judged[record.verdict] += 1
     assert all(judged[verdict] for verdict in ("verified", *reasons))
 
 
 def test_results_carry_the_callback_point_of_what_they_answer(reading: Reading) -> None:
     for records in reading.flow_records.values():
-        first = min(records, key=lambda one: one.row["cause"] is not None and reading.parent(one) is None)
-        for one in records:
-            if one.event == "submitted" and one.row["cause"] is not None and reading.parent(one) is None:
-                assert one.msg.callback_point == first.msg.callback_point
-                assert one.msg.callback_key == first.msg.callback_key
-                assert (one.msg.ttl_ticks, one.msg.hops) == (0, 0)
-                matches = one.msg.identifier in first.msg.callback_point
-                assert bool(one.msg.receiver_identity) == matches
+        first = min(records, key=lambda record: record.row["cause"] is not None and reading.parent(record) is None)
+        for record in records:
+            if record.event == "submitted" and record.row["cause"] is not None and reading.parent(record) is None:
+                assert record.msg.callback_point == first.msg.callback_point
+                assert record.msg.callback_key == first.msg.callback_key
+                assert (record.msg.ttl_ticks, record.msg.hops) == (0, 0)
+                matches = record.msg.identifier in first.msg.callback_point
+                assert bool(record.msg.receiver_identity) == matches

@@ -69,7 +69,7 @@ def test_a_value_that_cannot_be_told_fails_nobody(written: io.StringIO) -> None:
             raise RuntimeError
 
     get_logger("hopline.test_logs").warning("%s", Mute())
-    assert "whose text cannot be told: RuntimeError" in written.getvalue()
+    assert "whose text cannot be shown: RuntimeError" in written.getvalue()
 
 
 def test_every_logger_of_hopline_is_made_so() -> None:

@@ -7,17 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from hopline import (
-    NO_FLOW,
-    Distribution,
-    LocalError,
-    Message,
-    MessageIdentifier,
-    RoutingEntry,
-    TraceOptions,
-    WireFormat,
-)
-from hopline.message import version_from_text, version_to_text
+from hopline import Distribution, Message, MessageIdentifier, WireFormat
+from hopline.errors import ArgumentTypeError, LocalError
+from hopline.message import NO_FLOW, RoutingEntry, TraceOptions, version_from_text, version_to_text
 
 HUB = b"\x00hub"
 NODE = b"node-a"
@@ -53,7 +45,7 @@ def test_a_lifetime_is_given_as_a_duration_and_kept_in_ticks() -> None:
     assert Message.create(b"ORDER", ttl=timedelta(seconds=1.5)).ttl_ticks == 15_000_000
     assert Message(b"ORDER", ttl_ticks=15_000_000).ttl == timedelta(seconds=1.5)
     assert Message(b"ORDER", ttl_ticks=2**63 - 1).ttl == timedelta(microseconds=2**63 // 10 + 1)
-    with pytest.raises(LocalError, match="ttl: expected a timedelta, found 30"):
+    with pytest.raises(ArgumentTypeError, match="ttl: expected a timedelta, found 30"):
         Message.create(b"ORDER", ttl=30)  # type: ignore[arg-type]
 
 

@@ -10,20 +10,9 @@ import msgspec
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-from hopline import (
-    JSON,
-    PROTOBUF,
-    RAW,
-    LocalError,
-    Message,
-    MessageIdentifier,
-    PayloadError,
-    Serializer,
-    from_message,
-    payload,
-    to_message,
-)
-from hopline.message import payload_type
+from hopline import JSON, PROTOBUF, RAW, Message, MessageIdentifier, PayloadError, from_message, payload, to_message
+from hopline.errors import ArgumentTypeError, LocalError
+from hopline.message import Serializer, payload_type
 
 
 @payload("ORDER.PRICE")
@@ -125,7 +114,7 @@ def test_what_a_serializer_cannot_hold_is_the_callers_mistake() -> None:
 
 
 def test_a_class_that_says_nothing_of_itself_is_no_payload() -> None:
-    with pytest.raises(LocalError, match="or with the decorator @payload"):
+    with pytest.raises(ArgumentTypeError, match="or with the decorator @payload"):
         to_message(object())
     assert payload_type(PriceOrder).identifier.identity == b"ORDER.PRICE"
 
@@ -148,5 +137,5 @@ def test_bare_the_decorator_takes_the_name_of_the_class() -> None:
     ],
 )
 def test_a_decorator_that_makes_no_sense_is_refused(wrong: dict[str, Any], says: str) -> None:
-    with pytest.raises(LocalError, match=says):
+    with pytest.raises(ArgumentTypeError, match=says):
         payload(**wrong)

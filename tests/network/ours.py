@@ -9,24 +9,22 @@ from typing import Any
 from hopline import (
     RAW,
     Actor,
-    ClusterSettings,
     Context,
     Message,
     MessageIdentifier,
     Network,
     Node,
     NodeSettings,
-    RelaySettings,
-    RendezvousAddress,
     RendezvousServer,
     RendezvousSettings,
-    TraceOptions,
     WireFormat,
     handler,
     payload,
 )
-from hopline.cluster import Membership
-from hopline.node.attachment import Attachment
+from hopline.cluster import ClusterSettings, Membership, RendezvousAddress
+from hopline.message import TraceOptions
+from hopline.node.network.connection import NetworkConnection
+from hopline.rendezvous import RelaySettings
 from hopline.routing import Tables
 from tests.node.running import started
 
@@ -100,10 +98,10 @@ async def our_node(
         yield node
 
 
-def attachment(node: Node) -> Attachment:
+def attachment(node: Node) -> NetworkConnection:
     assert node._running is not None
-    assert node._running.attachment is not None
-    return node._running.attachment
+    assert node._running.connection is not None
+    return node._running.connection
 
 
 def membership(node: Node) -> Membership:

@@ -30,7 +30,7 @@ CLUSTER = {
     "heartbeat_interval": 1.0,
     "rendezvous_silence": 3.0,
     "rendezvous_reconnect": 0.5,
-    "probe_time": 1.0,
+    "probe_timeout": 1.0,
     "discovery_period": 0.5,
     "routes_start_delay": 0.2,
 }

@@ -23,25 +23,22 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
-    ClusterSettings,
     DeliveryError,
     Domain,
     DomainSecurity,
-    LeaseSettings,
     Network,
     Node,
     NodeSettings,
-    NoSecurity,
     Payload,
-    RelaySettings,
-    RendezvousAddress,
     RendezvousServer,
     RendezvousSettings,
-    SocketSettings,
-    SynodSettings,
     WireFormat,
     handler,
 )
+from hopline.cluster import ClusterSettings, LeaseSettings, RendezvousAddress, SynodSettings
+from hopline.rendezvous import RelaySettings
+from hopline.security import NoSecurity
+from hopline.transport import SocketSettings
 
 Answer = dict[str, Any]
 Commands = dict[str, Callable[[Any], Awaitable[Answer]]]
@@ -109,7 +106,7 @@ async def run_rendezvous(options: Answer) -> None:
             counts = server.statistics
             return {
                 "leads": server.is_leader,
-                "rounds": server._now_running.keeper.statistics.rounds,
+                "rounds": server.runtime.keeper.statistics.rounds,
                 "relayed": counts.relayed,
                 "refused": sum(counts.refused.values()),
                 "rss": rss(),
@@ -130,7 +127,7 @@ async def run_node(options: Answer) -> None:
         open_without_keys=True,
         cluster=ClusterSettings(**options.get("cluster", {})),
         sockets=SocketSettings(**options.get("sockets", {})),
-        join_time=options.get("join_time", 10.0),
+        join_timeout=options.get("join_timeout", 10.0),
     )
     settings = NodeSettings(**options.get("settings", {}))
     actors = [*([worker] if options.get("works", True) else []), *([Delegate()] if options.get("delegates") else [])]
@@ -157,8 +154,8 @@ async def run_node(options: Answer) -> None:
                 "promised": stats.promised,
                 "worked": worker.count,
                 "peers": len(membership.health),
-                "joined": membership.following.is_joined,
-                "follows": membership.following.server.broadcast_uri,
+                "joined": membership.follower.is_joined,
+                "follows": membership.follower.server.broadcast_uri,
                 "traffic": msgspec.to_builtins(membership.traffic),
                 "rss": rss(),
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import LocalError, Network, Node, RendezvousServer, RendezvousSettings
+from hopline import ArgumentError, Network, Node, RendezvousServer, RendezvousSettings
 from tests.network.processes import free_ports
 from tests.node.running import on_loop, until
 
@@ -49,12 +49,12 @@ async def test_who_finds_a_server_does_not_serve() -> None:
 
 
 def test_several_servers_are_nobodys_to_embed() -> None:
-    with pytest.raises(LocalError, match="one server, which is this node's own or another's"):
+    with pytest.raises(ArgumentError, match="one server, which is this node's own or another's"):
         Network(rendezvous=["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"], embedded=True)
 
 
 @on_loop
 async def test_a_server_for_other_machines_needs_keys_as_any_other() -> None:
     network = Network(rendezvous=["tcp://10.1.2.3:8001"], embedded=True)
-    with pytest.raises(LocalError, match="a loopback address, or keys"):
+    with pytest.raises(ArgumentError, match="a loopback address, or keys"):
         await Node(network=network).start()

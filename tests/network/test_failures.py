@@ -129,7 +129,7 @@ def test_a_paused_node_stalls_nobody_and_comes_back(fleet: Fleet) -> None:
 def test_a_full_queue_to_a_peer_holds_its_own_senders_back_and_nobody_else(fleet: Fleet) -> None:
     sockets = {"send_high_water": 10, "receive_high_water": 10, "link_capacity": 10}
     # Signs of life are rare here: what is seen is the queue, not the monitor.
-    slow = {"cluster": {"heartbeat_interval": 30.0}, "sockets": sockets, "settings": {"room_time": 1.0}}
+    slow = {"cluster": {"heartbeat_interval": 30.0}, "sockets": sockets, "settings": {"backpressure_timeout": 1.0}}
     client, (sleeper,) = client_and_workers(fleet, workers=1, **slow)
     client.ask("ask", count=1)
     sleeper.signal(signal.SIGSTOP)

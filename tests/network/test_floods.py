@@ -32,10 +32,10 @@ async def test_questions_that_name_silent_addresses_do_not_use_up_file_descripto
         with socket.create_server(("127.0.0.1", 0), backlog=QUESTIONS) as silent:  # it shakes no hands
             uri = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
             before = open_files()
-            told = membership(node).traffic.told
+            told = membership(node).traffic.sent
             for _ in range(QUESTIONS):
                 await asker.say_plainly(b"KINO.REQCLUSTROUTES", address_of(uri, guid()))
-            await until(lambda: membership(node).traffic.told >= told + QUESTIONS)
+            await until(lambda: membership(node).traffic.sent >= told + QUESTIONS)
             report = attachment(node).report()
             assert report is not None
             assert len(report.links) <= CAPACITY

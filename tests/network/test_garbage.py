@@ -14,19 +14,10 @@ from typing import Any
 import pytest
 import zmq
 
-from hopline import (
-    DeliveryError,
-    Domain,
-    DomainSecurity,
-    Message,
-    Node,
-    NodeSettings,
-    Outcome,
-    RendezvousAddress,
-    RendezvousServer,
-    SocketSettings,
-)
-from hopline.cluster.relay import Refusal
+from hopline import DeliveryError, Domain, DomainSecurity, Message, Node, NodeSettings, Outcome, RendezvousServer
+from hopline.cluster import RendezvousAddress
+from hopline.rendezvous.relay import Refusal
+from hopline.transport import SocketSettings
 from tests.node.running import on_loop, until
 
 from .frames import BOTH, V5, V6, address_of, discovery, heartbeat, live, live_frames, read, registration, text, write
@@ -52,7 +43,7 @@ async def network(wire: str, **ours: Any) -> AsyncIterator[tuple[Node, Reversing
         KinoNode(wire, server.address.broadcast_uri, server.address.unicast_uri) as kino,
     ):
         await kino.join()
-        await until(lambda: knows(node, kino.identity) and not membership(node)._unconfirmed)
+        await until(lambda: knows(node, kino.identity) and membership(node).is_confirmed)
         before = known(node)
         with no_errors():
             yield node, actor, kino, server
@@ -88,7 +79,7 @@ def known(node: Node) -> Any:
     """Give all that a node knows of others, and whom it follows."""
     external = tables(node).external
     nodes = {name: (one.uri, sorted(one.hubs), sorted(one.actors)) for name, one in external._nodes.items()}
-    return nodes, handlers(node, HELLO), membership(node).following.server, membership(node).following.changes
+    return nodes, handlers(node, HELLO), membership(node).follower.server, membership(node).follower.changes
 
 
 async def works(node: Node, actor: Reversing, kino: KinoNode) -> None:
@@ -259,14 +250,14 @@ async def test_junk_at_our_frontend_is_rejected_and_counted(wire: str) -> None:
 @on_loop
 async def test_junk_at_our_rendezvous_server_is_refused_and_counted(wire: str) -> None:
     async with network(wire) as (node, _, _, server), Scripted(wire) as stranger:
-        heard = membership(node).traffic.heard
+        heard = membership(node).traffic.received
         dealer = stranger.socket(zmq.DEALER, connect=server.address.unicast_uri)
         messages = junk(wire)
         for message in messages:
             await send(dealer, message)
         await until(lambda: sum(server.statistics.refused.values()) == len(messages))
         assert set(server.statistics.refused) <= {Refusal.MALFORMED, Refusal.AMBIGUOUS}
-        assert membership(node).traffic.heard == heard
+        assert membership(node).traffic.received == heard
         statistics = server.statistics
         assert statistics.received == statistics.relayed + statistics.pings + len(messages)
 
@@ -281,7 +272,7 @@ async def test_junk_from_a_server_or_a_peers_heart_is_refused_and_counted(wire: 
         KinoNode(wire, server.broadcast_uri, server.unicast_uri) as kino,
     ):
         await kino.join()
-        await until(lambda: knows(node, kino.identity) and not membership(node)._unconfirmed)
+        await until(lambda: knows(node, kino.identity) and membership(node).is_confirmed)
         before, refused = known(node), membership(node).traffic.refused
         for message in junk(wire):
             await send(server.broadcast, message)
@@ -429,7 +420,7 @@ async def test_routes_to_what_is_no_address_are_refused_and_counted(wire: str) -
 @in_both
 @on_loop
 async def test_routes_to_where_nobody_is_do_no_harm(wire: str) -> None:
-    sockets, settings = SocketSettings(refusal_time=0.2, handshake_time=0.5), NodeSettings(parking_time=0.5)
+    sockets, settings = SocketSettings(refusal_timeout=0.2, handshake_timeout=0.5), NodeSettings(discovery_timeout=0.5)
     async with network(wire, sockets=sockets, settings=settings) as (node, _, kino, _):
         nowhere = free_addresses(3)
         ghosts = [guid() for _ in nowhere]
@@ -511,11 +502,11 @@ async def test_junk_in_a_synod_is_counted_and_changes_nothing() -> None:
         publisher = script.socket(zmq.PUB, connect="")
         publisher.bind(evil)
         async with rendezvous(V6, synod=[member, evil], synod_address=member) as server:
-            assert server._running is not None
+            assert server.is_running
             messages = [*junk(V6), NOTHING + write(V6, live(V6, "rendezvous", "send", "KINO.HEARTBEAT"))]
             lease = live(V6, "rendezvous", "send", "KINO.WRITELEASE")
             messages += [NOTHING + write(V6, lease.but(body=body)) for body in (b"\xff", b"\x0a\x02\x08")]
-            running = server._running
+            running = server.runtime
             count = await _joined(publisher, lambda: running.refused_in_synod)
             for message in messages:
                 await send(publisher, message)

@@ -18,7 +18,7 @@ from .ours import Ehhlo, Hello, handlers, our_node, rendezvous
 from .scripted import HELLO
 
 MESSAGES = 400
-NARROW = NodeSettings(mailbox_capacity=1, concurrency=1, waiting_for_room=10)
+NARROW = NodeSettings(mailbox_capacity=1, concurrency=1, backpressure_capacity=10)
 TRANSPORTS: dict[str, Callable[[], Transport]] = {
     "tcp": lambda: open_transport(SocketSettings()),
     "libzmq": lambda: ZmqTransport(SocketSettings(), None),

@@ -37,14 +37,12 @@ class ZmqProcess:
             cwd=ROOT,
         )
         self.lines: list[Any] = []
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # else it was killed while it wrote
-                self.lines.append(json.loads(line))
+            self.lines.append(json.loads(line))
 
     @property
     def received(self) -> list[Any]:
@@ -69,7 +67,6 @@ class ZmqProcess:
     def end(self) -> None:
         self._process.kill()
         self._process.wait(LONGEST)
-        self._listener.join(LONGEST)  # it reads to the end before its stream is closed
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()
@@ -254,7 +251,7 @@ def test_what_our_links_send_stays_whole_and_in_order_while_both_sides_are_resta
         world, chance = World("tcp"), random.Random(seed)
         (uri,) = free_addresses(1)
         routers = [ZmqProcess("ROUTER", identity=NODE.decode(), bind=uri)]
-        settings = {"refusal_time": LONGEST, "handshake_time": LONGEST, "reconnect_interval_max": 0.1}
+        settings = {"refusal_timeout": LONGEST, "handshake_timeout": LONGEST, "reconnect_interval_max": 0.1}
         peers = peers_of(world.transport(**settings), world)
         number = SMALL
         try:

@@ -21,7 +21,7 @@ from hopline import (
     new_key,
     to_message,
 )
-from hopline.cluster.service import (
+from hopline.cluster.messages.service import (
     EXTERNAL_ROUTES,
     INTERNAL_ROUTES,
     MESSAGE_ROUTES,
@@ -32,7 +32,7 @@ from hopline.cluster.service import (
     read,
     service_message,
 )
-from hopline.cluster.service_pb2 import ExternalRoutes, InternalRoutes, MessageRoutes, RequestMessageRoutes
+from hopline.cluster.messages.service_pb2 import ExternalRoutes, InternalRoutes, MessageRoutes, RequestMessageRoutes
 from hopline.node.introspection import NodeStats, Probe, Probed, RequestStats
 from hopline.security import Security
 from tests.network.processes import free_ports

@@ -11,17 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hopline import (
-    DeliveryError,
-    Domain,
-    DomainSecurity,
-    KeyRing,
-    NodeSettings,
-    NoSecurity,
-    RendezvousServer,
-    new_key,
-)
-from hopline.security import Key, key_line
+from hopline import DeliveryError, Domain, DomainSecurity, KeyRing, NodeSettings, RendezvousServer, new_key
+from hopline.security import Key, NoSecurity, key_line
 from tests.node.running import on_loop, until
 
 from .frames import V5
@@ -29,7 +20,7 @@ from .ours import Ehhlo, Hello, Reversing, knows, membership, our_node, rendezvo
 
 MINE, OTHER = new_key(), new_key()
 IDENTITIES = ["HELLO", "EHHLO"]
-SOON = NodeSettings(parking_time=0.5)
+SOON = NodeSettings(discovery_timeout=0.5)
 
 
 def secured(keys: Key = MINE, name: str = "orders", **domain: str) -> DomainSecurity:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hopline import SocketSettings
+from hopline.transport import SocketSettings
 from tests.node.running import on_loop, until
 
 from .frames import BOTH, address_of, heartbeat, live, read, write

@@ -72,10 +72,10 @@ def linked(node: Node) -> list[bytes]:
 @on_loop
 async def test_who_asks_for_routes_and_presents_the_identity_of_another_node_gets_none_of_its_messages() -> None:
     async with network(None) as (client, worker, stranger):
-        asker, told = guid(), membership(client).traffic.told
+        asker, told = guid(), membership(client).traffic.sent
         trap = stranger.set_trap(worker.identity)
         await stranger.say_plainly(b"KINO.REQCLUSTROUTES", address_of(trap, asker))
-        await until(lambda: membership(client).traffic.told > told)
+        await until(lambda: membership(client).traffic.sent > told)
         answers = 0
         while answers < 30 or asker in linked(client):
             assert await greet(client) == REVERSED

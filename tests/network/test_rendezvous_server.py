@@ -10,9 +10,11 @@ from typing import Any, cast
 import pytest
 import zmq
 
-from hopline import LeaseSettings, PartnerNetwork, RendezvousServer, SynodSettings
-from hopline.cluster.relay import Refusal
-from hopline.node.rendezvous import _above
+from hopline import RendezvousServer
+from hopline.cluster import LeaseSettings, SynodSettings
+from hopline.rendezvous import PartnerNetwork
+from hopline.rendezvous.address import address_above
+from hopline.rendezvous.relay import Refusal
 from tests.network.processes import free_addresses
 from tests.node.running import on_loop, until
 
@@ -364,15 +366,15 @@ async def test_a_server_that_may_have_any_port_takes_any_for_each_of_its_sockets
 
 
 def test_ports_are_counted_from_the_one_that_the_server_got() -> None:
-    assert _above("tcp://127.0.0.1:8001-8009", "tcp://127.0.0.1:8003", 10) == "tcp://127.0.0.1:8013"
-    assert _above("tcp://127.0.0.1:0", "tcp://127.0.0.1:41234", 10) == "tcp://127.0.0.1:0"
+    assert address_above("tcp://127.0.0.1:8001-8009", "tcp://127.0.0.1:8003", 10) == "tcp://127.0.0.1:8013"
+    assert address_above("tcp://127.0.0.1:0", "tcp://127.0.0.1:41234", 10) == "tcp://127.0.0.1:0"
 
 
 @on_loop
 async def test_a_server_goes_on_after_something_went_wrong() -> None:
     async with rendezvous() as server:
         await until(lambda: server.statistics.heartbeats)
-        running = server._now_running
+        running = server.runtime
         healthy, failures = running._health, []
 
         class Failing:

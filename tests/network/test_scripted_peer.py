@@ -332,7 +332,7 @@ async def test_the_peer_is_told_what_our_actor_raised(wire: str) -> None:
 @on_loop
 async def test_a_broadcast_of_the_peer_is_heard_once_and_never_sent_on(wire: str) -> None:
     actors = Listening(), Listening(), Reversing()
-    async with together(wire, actors=actors, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+    async with together(wire, actors=actors, settings=NodeSettings(discovery_timeout=0.1)) as (node, kino, _):
         broadcast = kino.request(callbacks=()).but(distribution=1, callback_node=b"", callback_receiver=b"", key=0)
         await kino.tell(node.identity, node.uri, broadcast)
         await kino.tell(
@@ -347,7 +347,7 @@ async def test_a_broadcast_of_the_peer_is_heard_once_and_never_sent_on(wire: str
 @in_both
 @on_loop
 async def test_a_message_that_nobody_here_handles_is_disowned_and_looked_for(wire: str) -> None:
-    async with together(wire, joined=False, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+    async with together(wire, joined=False, settings=NodeSettings(discovery_timeout=0.1)) as (node, kino, _):
         await kino.join(routes=[(kino.hub, [])])
         await until(lambda: knows(node, kino.identity))
         await kino.tell(node.identity, node.uri, kino.request())
@@ -363,7 +363,7 @@ async def test_a_message_that_nobody_here_handles_is_disowned_and_looked_for(wir
 @in_both
 @on_loop
 async def test_a_message_for_a_hub_that_is_not_here_is_disowned_with_a_contract_that_means_nothing(wire: str) -> None:
-    async with together(wire, settings=NodeSettings(parking_time=0.1)) as (node, kino, _):
+    async with together(wire, settings=NodeSettings(discovery_timeout=0.1)) as (node, kino, _):
         hub = b"\x00" + guid()
         await kino.tell(
             node.identity, node.uri, kino.request(callbacks=()).but(receiver_node=node.identity, receiver=hub)
@@ -470,7 +470,7 @@ async def test_a_route_that_is_taken_back_is_forgotten_and_the_others_stay(wire:
 async def test_what_we_announce_comes_back_to_us_and_is_not_learned(wire: str) -> None:
     actor = Reversing()
     async with together(wire, joined=False, actors=(actor,)) as (node, kino, _):
-        await until(lambda: not membership(node)._unconfirmed)
+        await until(lambda: membership(node).is_confirmed)
         await kino.join()
         body = our_registration(node, (node.hub.identity, []), (actor.identity, [HELLO]))
         await kino.say_plainly(b"KINO.REGEXTROUTE", body)
@@ -491,7 +491,7 @@ async def test_a_ping_is_swallowed(wire: str) -> None:
     async with together(wire, actors=(Reversing(),)) as (node, kino, _):
         before = node.stats()
         await kino.tell(node.identity, node.uri, kino.request().but(identity=b"KINO.PING", body=b"", callbacks=()))
-        await until(lambda: attachment(node).pings == 1)
+        await until(lambda: attachment(node).inbound.pings == 1)
         assert node.stats() == before
         await kino.tell(node.identity, node.uri, kino.request())
         assert read(wire, await kino.received()).identity == EHHLO

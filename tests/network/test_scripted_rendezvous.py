@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hopline import ClusterSettings, Node, RendezvousAddress
+from hopline import Node
+from hopline.cluster import ClusterSettings, RendezvousAddress
 from tests.node.running import on_loop, until
 
 from .frames import (
@@ -35,7 +36,7 @@ IMPATIENT = ClusterSettings(
     probe_interval=0.02,
     announce_period=0.2,
     rendezvous_silence=0.6,
-    probe_time=0.6,
+    probe_timeout=0.6,
     rendezvous_reconnect=0.3,
 )
 
@@ -87,7 +88,7 @@ async def test_an_announcement_is_repeated_until_it_comes_back_and_then_no_more(
         async with our_node(wire, address(server), actors=(Reversing(),)) as node:
             assert await server.hear(REGISTER, 3) == await server.hear(REGISTER)
             server.relays = True
-            await until(lambda: not membership(node)._unconfirmed)
+            await until(lambda: membership(node).is_confirmed)
             said, at = len(server.heard(REGISTER)), time.monotonic()
             await until(lambda: time.monotonic() > at + 3 * QUICK.announce_period)
             assert len(server.heard(REGISTER)) == said
@@ -127,7 +128,7 @@ async def test_a_node_that_stops_withdraws_its_messages_and_says_goodbye(wire: s
 async def test_a_node_that_stops_at_once_says_goodbye_only(wire: str) -> None:
     async with KinoRendezvous(wire) as server:
         async with our_node(wire, address(server), actors=(Reversing(),)) as node:
-            await until(lambda: not membership(node)._unconfirmed)
+            await until(lambda: membership(node).is_confirmed)
             await node.stop(0.0)
         await server.hear(GOODBYE)
         assert not server.heard(UNREGISTER)
@@ -138,13 +139,13 @@ async def test_a_node_that_stops_at_once_says_goodbye_only(wire: str) -> None:
 async def test_who_asks_for_our_nodes_routes_makes_it_announce_them_again(wire: str) -> None:
     actor = Reversing()
     async with KinoRendezvous(wire) as server, our_node(wire, address(server), actors=(actor,)) as node:
-        await until(lambda: not membership(node)._unconfirmed)
+        await until(lambda: membership(node).is_confirmed)
         said = len(server.heard(REGISTER))
         await server.say(NODE_ROUTES, address_of("tcp://127.0.0.1:1", b"11111111-1111-1111-1111-111111111111"))
         await server.say(NODE_ROUTES, address_of(node.uri, node.identity))
         frames = await server.hear(REGISTER, said + 1)
         arrived_as(wire, frames, plain(wire, REGISTER, all_routes_of(node, actor)))
-        await until(lambda: not membership(node)._unconfirmed)
+        await until(lambda: membership(node).is_confirmed)
         assert len(server.heard(REGISTER)) == said + 1
 
 
@@ -181,8 +182,8 @@ async def test_a_server_that_does_not_lead_sends_the_node_to_the_one_that_does(w
         follower.leader = leader
         async with our_node(wire, address(follower, host), address(leader, host)) as node:
             await leader.hear(REGISTER)
-            assert membership(node).following.server == address(leader, host)
-            assert membership(node).following.changes == 1  # however often it is said
+            assert membership(node).follower.server == address(leader, host)
+            assert membership(node).follower.changes == 1  # however often it is said
             assert not follower.heard(REGISTER)
 
 
@@ -194,12 +195,12 @@ async def test_a_leader_that_is_none_of_ours_is_not_followed(wire: str) -> None:
         KinoRendezvous(wire) as stranger,
         our_node(wire, address(server)) as node,
     ):
-        await until(lambda: not membership(node)._unconfirmed)
+        await until(lambda: membership(node).is_confirmed)
         await server.say(b"KINO.RNDZVNOTLEADER", text(1, stranger.node()))
         await server.say(b"KINO.RNDZVRECONFIG", text(1, stranger.node()))
         await until(lambda: membership(node).traffic.refused["unknown kind"] == 1)
-        assert membership(node).following.server == address(server)
-        assert membership(node).following.changes == 0
+        assert membership(node).follower.server == address(server)
+        assert membership(node).follower.changes == 0
         assert not stranger.arrived
 
 
@@ -207,13 +208,13 @@ async def test_a_leader_that_is_none_of_ours_is_not_followed(wire: str) -> None:
 @on_loop
 async def test_a_node_that_is_sent_where_it_is_stays(wire: str) -> None:
     async with KinoRendezvous(wire) as server, our_node(wire, address(server)) as node:
-        await until(lambda: not membership(node)._unconfirmed)
+        await until(lambda: membership(node).is_confirmed)
         for _ in range(3):
             await server.say(b"KINO.RNDZVNOTLEADER", text(1, server.node()))
         await server.say(b"KINO.RNDZVRECONFIG", text(1, server.node()))
         await until(lambda: membership(node).traffic.refused["unknown kind"] == 1)
-        assert membership(node).following.changes == 0
-        assert membership(node).following.is_joined
+        assert membership(node).follower.changes == 0
+        assert membership(node).follower.is_joined
 
 
 @in_both
@@ -239,8 +240,8 @@ async def test_a_silent_server_is_left_for_the_next_and_everything_goes_on_there
             await first.hear(ALL_ROUTES)
             first.part = KinoRendezvous.SILENT
             await second.hear(PING)
-            await until(lambda: membership(node).following.is_joined)
-            assert membership(node).following.server == address(second)
+            await until(lambda: membership(node).follower.is_joined)
+            assert membership(node).follower.server == address(second)
             node.add(Reversing())
             await second.hear(REGISTER)
         await second.hear(GOODBYE)
@@ -256,7 +257,7 @@ async def test_a_server_that_is_gone_is_left_at_once(wire: str) -> None:
             await first.hear(ALL_ROUTES)
             await stack.aclose()
             await second.hear(PING)
-            await until(lambda: membership(node).following.is_joined)
+            await until(lambda: membership(node).follower.is_joined)
 
 
 @in_both
@@ -264,7 +265,7 @@ async def test_a_server_that_is_gone_is_left_at_once(wire: str) -> None:
 async def test_a_server_that_never_answers_does_not_keep_a_node_from_starting(wire: str) -> None:
     async with (
         KinoRendezvous(wire, part=KinoRendezvous.SILENT) as server,
-        our_node(wire, address(server), actors=(Reversing(),), join_time=0.2) as node,
+        our_node(wire, address(server), actors=(Reversing(),), join_timeout=0.2) as node,
     ):
         assert await node.hub.send(Hello(b"\n\x02hi"), callback=Ehhlo) == b"\n\x02ih"
         server.part = KinoRendezvous.LEADS

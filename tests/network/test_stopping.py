@@ -74,7 +74,7 @@ async def test_a_node_that_stops_waits_for_no_peer_that_sent_nothing() -> None:
         async with KinoNode(V5, server.address.broadcast_uri, server.address.unicast_uri) as peer:
             await peer.join()
             await until(lambda: knows(worker, peer.identity))
-            asked = membership(worker).roll_call
+            asked = membership(worker).drain_barrier
             assert (await worker.stop()).is_clean
             assert asked.is_complete
 
@@ -126,7 +126,7 @@ async def test_a_node_that_is_stopped_while_it_starts_leaves_nothing_behind() ->
 @on_loop
 async def test_a_node_that_cannot_start_leaves_its_port_free() -> None:
     (port,) = free_ports(1)
-    network = Network(address=f"tcp://127.0.0.1:{port}", join_time=0.0)
+    network = Network(address=f"tcp://127.0.0.1:{port}", join_timeout=0.0)
     broken: Any = object()
     with pytest.raises(AttributeError):
         await Node(network=network, tracer_provider=broken).start()
@@ -137,7 +137,7 @@ async def test_a_node_that_cannot_start_leaves_its_port_free() -> None:
 
 @on_loop
 async def test_stopping_ends_also_when_the_network_cannot_be_left_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(network=Network(join_time=0.0))
+    node = Node(network=Network(join_timeout=0.0))
     await node.start()
     attached = attachment(node)
     close = attached.close

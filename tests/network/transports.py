@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hopline.node import attachment, rendezvous
+from hopline.node.network import sockets
+from hopline.rendezvous import runtime
 from hopline.transport import Curve, SocketSettings, Transport, open_transport
 from hopline.transport.libzmq import ZmqTransport
 
@@ -23,5 +24,5 @@ def each_transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     def opened(settings: SocketSettings, curve: Curve | None = None) -> Transport:
         return IMPLEMENTATIONS[request.param](settings, curve)
 
-    for module in (attachment, rendezvous):
+    for module in (sockets, runtime):
         monkeypatch.setattr(module, "open_transport", opened)

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from hopline import Actor, Message, Node, PeerGoneError, WireFormat, decode, encode
+from hopline import Actor, Message, Node, WireFormat
+from hopline.errors import PeerGoneError
 from hopline.routing import Route
 from hopline.transport import Condition
+from hopline.wire import decode, encode
 
 from .running import started
 

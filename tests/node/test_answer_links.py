@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hopline.message import Message
-from hopline.node.answer_links import AnswerLinks
+from hopline.node.network.answer_links import AnswerLinks
 
 CAPACITY = 3
 

@@ -76,7 +76,7 @@ class Answering(Actor):
 @asynccontextmanager
 async def asking(act: Act) -> AsyncIterator[tuple[Node, Answering]]:
     clock, answering = Clock(), Answering()
-    settings = NodeSettings(answer_time=ANSWER_TIME)
+    settings = NodeSettings(request_timeout=ANSWER_TIME)
     async with started(Asking(clock, act), answering, clock=clock, settings=settings) as node:
         yield node, answering
 

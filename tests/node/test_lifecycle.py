@@ -12,18 +12,18 @@ from hopline import (
     Actor,
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
     DeliveryError,
-    LocalError,
+    MessageOutcome,
     Node,
     NodeSettings,
     NotRunningError,
     Outcome,
     Payload,
-    Settled,
-    StopReport,
     handler,
     to_message,
 )
+from hopline.node import StopReport
 
 from .running import on_loop, soon, started, until
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_finished_is_reported_and_its_callers_are_told() -> None:
         waiting = node.hub.try_send(Ask(2), callback=Told)
         one_way = to_message(Ask(3))
         await node.hub.send_one_way(one_way)
-        report = await node.stop(drain_time=0.01)
+        report = await node.stop(drain_timeout=0.01)
         assert (report.failed_messages, report.cancelled_handlers) == (2, 1)
         with pytest.raises(Exception, match="was stopped before it ended"):
             await handled
@@ -159,7 +159,7 @@ def test_a_promise_that_nobody_will_keep_fails_when_the_node_stops() -> None:
 
 def test_leaving_the_block_with_an_error_does_not_wait() -> None:
     async def run() -> None:
-        async with asyncio.timeout(2), Node(Gated(), settings=NodeSettings(drain_time=100)) as node:
+        async with asyncio.timeout(2), Node(Gated(), settings=NodeSettings(drain_timeout=100)) as node:
             node.hub.try_send(Ask(1), callback=Told)
             raise ZeroDivisionError
 
@@ -216,7 +216,7 @@ def test_a_handler_that_outlives_its_removed_actor_is_cancelled() -> None:
         async with Node(gated) as node:
             answer = node.hub.try_send(Ask(0), callback=Told)
             await gated.begun.wait()
-            await node.remove(gated, drain_time=0.01)
+            await node.remove(gated, drain_timeout=0.01)
             with pytest.raises(Exception, match="was stopped before it ended"):
                 await answer
 
@@ -227,11 +227,11 @@ def test_wrong_actors_are_refused() -> None:
     async def run() -> None:
         actor = Good()
         node = Node(actor)
-        with pytest.raises(LocalError, match="not on this node already"):
+        with pytest.raises(ArgumentError, match="not on this node already"):
             node.add(actor)
-        with pytest.raises(LocalError, match="derived from Actor"):
+        with pytest.raises(ArgumentError, match="derived from Actor"):
             node.add("actor")  # type: ignore[arg-type]
-        with pytest.raises(LocalError, match="an actor of this node"):
+        with pytest.raises(ArgumentError, match="an actor of this node"):
             await node.remove(Good())
         await node.remove(actor)
 
@@ -252,7 +252,7 @@ def test_many_nodes_live_in_one_process() -> None:
 
 
 def test_every_outcome_is_told_to_the_hook() -> None:
-    told: list[Settled] = []
+    told: list[MessageOutcome] = []
 
     async def run() -> None:
         actor = Good()
@@ -287,7 +287,7 @@ def test_several_hubs_of_a_node_do_not_get_in_each_other_s_way() -> None:
 def test_a_caller_who_gives_up_leaves_nothing_behind() -> None:
     async def run() -> None:
         gated = Gated()
-        async with Node(gated, settings=NodeSettings(drain_time=0.01)) as node:
+        async with Node(gated, settings=NodeSettings(drain_timeout=0.01)) as node:
             caller = asyncio.create_task(node.hub.send(Ask(1), callback=Told))
             await gated.begun.wait()
             assert node.stats().promised == 1
@@ -312,29 +312,31 @@ def test_a_caller_who_gives_up_leaves_nothing_behind() -> None:
 
 def test_the_lifetime_is_the_default_timeout() -> None:
     async def run() -> None:
-        node = Node(Gated(), settings=NodeSettings(answer_time=0.02, drain_time=0.01))
+        node = Node(Gated(), settings=NodeSettings(request_timeout=0.02, drain_timeout=0.01))
         async with node:
             with pytest.raises(AnswerTimeoutError, match=r"within 0\.02 s"):
                 await node.hub.send(Ask(1), callback=Told)
             message = to_message(Ask(1)).clone(ttl_ticks=300_000)
             with pytest.raises(AnswerTimeoutError, match=r"within 0\.03 s"):
                 await node.hub.send(message, callback=Told)
-            with pytest.raises(LocalError, match="not below zero"):
+            with pytest.raises(ArgumentError, match="not below zero"):
                 await node.hub.send(Ask(1), callback=Told, timeout=-1)
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("name", ["mailbox_capacity", "concurrency", "blocking_threads", "answer_time", "room_time"])
+@pytest.mark.parametrize(
+    "name", ["mailbox_capacity", "concurrency", "blocking_threads", "request_timeout", "drain_timeout"]
+)
 def test_a_setting_that_makes_no_sense_is_named(name: str) -> None:
     wrong: dict[str, Any] = {name: -1}
-    with pytest.raises(LocalError, match=name):
+    with pytest.raises(ArgumentError, match=name):
         NodeSettings(**wrong)
 
 
 @on_loop
 async def test_a_stop_that_its_caller_gives_up_goes_through() -> None:
-    node = Node(Gated(), settings=NodeSettings(drain_time=60, stop_grace=0.1))
+    node = Node(Gated(), settings=NodeSettings(drain_timeout=60, cancel_timeout=0.1))
     await node.start()
     promise = node.hub.try_send(Ask(1), callback=Told)
     with pytest.raises(TimeoutError):
@@ -384,7 +386,7 @@ async def test_starting_a_node_that_stops_waits_and_starts_it_again() -> None:
 @on_loop
 async def test_what_has_its_receipt_is_handled_however_late() -> None:
     gated = Gated()
-    async with started(gated, settings=NodeSettings(answer_time=0.02)) as node:
+    async with started(gated, settings=NodeSettings(request_timeout=0.02)) as node:
         for number in range(3):
             await node.hub.send(Ask(number))
         await asyncio.sleep(0.05)
@@ -396,13 +398,13 @@ async def test_what_has_its_receipt_is_handled_however_late() -> None:
 @on_loop
 async def test_a_request_that_would_answer_itself_is_refused() -> None:
     async with started(Good()) as node:
-        with pytest.raises(LocalError, match="another kind of message than the one that is sent"):
+        with pytest.raises(ArgumentError, match="another kind of message than the one that is sent"):
             await node.hub.send(Ask(1), callback=Ask)
-        with pytest.raises(LocalError, match="an instance of a payload class"):
+        with pytest.raises(ArgumentError, match="an instance of a payload class"):
             await node.hub.send(Ask, callback=Told)
-        with pytest.raises(LocalError, match="a payload class, a message identifier, or several"):
+        with pytest.raises(ArgumentError, match="a payload class, a message identifier, or several"):
             await node.hub.send(Ask(1), callback=Told(1))  # type: ignore[call-overload]
-        with pytest.raises(LocalError, match="at least 1"):
+        with pytest.raises(ArgumentError, match="at least 1"):
             node.hub.stream(Ask(1), callback=Told, limit=0)
         assert node.stats().promised == 0
 
@@ -411,9 +413,9 @@ async def test_a_request_that_would_answer_itself_is_refused() -> None:
 async def test_a_hub_used_from_a_thread_or_another_loop_says_so() -> None:
     async with started(Good()) as node:
         hub = node.hub
-        with pytest.raises(LocalError, match="the node's own event loop"):
+        with pytest.raises(ArgumentError, match="the node's own event loop"):
             await asyncio.to_thread(hub.try_send_one_way, Ask(1))
-        with pytest.raises(LocalError, match="the node's own event loop"):
+        with pytest.raises(ArgumentError, match="the node's own event loop"):
             await asyncio.to_thread(asyncio.run, hub.send(Ask(1), callback=Told))
 
 

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hopline.node.metrics import MetricsServer
+from hopline.metrics import MetricsServer
 from tests.node.running import on_loop, until
 
 

@@ -93,9 +93,12 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
         (Poke("raise"), "ValueError: no such thing"),
         (Wrong("raise"), "ValueError: no such thing"),
         (Poke("cancel"), "HandlerCancelledError: the handler of Poke/1 was stopped before it ended"),
-        (Poke("nonsense"), "LocalError: result: expected payloads, messages or nothing, found 42"),
-        (Wrong("nonsense"), "LocalError: result: expected payloads, messages or nothing, found {'text': 'nonsense'}"),
-        (Poke("nonsense in a list"), "LocalError: result: expected payloads, messages or nothing, found 'nonsense'"),
+        (Poke("nonsense"), "ArgumentError: result: expected payloads, messages or nothing, found 42"),
+        (
+            Wrong("nonsense"),
+            "ArgumentError: result: expected payloads, messages or nothing, found {'text': 'nonsense'}",
+        ),
+        (Poke("nonsense in a list"), "ArgumentError: result: expected payloads, messages or nothing, found 'nonsense'"),
         (Poke("raises late"), "ValueError: too late"),
     ],
     ids=str,
@@ -119,7 +122,7 @@ Message_of_nobody = MessageIdentifier(b"NOBODY.SENDS.THIS")
 
 def test_one_that_hangs_is_a_timeout_at_the_caller_and_others_are_served() -> None:
     async def run() -> None:
-        async with Node(Bad(), Good(), settings=NodeSettings(drain_time=0.01)) as node:
+        async with Node(Bad(), Good(), settings=NodeSettings(drain_timeout=0.01)) as node:
             with pytest.raises(AnswerTimeoutError, match=r"no answer to Poke/1 within 0\.05 s"):
                 await node.hub.send(Poke("hang"), callback=Told, timeout=0.05)
             with pytest.raises(TimeoutError):
@@ -143,7 +146,7 @@ def test_one_that_floods_is_slowed_down_and_others_are_served() -> None:
         concurrency = 1
 
     async def run() -> None:
-        async with Node(Bad(), Slow(), settings=NodeSettings(drain_time=0.05)) as node:
+        async with Node(Bad(), Slow(), settings=NodeSettings(drain_timeout=0.05)) as node:
             with pytest.raises(AnswerTimeoutError):
                 await node.hub.send(Poke("never ends"), callback=Told, timeout=0.1)
             stats = node.stats()
@@ -167,7 +170,7 @@ def test_a_body_that_is_not_what_its_kind_says_fails_its_own_flow() -> None:
 
 def test_the_stack_is_told_only_when_configured() -> None:
     async def run() -> None:
-        async with Node(Bad(), settings=NodeSettings(tell_stacks=True)) as node:
+        async with Node(Bad(), settings=NodeSettings(include_tracebacks=True)) as node:
             with pytest.raises(ActorError) as caught:
                 await node.hub.send(Poke("raise"), callback=Told)
             assert caught.value.type_name == "ValueError"
@@ -207,7 +210,7 @@ def test_a_full_mailbox_says_no_to_those_who_will_not_wait_and_lets_the_others_w
 
     async def run() -> None:
         actor = Stuck()
-        async with Node(actor, settings=NodeSettings(room_time=0.05)) as node:
+        async with Node(actor, settings=NodeSettings(backpressure_timeout=0.05)) as node:
             hub = node.hub
             promises = [hub.try_send(Ask(number), callback=Told) for number in range(2)]
             while node.stats().waiting > 1:  # the first is being handled
@@ -249,7 +252,7 @@ def test_two_actors_that_fill_each_other_s_mailboxes_end_as_overflow_not_as_a_de
             return [Ask(0), Ask(0)]
 
     async def run() -> None:
-        async with Node(Ping(), Pong(), settings=NodeSettings(room_time=0.02, drain_time=0.1)) as node:
+        async with Node(Ping(), Pong(), settings=NodeSettings(backpressure_timeout=0.02, drain_timeout=0.1)) as node:
             await node.hub.send_one_way(Ask(0))
             async with asyncio.timeout(5):
                 while not node.stats().outcomes[Outcome.OVERFLOW]:

@@ -46,7 +46,7 @@ async def test_messages_from_elsewhere_wait_in_their_order() -> None:
 @on_loop
 async def test_only_so_many_may_wait() -> None:
     actor = Narrow()
-    async with started(actor, settings=NodeSettings(waiting_for_room=2, drain_time=0.01)) as node:
+    async with started(actor, settings=NodeSettings(backpressure_capacity=2, drain_timeout=0.01)) as node:
         arrive(node, 6)
         assert node.stats().outcomes[Outcome.OVERFLOW] == 3
         actor.gate.set()
@@ -55,7 +55,7 @@ async def test_only_so_many_may_wait() -> None:
 @on_loop
 async def test_each_waits_no_longer_than_the_room_time_whoever_is_before_it() -> None:
     actor = Narrow()
-    async with started(actor, settings=NodeSettings(room_time=0.05, drain_time=0.01)) as node:
+    async with started(actor, settings=NodeSettings(backpressure_timeout=0.05, drain_timeout=0.01)) as node:
         arrive(node, 5)
         begun = asyncio.get_running_loop().time()
         await until(lambda: node.stats().outcomes[Outcome.OVERFLOW] == 3)
@@ -65,7 +65,7 @@ async def test_each_waits_no_longer_than_the_room_time_whoever_is_before_it() ->
 
 @on_loop
 async def test_what_waits_fails_when_the_node_stops() -> None:
-    node = Node(Narrow(), settings=NodeSettings(drain_time=0.01))
+    node = Node(Narrow(), settings=NodeSettings(drain_timeout=0.01))
     await node.start()
     arrive(node, 4)
     report = await node.stop()
@@ -79,7 +79,7 @@ async def test_what_waits_fails_when_the_node_stops() -> None:
 
 @on_loop
 async def test_two_who_stop_a_node_get_the_same_report() -> None:
-    node = Node(Narrow(), settings=NodeSettings(drain_time=0.01))
+    node = Node(Narrow(), settings=NodeSettings(drain_timeout=0.01))
     await node.start()
     arrive(node, 1)
     first, second = await asyncio.gather(node.stop(), node.stop())
@@ -113,7 +113,7 @@ async def test_a_plain_handler_may_send_before_it_returns_if_there_is_room() -> 
 @on_loop
 async def test_a_message_that_waits_for_room_too_long_fails_at_its_caller() -> None:
     actor = Narrow()
-    async with started(actor, settings=NodeSettings(room_time=0.02, drain_time=0.01)) as node:
+    async with started(actor, settings=NodeSettings(backpressure_timeout=0.02, drain_timeout=0.01)) as node:
         first = node.hub.try_send(Order(0), callback=Price)
         await until(lambda: actor.seen)
         second = node.hub.try_send(Order(1), callback=Price)
@@ -126,7 +126,7 @@ async def test_a_message_that_waits_for_room_too_long_fails_at_its_caller() -> N
 @on_loop
 async def test_a_broadcast_waits_for_nobody_not_even_for_the_only_one() -> None:
     actor = Narrow()
-    async with started(actor, settings=NodeSettings(drain_time=0.01)) as node:
+    async with started(actor, settings=NodeSettings(drain_timeout=0.01)) as node:
         await node.hub.send_one_way(Order(0))
         await until(lambda: actor.seen)
         await node.hub.broadcast(Order(1))

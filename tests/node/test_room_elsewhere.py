@@ -46,7 +46,7 @@ class Hung(Actor):
 
 
 def node_with(links: dict[str, Link], *actors: Actor) -> Node:
-    settings = NodeSettings(stop_grace=0.01)
+    settings = NodeSettings(cancel_timeout=0.01)
     return Node(*actors, identity=b"a", connect=lambda _, uri: links[uri], settings=settings)
 
 
@@ -188,7 +188,7 @@ async def test_room_may_be_waited_for_without_end() -> None:
             seen.append(order.sku)
             await asyncio.sleep(0)
 
-    async with Node(Slow(), settings=NodeSettings(room_time=float("inf"))) as node:
+    async with Node(Slow(), settings=NodeSettings(backpressure_timeout=float("inf"))) as node:
         await asyncio.gather(*(node.hub.send_one_way(Order(sku)) for sku in range(5)))
     assert seen == [0, 1, 2, 3, 4]
 

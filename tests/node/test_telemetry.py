@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from hopline import Actor, ActorError, Node, NoRoomError, Payload, handler
 from hopline.message import LARGEST_EXTENSION, Message, read_extension, write_extension
-from hopline.node.telemetry import telemetry_for, with_trace_context
+from hopline.observers.telemetry import telemetry_for, with_trace_context
 from hopline.routing import Delivery
 
 
@@ -160,7 +160,7 @@ def handled_parent(
     telemetry = telemetry_for(b"node", provider)
     assert telemetry is not None
     message = Message(b"ORDER", extension=extension)
-    span = telemetry.begin(Delivery(message, message.identifier, 0.0), "take")
+    span = telemetry.handling(Delivery(message, message.identifier, 0.0), b"actor", "take")
     span.detach()
     span.end(None)
     (finished,) = exporter.get_finished_spans()
@@ -204,12 +204,14 @@ def test_what_leaves_carries_the_span_that_sent_it_and_what_others_said(provider
     telemetry = telemetry_for(b"node", provider)
     assert telemetry is not None
     message = Message(b"ORDER", extension=write_extension({"traceparent": PARENT, "tracestate": "old=1", "other": [1]}))
-    span = telemetry.producing(message)
-    entries = read_extension(telemetry.leaving(message, span.origin).extension)
-    assert isinstance(span.origin, trace.SpanContext)
-    trace_id, span_id = f"{span.origin.trace_id:032x}", f"{span.origin.span_id:016x}"
-    assert entries == {"traceparent": f"00-{trace_id}-{span_id}-{span.origin.trace_flags:02x}", "other": [1]}
-    assert telemetry.leaving(message, None) is message  # it came from elsewhere, and only goes on
+    received = Delivery(message, message.identifier, 0.0)
+    submitted = telemetry.submitting(received)
+    entries = read_extension(telemetry.sending(message, submitted).extension)
+    assert isinstance(submitted.origin, trace.Span)
+    context = submitted.origin.get_span_context()
+    trace_id, span_id = f"{context.trace_id:032x}", f"{context.span_id:016x}"
+    assert entries == {"traceparent": f"00-{trace_id}-{span_id}-{context.trace_flags:02x}", "other": [1]}
+    assert telemetry.sending(message, received) is message  # it came from another node, and is only forwarded
 
 
 def test_a_trace_context_is_never_larger_than_an_extension() -> None:

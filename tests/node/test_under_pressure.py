@@ -119,7 +119,7 @@ async def test_a_route_that_is_always_dead_keeps_nothing_parked_for_ever() -> No
     def find(message: Message) -> None:
         node.router.directory.learn(b"b", "tcp://b:1", b"\x01x", message.identifier)
 
-    settings = NodeSettings(parking_time=0.05)
+    settings = NodeSettings(discovery_timeout=0.05)
     async with started(identity=b"a", connect=refuse, discover=find, settings=settings) as node:
         await node.hub.send_one_way(Order())
         assert node.stats().is_balanced
@@ -214,9 +214,9 @@ async def test_a_removed_actor_that_still_drains_is_stopped_with_its_node() -> N
     await node.start()
     asking = asyncio.create_task(node.hub.send(Order(), callback=Price))
     await until(lambda: gated.started)
-    removing = asyncio.create_task(node.remove(gated, drain_time=60))
+    removing = asyncio.create_task(node.remove(gated, drain_timeout=60))
     await asyncio.sleep(0)
-    report = await soon(node.stop(drain_time=0.01))
+    report = await soon(node.stop(drain_timeout=0.01))
     assert report.cancelled_handlers == 1
     with pytest.raises(ActorError, match="was stopped before it ended"):
         await soon(asking)

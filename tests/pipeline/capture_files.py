@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import Message
 from hopline.wire import WireFormat, encode
 
@@ -34,7 +34,7 @@ def record(seq: int, node: str = "a", **columns: Any) -> dict[str, Any]:
 
 
 def write_segment(
-    path: Path, records: list[dict[str, Any]], *, row_group: int = 10, schema: pa.Schema = SCHEMA
+    path: Path, records: list[dict[str, Any]], *, row_group: int = 10, schema: pa.Schema = CAPTURE_SCHEMA
 ) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(records, schema), path, row_group_size=row_group, compression="zstd")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import Message
 from hopline.wire import WireFormat, encode
 
@@ -25,7 +25,7 @@ def frames(correlation_id: bytes = b"flow", identity: bytes = b"ORDER", **fields
 
 def record(seq: int, event: str, node: str = "a", at: datetime = NOON, **columns: Any) -> dict[str, Any]:
     """Make a record; what is not given is as a node would leave it."""
-    empty: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+    empty: dict[str, Any] = dict.fromkeys(CAPTURE_SCHEMA.names)
     told = {"ts": at + timedelta(milliseconds=seq), "seq": seq, "node": node, "event": event, "dropped": 0}
     return empty | told | {"frames": frames()} | columns
 
@@ -38,7 +38,7 @@ def crossing(number: int, at: datetime = NOON) -> list[dict[str, Any]]:
     return [sent, received]
 
 
-def write_segment(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema = SCHEMA) -> Path:
+def write_segment(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema = CAPTURE_SCHEMA) -> Path:
     """Write records as a closed segment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(records), schema), path, compression="zstd")

@@ -39,16 +39,6 @@ from hopline.pipeline.shipping import ARCHIVE_NAME
 from hopline.pipeline.tables.all import TABLES
 
 SPARK = Path(pyspark.__file__).parent
-# Started sooner, at the price of a long run's speed.
-# The cheap compiler, with as much room for its code as the other would have: all that Spark generates must fit.
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-# For a handful of rows: to compile a query takes longer than to interpret it.
-FEW_ROWS = {
-    "spark.driver.extraJavaOptions": QUICK_START,
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 DEADLINE_S = 900  # for machines that have much else to do
 # What executors have: what Spark asks for, to speak Arrow and pandas.
 INSTALLED_ON_EXECUTORS = ("pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
@@ -147,6 +137,11 @@ def tables_of_a_decoder_that_fails_at_first(spark: SparkSession, lake: Lake) -> 
         return _tables(spark, lake, RECORD_TABLES)
 
 
+def flow_tables(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Return tables that every kind of step takes part in: decoding, signatures, shuffles, and walks through flows."""
+    return _tables(spark, lake, FLOW_TABLES)
+
+
 def record_tables(spark: SparkSession, lake: Lake) -> DataFrame:
     """Return the same tables, undisturbed."""
     return _tables(spark, lake, RECORD_TABLES)
@@ -164,6 +159,7 @@ def _tables(spark: SparkSession, lake: Lake, names: tuple[str, ...], out: str | 
     return spark.createDataFrame(found, "table string, row string")
 
 
+FLOW_TABLES = ("messages", "rejects", "flows", "incidents")
 RECORD_TABLES = ("messages", "rejects", "audit")
 JOBS: dict[str, Callable[[SparkSession, Lake], DataFrame]] = {
     job.__name__: job
@@ -171,6 +167,7 @@ JOBS: dict[str, Callable[[SparkSession, Lake], DataFrame]] = {
         decoded,
         through_the_source,
         all_tables_and_traces,
+        flow_tables,
         record_tables,
         tables_of_a_decoder_that_fails_at_first,
     )

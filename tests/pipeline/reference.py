@@ -1,4 +1,4 @@
-"""Callbacks and flows once more, in plain Python and one record at a time, as docs/pipeline.md words them."""
+"""Callbacks and flows once more, in plain Python and one record at a time, as docs/reference/pipeline.md words them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.elsewhere import (
-    QUICK_START,
     SPARK,
     Lake,
     bare_python,
@@ -33,18 +32,17 @@ from tests.pipeline.elsewhere import (
     run_here,
 )
 from tests.pipeline.webhdfs import Operation, webhdfs
+from tests.spark_settings import FEW_ROWS, QUICK_START
 
 STARTED_WITHIN_S = 200
 TRIED_TWICE_WITHIN_S = 200
-SETTINGS = {
-    "spark.driver.extraJavaOptions": QUICK_START,
+SETTINGS = FEW_ROWS | {
     "spark.executor.extraJavaOptions": QUICK_START,
     "spark.executor.memory": "512m",
-    "spark.sql.shuffle.partitions": "2",
 }
 OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("jvm")]
 
 
 class Cluster:
@@ -87,7 +85,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
+        except (OSError, ValueError):  # not listening yet, or not yet serving JSON at this address
             return 0
 
     def log(self) -> str:
@@ -119,10 +117,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return generated_lake(tmp_path_factory.mktemp("generated"))
 
 
+@pytest.mark.parametrize("tables", ["flow_tables", pytest.param("all_tables_and_traces", marks=pytest.mark.slow)])
 def test_jobs_give_the_same_on_a_cluster_that_has_no_hopline(
-    cluster: Cluster, folder: Path, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, folder: Path, spark: SparkSession, tmp_path: Path, tables: str
 ) -> None:
-    jobs = ["decoded", "through_the_source", "all_tables_and_traces"]
+    jobs = ["decoded", "through_the_source", tables]
     with webhdfs(folder) as uri:
         there = run_elsewhere(jobs, Lake(folder, uri), tmp_path, cluster.environment, master=cluster.master, **OPTIONS)
     assert there == run_here(spark, jobs, folder)

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from hopline.pipeline.java import find_java
 from tests.pipeline.elsewhere import (
-    QUICK_START,
     SPARK,
     Lake,
     bare_python,
@@ -24,23 +23,23 @@ from tests.pipeline.elsewhere import (
     run_here,
 )
 from tests.pipeline.webhdfs import webhdfs
+from tests.spark_settings import FEW_ROWS, QUICK_START
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("jvm")]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("server")
     port = free_port()
-    settings = {
+    settings = FEW_ROWS | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={directory}",
-        "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
     command = [
@@ -85,11 +84,12 @@ def answers(port: int) -> bool:
         return False
 
 
+@pytest.mark.parametrize("tables", ["flow_tables", pytest.param("all_tables_and_traces", marks=pytest.mark.slow)])
 def test_jobs_give_the_same_through_a_server_that_has_no_hopline(
-    server: str, spark: SparkSession, tmp_path: Path
+    server: str, spark: SparkSession, tmp_path: Path, tables: str
 ) -> None:
     folder = generated_lake(tmp_path / "generated")
-    jobs = ["decoded", "through_the_source", "all_tables_and_traces"]
+    jobs = ["decoded", "through_the_source", tables]
     with webhdfs(folder) as uri:
         there = run_elsewhere(jobs, Lake(folder, uri), tmp_path, {}, remote=server)
     assert there == run_here(spark, jobs, folder)

@@ -23,9 +23,10 @@ from pyspark.sql import SparkSession
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.failures import SparkFailedError
 from tests.pipeline.captures import NOON, crossing, record, write_day
-from tests.pipeline.elsewhere import DEADLINE_S, QUICK_START
+from tests.pipeline.elsewhere import DEADLINE_S
 from tests.pipeline.table_rows import Rows, contents
 from tests.pipeline.webhdfs import Operation, webhdfs
+from tests.spark_settings import QUICK_START
 
 TABLES = ("messages", "rejects", "audit")
 TODAY, TOMORROW = f"date={NOON:%Y-%m-%d}", f"date={NOON + timedelta(days=1):%Y-%m-%d}"

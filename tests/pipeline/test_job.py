@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline import PipelineOptions, RunReport, run, run_pipeline
 from hopline.pipeline import captures as pipeline_captures
 from hopline.pipeline.failures import BadCapturesError, PipelineError, UnbalancedError
@@ -291,19 +291,19 @@ def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_pa
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(LocalError, match=told):
+    with pytest.raises(ArgumentError, match=told):
         options(tmp_path / "captures", **{"out": tmp_path / "out"} | wrong)
 
 
 def test_tables_are_not_written_among_the_captures(tmp_path: Path) -> None:
     for out in (tmp_path, tmp_path / "date=2026-01-02", tmp_path / "tables"):
-        with pytest.raises(LocalError, match="out: expected a folder that is not in the captures"):
+        with pytest.raises(ArgumentError, match="out: expected a folder that is not in the captures"):
             options(tmp_path, out)
 
 
 def test_keys_are_expected_where_some_are_given(captures: Path, spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "hopline.toml").write_text("[node]\n")
-    with pytest.raises(LocalError, match=r"keys: expected a configuration with domains and keys in \[security\]"):
+    with pytest.raises(ArgumentError, match=r"keys: expected a configuration with domains and keys in \[security\]"):
         run(options(captures, tmp_path / "out", keys=tmp_path / "hopline.toml"), spark)
 
 

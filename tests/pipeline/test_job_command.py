@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from hopline.cli import app
-from hopline.cli.tables import snippets
+from hopline.cli.commands.tables.command import snippets
 from tests.pipeline.captures import NOON, crossing, write_day
 from tests.pipeline.webhdfs import webhdfs
 from tests.query.written import run_document, write_tables

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.session import QUERY_SETTINGS, spark_session
-from tests.pipeline.elsewhere import FEW_ROWS
+from tests.spark_settings import FEW_ROWS
 
 
 def test_a_session_is_quiet_bound_to_loopback_and_in_utc(spark: SparkSession) -> None:
@@ -47,12 +47,12 @@ def test_what_fails_in_a_task_is_told_by_the_exception_and_not_by_the_log(
 
 
 def test_a_master_and_a_server_exclude_each_other() -> None:
-    with pytest.raises(LocalError, match="none beside remote"), spark_session("local[1]", remote="sc://127.0.0.1"):
+    with pytest.raises(ArgumentError, match="none beside remote"), spark_session("local[1]", remote="sc://127.0.0.1"):
         pass
 
 
 def test_a_server_is_named_by_its_address() -> None:
-    with pytest.raises(LocalError, match="sc://host:port"), spark_session(remote="local[1]"):
+    with pytest.raises(ArgumentError, match="sc://host:port"), spark_session(remote="local[1]"):
         pass
 
 

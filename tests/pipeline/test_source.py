@@ -18,20 +18,17 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hopline.capture.blocks import Opening
+from hopline.capture import segment_file
 from hopline.capture.naming import name_of
-from hopline.capture.open_segment import OpenSegment
-from hopline.capture.packing import CODES, Batch, Packer
-from hopline.capture.reading import CaptureError
-from hopline.capture.records import SCHEMA
-from hopline.capture.room import Room
+from hopline.capture.records import CAPTURE_SCHEMA
+from hopline.capture.segment_file import write_segment as write_row_groups
+from hopline.capture.segment_files import CaptureError, find_segments
 from hopline.datasource.records import RECORDS
-from hopline.datasource.segments import find_segments
 from hopline.datasource.source import HoplineSource, RecordReader, RecordStreamReader, RowGroup
-from hopline.message import LocalError, WireFormat
+from hopline.message import ArgumentError
 from tests.pipeline.capture_files import NOON, record, write_capture, write_segment
 
-ONLY_THE_WIRE = pa.schema([SCHEMA.field("ts"), SCHEMA.field("frames")])
+ONLY_THE_WIRE = pa.schema([CAPTURE_SCHEMA.field("ts"), CAPTURE_SCHEMA.field("frames")])
 ARRIVED_WITHIN_S = 60
 
 
@@ -58,24 +55,23 @@ def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 # -- as Spark sees it --------------------------------------------------------------------------------------------------
 
 
-def test_a_segment_that_grew_group_by_group_is_whole_to_everybody(spark: SparkSession, tmp_path: Path) -> None:
-    name, opening = name_of("node", NOON.timestamp(), 1), Opening("node", "tcp://127.0.0.1:1")
-    opened = OpenSegment(tmp_path, name, opening, group_bytes=1, room=Room(100))
-    for number in range(3):
-        packer = Packer(WireFormat.V6)
-        log = [CODES["sent"], NOON.timestamp() + number, b"peer %d" % number, 3]
-        pieces = [packer.pack(log, [b"socket", b"", bytes(number)], {})]
-        opened.take(Batch(1 + number, pieces, packer.names(), {}, {}, has_holes=False, size=1, epoch=0.0), lost=0)
-    assert opened.close() == opened.path.stat().st_size
-    assert pq.ParquetFile(opened.path, page_checksum_verification=True).num_row_groups == 3
+def test_a_segment_of_several_row_groups_is_whole_to_everybody(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_file, "_GROUP_ROWS", 1)
+    path = name_of("node", NOON.timestamp(), 1).segment(tmp_path)
+    path.parent.mkdir()
+    records = [record(1 + number, peer=f"peer {number}", frames=[b"", bytes(number)]) for number in range(3)]
+    write_row_groups(path, pa.Table.from_pylist(records, CAPTURE_SCHEMA).to_batches(max_chunksize=1))
+    assert pq.ParquetFile(path, page_checksum_verification=True).num_row_groups == 3
     expected = [(1 + number, f"peer {number}", [b"", bytes(number)]) for number in range(3)]
-    read_by_spark = spark.read.parquet(str(opened.path)).orderBy("seq").select("seq", "peer", "frames").collect()
+    read_by_spark = spark.read.parquet(str(path)).orderBy("seq").select("seq", "peer", "frames").collect()
     assert [(row.seq, row.peer, [bytes(one) for one in row.frames]) for row in read_by_spark] == expected
     assert [(row["seq"], row["peer"], row["frames"]) for row in read(reader(tmp_path))] == expected
-    by_duckdb = duckdb.read_parquet(str(opened.path))
+    by_duckdb = duckdb.read_parquet(str(path))
     assert by_duckdb.order("seq").select("seq", "peer", "frames").fetchall() == expected
     assert by_duckdb.filter("seq = 3").select("peer").fetchall() == [("peer 2",)]  # by what is said of each group
-    assert [row.peer for row in spark.read.parquet(str(opened.path)).where("seq = 3").collect()] == ["peer 2"]
+    assert [row.peer for row in spark.read.parquet(str(path)).where("seq = 3").collect()] == ["peer 2"]
 
 
 def test_it_is_found_without_registration_and_reads_what_spark_reads(spark: SparkSession, captures: Path) -> None:
@@ -233,7 +229,7 @@ def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_source_without_a_path_says_how_to_give_one() -> None:
-    with pytest.raises(LocalError, match="load"):
+    with pytest.raises(ArgumentError, match="load"):
         HoplineSource({}).reader(RECORDS)
 
 
@@ -242,7 +238,7 @@ def test_a_source_without_a_path_says_how_to_give_one() -> None:
     [
         (pa.schema([("ts", pa.timestamp("us", "UTC")), ("value", pa.float64())]), "no column frames, but ts, value"),
         (pa.schema([("ts", pa.string()), ("frames", pa.list_(pa.binary()))]), "its column ts is string, expected a"),
-        (pa.schema([SCHEMA.field("ts"), ("frames", pa.list_(pa.string()))]), "expected a list of binary"),
+        (pa.schema([CAPTURE_SCHEMA.field("ts"), ("frames", pa.list_(pa.string()))]), "expected a list of binary"),
         (pa.schema([*ONLY_THE_WIRE, ("seq", pa.float64())]), "its column seq is double, expected a whole number"),
     ],
 )
@@ -255,9 +251,9 @@ def test_a_file_with_a_foreign_schema_is_no_capture(tmp_path: Path, schema: pa.S
 
 
 def test_a_bit_that_changed_since_it_was_written_is_noticed(tmp_path: Path) -> None:
-    path, told = tmp_path / "a-0-0.parquet", pa.Table.from_pylist([record(0)], SCHEMA)
+    path, told = tmp_path / "a-0-0.parquet", pa.Table.from_pylist([record(0)], CAPTURE_SCHEMA)
     pq.write_table(told, path, compression="none", use_dictionary=False, write_page_checksum=True)
-    frames = pq.read_metadata(path).row_group(0).column(SCHEMA.get_field_index("frames"))
+    frames = pq.read_metadata(path).row_group(0).column(CAPTURE_SCHEMA.get_field_index("frames"))
     content = bytearray(path.read_bytes())
     content[frames.data_page_offset + frames.total_compressed_size - 1] ^= 1  # in the last frame
     path.write_bytes(content)
@@ -279,7 +275,7 @@ def test_a_segment_that_is_damaged_inside_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", [StructField("body", StringType()), StructField("seq", StringType())])
 def test_columns_that_no_capture_has_are_refused(captures: Path, column: StructField) -> None:
-    with pytest.raises(LocalError, match="schema: expected columns among ts timestamp"):
+    with pytest.raises(ArgumentError, match="schema: expected columns among ts timestamp"):
         reader(captures, schema=StructType([column]))
 
 
@@ -311,5 +307,5 @@ def test_a_stream_takes_as_many_segments_at_a_time_as_it_is_told(tmp_path: Path)
         offset = after
     assert taken == [2, 2, 1]
     for text in ("0", "many", "-1"):
-        with pytest.raises(LocalError, match="maxFilesPerTrigger"):
+        with pytest.raises(ArgumentError, match="maxFilesPerTrigger"):
             HoplineSource({"path": str(tmp_path), "maxfilespertrigger": text}).streamReader(RECORDS)

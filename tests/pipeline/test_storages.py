@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.cli import app
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.failures import PipelineError
 from hopline.pipeline.spark_work import exactly, with_settings
@@ -81,7 +81,7 @@ def test_orc_files_are_written_read_and_replaced(spark: SparkSession, lake: Path
         rows = spark.read.orc(exactly(str(out / name))).toArrow().to_pylist()
         assert in_order(rows) == expected[name], name
     before = set(out.rglob("*"))
-    with pytest.raises(LocalError, match=r"format.*expected orc, as the tables that .* has.*parquet"):
+    with pytest.raises(ArgumentError, match=r"format.*expected orc, as the tables that .* has.*parquet"):
         run(replace(options, format="parquet"), spark)
     assert set(out.rglob("*")) == before
 
@@ -124,7 +124,9 @@ def test_a_schema_or_format_that_is_not_there_is_said_in_one_line(spark: SparkSe
 
 def test_records_without_a_time_are_kept_on_a_day_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     segment = tmp_path / "captures" / "another.parquet"
-    times_may_be_missing = SCHEMA.set(SCHEMA.get_field_index("ts"), SCHEMA.field("ts").with_nullable(True))
+    times_may_be_missing = CAPTURE_SCHEMA.set(
+        CAPTURE_SCHEMA.get_field_index("ts"), CAPTURE_SCHEMA.field("ts").with_nullable(True)
+    )
     write_segment(segment, [one | {"ts": None} for one in crossing(1)] + crossing(2), times_may_be_missing)
     options = PipelineOptions(captures=(str(segment),), out=tmp_path / "out", tables=("messages", "hops"))
     for _ in range(2):

@@ -17,7 +17,7 @@ PAGES = {table: table_pages.page_of(table) for table in TABLES}
 
 
 def commands() -> list[str]:
-    pages = [*PAGES.values(), table_pages.INDEX]
+    pages = [*PAGES.values(), table_pages.INDEX, table_pages.PIPELINE]
     return [command for page in pages for command in table_pages.commands_on(page.read_text(encoding="utf-8"))]
 
 

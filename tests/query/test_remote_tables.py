@@ -44,7 +44,7 @@ def lake(request: pytest.FixtureRequest, out: Path) -> Iterator[str]:
         yield out.as_uri()
 
 
-def test_tables_are_asked_wherever_they_lie(lake: str, out: Path) -> None:
+def test_tables_are_queried_in_any_storage(lake: str, out: Path) -> None:
     question = "select f.date, f.flow_id, f.critical_path, h.lost from flows f, hops h order by all"
     with open_tables(out / "my tables") as here, open_tables(f"{lake}/my tables/") as there:
         expected = here.ask(question).fetch()
@@ -55,13 +55,13 @@ def test_tables_are_asked_wherever_they_lie(lake: str, out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "told"),
+    ("log", "problem"),
     [
         ("_delta_log/00000000000000000000.json", "flows has the format delta, which keeps old rows beside the new"),
         ("metadata/v1.metadata.json", "flows has the format iceberg"),
     ],
 )
-def test_old_rows_of_formats_with_a_log_are_not_taken_for_the_table(tmp_path: Path, log: str, told: str) -> None:
+def test_old_rows_of_formats_with_a_log_are_not_taken_for_the_table(tmp_path: Path, log: str, problem: str) -> None:
     write_tables(tmp_path)
     (tmp_path / "flows" / log).parent.mkdir()
     (tmp_path / "flows" / log).write_text("{}")
@@ -69,7 +69,7 @@ def test_old_rows_of_formats_with_a_log_are_not_taken_for_the_table(tmp_path: Pa
     memory.put(str(tmp_path), "/logged", recursive=True)
     try:
         for location in (tmp_path, "memory://logged"):
-            with pytest.raises(StorageError, match=told), open_tables(location) as tables:
+            with pytest.raises(StorageError, match=problem), open_tables(location) as tables:
                 tables.ask("select * from flows")
     finally:
         memory.rm("/logged", recursive=True)
@@ -84,7 +84,7 @@ def test_commands_and_findings_take_a_uri(lake: str, out: Path) -> None:
     assert findings(tables)[0].command.startswith(f"hopline tables '{tables}' rejects")
 
 
-def test_a_location_without_tables_is_told_from_one_that_is_not_there(lake: str) -> None:
+def test_a_location_without_tables_and_a_missing_location_are_different_errors(lake: str) -> None:
     with pytest.raises(NoTableError, match="no tables in it"), open_tables(f"{lake}/empty"):
         pass
     with pytest.raises(StorageError, match="nowhere: no such folder"), open_tables(f"{lake}/nowhere"):
@@ -109,7 +109,7 @@ def test_a_file_that_is_gone_is_an_error_of_the_storage(out: Path) -> None:
         ("webhdfs://me:secret@127.0.0.1:9/t", StorageError, "webhdfs://me:***@127.0.0.1:9/t: ConnectionError: "),
     ],
 )
-def test_what_cannot_be_reached_is_said_in_one_line(
+def test_an_unreachable_storage_is_one_line_of_error(
     uri: str, error: type[HoplineError], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)  # as if it were not installed
@@ -120,7 +120,7 @@ def test_what_cannot_be_reached_is_said_in_one_line(
     assert "secret" not in str(raised.value)
 
 
-def test_what_webhdfs_needs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_for_webhdfs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "requests", None)
     monkeypatch.delitem(sys.modules, "fsspec.implementations.webhdfs", raising=False)
     registered = importlib.import_module("fsspec.registry")

@@ -48,7 +48,7 @@ def test_days_are_dates_and_times_are_utc(out: Path, monkeypatch: pytest.MonkeyP
         assert tables.ask("select strftime(start_ts, '%H:%M') from flows limit 1").fetch() == [("12:00",)]
 
 
-def test_what_is_not_committed_is_not_read(tmp_path: Path) -> None:
+def test_uncommitted_files_are_not_read(tmp_path: Path) -> None:
     write_table(tmp_path, "flows", [flow("one", "complete", 1)])
     aside = tmp_path / "flows" / "_temporary" / "0"
     aside.mkdir(parents=True)
@@ -104,7 +104,7 @@ READING = "tables can only be read"
         ("select interval '1000000000 days'", "must have magnitude"),
     ],
 )
-def test_a_question_can_do_nothing_but_read(out: Path, question: str, problem: str) -> None:
+def test_a_query_can_only_read(out: Path, question: str, problem: str) -> None:
     variable_of_the_test = [1]
     assert variable_of_the_test
     before = digests(out)
@@ -135,7 +135,7 @@ def test_nesting_is_bounded(out: Path, question: str) -> None:
         tables.ask(question)
 
 
-def test_a_mistake_is_pointed_at_in_its_line(out: Path) -> None:
+def test_an_error_marks_the_position_in_its_line(out: Path) -> None:
     with open_tables(out) as tables:
         with pytest.raises(QuestionError) as raised:
             tables.ask("select *\nfrom flows\nwhere\toutcome = 'é\x1b' and colour = 1")
@@ -147,7 +147,7 @@ def test_a_mistake_is_pointed_at_in_its_line(out: Path) -> None:
         assert len(line) <= 80
 
 
-def test_parts_of_a_selection_are_blamed_by_their_option(out: Path) -> None:
+def test_an_error_in_a_selection_names_its_option(out: Path) -> None:
     with open_tables(out) as tables:
         selection = Selection("flows", "flow_id -- the id", "outcome = 'failed' -- really", "duration_us desc -- slow")
         selection.check(tables)
@@ -158,7 +158,7 @@ def test_parts_of_a_selection_are_blamed_by_their_option(out: Path) -> None:
         assert (raised.value.option, raised.value.position) == ("--where", 18)
 
 
-def test_a_table_without_files_is_there_and_has_no_rows(out: Path, tmp_path: Path) -> None:
+def test_a_table_without_files_exists_and_has_no_rows(out: Path, tmp_path: Path) -> None:
     write_tables(tmp_path)
     for file in (tmp_path / "hops").rglob("*.parquet"):
         file.unlink()
@@ -192,7 +192,7 @@ def test_a_table_whose_files_are_all_gone_is_an_error_of_the_storage(tmp_path: P
                 tables.ask(question).fetch()
 
 
-def test_files_are_closed_when_a_question_is_answered(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_closed_after_a_query(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, closed = [], []
     reader = LocalStorage.reader
 
@@ -214,13 +214,13 @@ def test_files_are_closed_when_a_question_is_answered(out: Path, monkeypatch: py
         assert sorted(closed) == sorted(opened), "with the tables still open: a page may be asked for all day"
 
 
-def test_several_threads_may_ask_at_once(out: Path) -> None:
+def test_several_threads_may_query_at_once(out: Path) -> None:
     with open_tables(out) as tables, ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(tables.ask, "select count(*) from flows f, hops") for _ in range(20)]
         assert [one.result().fetch() for one in asked] == [[(16,)]] * 20
 
 
-def test_every_thread_reads_a_file_from_where_it_is_itself(tmp_path: Path) -> None:
+def test_every_thread_has_its_own_position_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     content = bytes(range(256)) * 64
     (tmp_path / "flows" / "a.parquet").write_bytes(content)
@@ -244,7 +244,7 @@ def test_every_thread_reads_a_file_from_where_it_is_itself(tmp_path: Path) -> No
         files.open("tables://flows/../flows/a.parquet")
 
 
-def test_a_beginning_is_unique_in_the_whole_table_not_among_the_shown(tmp_path: Path) -> None:
+def test_a_shortened_id_is_unique_in_the_whole_table_not_only_among_the_shown_rows(tmp_path: Path) -> None:
     names = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(5000)]
     twin = names[77][:20] + "f" * 16
     write_table(tmp_path, "flows", [flow(name, "complete", 1) for name in names])
@@ -260,7 +260,7 @@ def test_a_beginning_is_unique_in_the_whole_table_not_among_the_shown(tmp_path: 
             find_id(tables, "flows", twin[:20])
 
 
-def test_an_id_that_is_the_beginning_of_another_is_found_by_itself(tmp_path: Path) -> None:
+def test_an_id_that_is_a_prefix_of_another_is_found(tmp_path: Path) -> None:
     write_table(tmp_path, "flows", [flow("order-1", "complete", 1), flow("order-17", "complete", 1)])
     with open_tables(tmp_path) as tables:
         assert find_id(tables, "flows", "order-1").value == "order-1"
@@ -268,7 +268,7 @@ def test_an_id_that_is_the_beginning_of_another_is_found_by_itself(tmp_path: Pat
             find_id(tables, "flows", "order")
 
 
-def test_actors_and_hubs_are_told_apart_though_their_kind_is_not_shown(tmp_path: Path) -> None:
+def test_actors_and_hubs_are_distinguished_though_their_kind_is_not_shown(tmp_path: Path) -> None:
     name = "abcdef01-0000-4000-8000-000000000000"
     hub, actor = f"\0{name}", f"\1{name[:-1]}1"
     write_table(tmp_path, "handlers", [{"actor": hub}, {"actor": actor}])

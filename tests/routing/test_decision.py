@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
-
-import pytest
-
 from hopline import Distribution, Message, MessageIdentifier, WireFormat
-from hopline.routing import DEFAULT_HOP_LIMIT, Decision, Outcome, Tables, decide, sole_node, sole_receiver
+from hopline.routing import DEFAULT_HOP_LIMIT, Decision, Outcome, Tables, decide
 
 HUB, ACTOR, SIBLING = b"\x00hub", b"\x01actor", b"\x01sibling"
 HERE, THERE, ELSEWHERE = b"here", b"there", b"elsewhere"
@@ -152,33 +148,3 @@ def test_the_first_format_without_a_receiver_is_routed_by_identity_and_version()
 
 def test_identifiers_of_both_generations_are_the_same_kind() -> None:
     assert MessageIdentifier(b"ORDER", 1) == Message(b"ORDER", version=1, wire_format=WireFormat.FIRST).identifier
-
-
-@pytest.mark.parametrize("local_actors", [(), (ACTOR,), (ACTOR, SIBLING)])
-@pytest.mark.parametrize("remote", [(), (THERE,), (THERE, ELSEWHERE)])
-def test_the_shortcuts_decide_as_the_rules_do(local_actors: tuple[bytes, ...], remote: tuple[bytes, ...]) -> None:
-    shortened = 0
-    for node, receiver, distribution, hops, wire_format in product(
-        (b"", HERE, THERE, b"unknown"),
-        (b"", HUB, ACTOR, b"\x01there"),
-        Distribution,
-        (0, 1, DEFAULT_HOP_LIMIT),
-        (WireFormat.V6, WireFormat.FIRST),
-    ):
-        message = ORDER.clone(
-            receiver_node_identity=node,
-            receiver_identity=receiver,
-            distribution=distribution,
-            hops=hops,
-            wire_format=wire_format,
-        )
-        by_rule, shortly = (tables(local=local_actors, remote=remote) for _ in range(2))
-        for _ in range(3):  # turns included
-            decision = decide(message, by_rule)
-            sole = sole_receiver(message, message.identifier, shortly)
-            other = sole_node(message, message.identifier, shortly) if sole is None else None
-            if sole is None and other is None:
-                break
-            shortened += 1
-            assert decision == (away(other) if sole is None and other is not None else local(sole or b""))
-    assert shortened

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, MessageIdentifier
+from hopline import ArgumentError, MessageIdentifier
 from hopline.message import ReceiverKind, new_actor_identity, new_hub_identity, new_node_identity, receiver_kind
 from hopline.routing import Balance, ExternalTable, InternalTable, NodeRemoval, Ring, Route
 
@@ -88,9 +88,9 @@ def test_a_removed_actor_is_gone_and_its_sibling_stays() -> None:
 
 def test_a_hub_is_no_actor() -> None:
     table = InternalTable()
-    with pytest.raises(LocalError, match="the identity of an actor"):
+    with pytest.raises(ArgumentError, match="the identity of an actor"):
         table.add_actor(HUB, ORDER)
-    with pytest.raises(LocalError, match="the identity of a hub"):
+    with pytest.raises(ArgumentError, match="the identity of a hub"):
         table.add_hub(b"plain")
 
 
@@ -167,7 +167,7 @@ def test_a_receiver_that_moved_to_another_node_lives_there() -> None:
 
 @pytest.mark.parametrize(("receiver", "identifier"), [(b"plain", ORDER), (ACTOR, None), (HUB, ORDER)])
 def test_a_route_is_a_hub_or_an_actor_with_a_message(receiver: bytes, identifier: MessageIdentifier | None) -> None:
-    with pytest.raises(LocalError, match="a hub, or an actor with a message"):
+    with pytest.raises(ArgumentError, match="a hub, or an actor with a message"):
         ExternalTable().add(NODE, URI, receiver, identifier)
 
 

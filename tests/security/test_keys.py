@@ -72,7 +72,7 @@ def test_keys_are_equal_when_their_secrets_are() -> None:
 def test_nothing_that_holds_keys_shows_them(tmp_path: Path) -> None:
     ring = KeyRing(written(tmp_path, key_line("orders", KEY)))
     security = secure()
-    scope = next(iter(security._plan.scopes.values()))
+    scope = next(iter(security._plan.signers.values()))
     for holder in (KEY, orders(), orders(keys=KEY.reveal()), security, ring, ring.keys, security._plan, scope):
         for text in (repr(holder), str(holder), f"{holder}"):
             assert not shows(text, KEY)
@@ -94,9 +94,9 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "rotate, twice": lambda: secure().rotate("orders", [SECRET, SECRET]),
     "rotate, short": lambda: secure().rotate("orders", [SECRET, SHORT]),
     "defined twice": lambda: secure(orders(keys=SECRET), orders(keys=SECRET)),
-    "forged": lambda: secure(orders(keys=SECRET)).check(secure().protect(order())),
-    "version": lambda: secure(orders(keys=SECRET, profile="reference")).protect(order(version=70_000)),
-    "callback key": lambda: secure(orders(keys=SECRET)).protect(order(callback_key=2**80)),
+    "forged": lambda: secure(orders(keys=SECRET)).verify(secure().sign(order())),
+    "version": lambda: secure(orders(keys=SECRET, profile="reference")).sign(order(version=70_000)),
+    "callback key": lambda: secure(orders(keys=SECRET)).sign(order(callback_key=2**80)),
 }
 
 
@@ -144,9 +144,9 @@ def test_a_new_key_is_written_as_a_line_that_can_be_read(tmp_path: Path) -> None
     assert load_keys(written(tmp_path, key_line("orders", key))) == {"orders": (key,)}
 
 
-def test_keys_from_a_file_protect_messages(tmp_path: Path) -> None:
+def test_keys_from_a_file_sign_and_verify_messages(tmp_path: Path) -> None:
     ring = KeyRing(written(tmp_path, key_line("orders", KEY)), domains=["orders"])
-    DomainSecurity([Domain("orders", ring["orders"], ["ORDER"])], clock=Clock()).check(secure().protect(order()))
+    DomainSecurity([Domain("orders", ring["orders"], ["ORDER"])], clock=Clock()).verify(secure().sign(order()))
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620, 0o601, 0o777])
@@ -221,10 +221,10 @@ def test_a_domain_that_is_needed_must_be_there(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match="No such file"):
         load_keys(tmp_path / "missing")
-    with pytest.raises(KeyFileError, match="this is not a file"):
+    with pytest.raises(KeyFileError, match="this is not a regular file"):
         load_keys(tmp_path)
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(KeyFileError, match="this is not a file"):
+    with pytest.raises(KeyFileError, match="this is not a regular file"):
         load_keys(tmp_path / "pipe")
     with pytest.raises(KeyFileError, match="more than a key file has"):
         load_keys(written(tmp_path, b"#" * (1024 * 1024 + 1)))
@@ -239,14 +239,14 @@ def test_a_changed_file_brings_its_keys_into_force(tmp_path: Path, caplog: pytes
     security, peer = secure(orders(keys=ring["orders"])), secure(orders(keys=OTHER_KEY))
     assert not ring.reload_if_changed()
     with pytest.raises(SecurityError):
-        security.check(peer.protect(order()))
+        security.verify(peer.sign(order()))
 
     lines = key_line("orders", OTHER_KEY) + key_line("orders", KEY) + key_line("elsewhere", new_key())
     written(tmp_path, lines)
     assert ring.reload_if_changed()
     security.rotate_all(ring.keys)
-    security.check(peer.protect(order()))
-    peer.check(security.protect(order()))
+    security.verify(peer.sign(order()))
+    peer.verify(security.sign(order()))
     assert not ring.reload_if_changed()
     assert OTHER_KEY.fingerprint in caplog.text
     assert not shows(caplog.text, KEY)

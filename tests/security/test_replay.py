@@ -20,7 +20,7 @@ WATCHFUL = orders(refuse_replays=True)
 
 def outcome(security: DomainSecurity, message: Message) -> SecurityReason | None:
     try:
-        security.check(message)
+        security.verify(message)
     except SecurityError as error:
         return error.reason
     return None
@@ -29,7 +29,7 @@ def outcome(security: DomainSecurity, message: Message) -> SecurityReason | None
 def test_a_replay_is_refused_inside_the_window_and_stale_after_it() -> None:
     clock = Clock()
     security = secure(WATCHFUL, clock=clock)
-    message = security.protect(order())
+    message = security.sign(order())
     assert outcome(security, message) is None
     for later in (0, 1, 29, 5):  # 30 s, and 5 s that clocks may differ
         clock.now += later
@@ -41,7 +41,7 @@ def test_a_replay_is_refused_inside_the_window_and_stale_after_it() -> None:
 def test_a_message_is_stale_after_the_window_though_it_was_never_here() -> None:
     clock = Clock()
     security = secure(orders(refuse_replays=True, window=60, clock_skew=1), clock=clock)
-    messages = [security.protect(order()) for _ in range(2)]
+    messages = [security.sign(order()) for _ in range(2)]
     clock.now += 61
     assert outcome(security, messages[0]) is None
     clock.now += 0.001
@@ -52,70 +52,70 @@ def test_a_lifetime_does_not_widen_the_window() -> None:
     """It is not covered, so whoever replays could set it."""
     clock = Clock()
     security = secure(WATCHFUL, clock=clock)
-    message = security.protect(order())
+    message = security.sign(order())
     clock.now += 36
     assert outcome(security, message.clone(ttl_ticks=2**62)) is SecurityReason.STALE
 
 
 def test_a_message_from_the_future_is_refused_beyond_the_clock_skew() -> None:
     security = secure(WATCHFUL, clock=Clock(NOW))
-    assert outcome(security, secure(WATCHFUL, clock=Clock(NOW + 5)).protect(order())) is None
-    assert outcome(security, secure(WATCHFUL, clock=Clock(NOW + 5.001)).protect(order())) is SecurityReason.AHEAD
+    assert outcome(security, secure(WATCHFUL, clock=Clock(NOW + 5)).sign(order())) is None
+    assert outcome(security, secure(WATCHFUL, clock=Clock(NOW + 5.001)).sign(order())) is SecurityReason.AHEAD
 
 
 def test_a_message_of_the_same_content_is_no_replay() -> None:
     security, message = secure(WATCHFUL), order()
     for _ in range(3):
-        security.check(security.protect(message))
+        security.verify(security.sign(message))
 
 
 def test_a_replay_by_way_of_another_node_is_refused_too() -> None:
     sender, receiver, other = secure(WATCHFUL), secure(WATCHFUL), secure(WATCHFUL)
-    message = sender.protect(order(receiver_node_identity=b"receiver"))
-    receiver.check(message)
-    other.check(message)  # who has never seen it, and sends it on to its receiver
-    assert outcome(receiver, other.protect(message.add_hop())) is SecurityReason.REPLAYED
+    message = sender.sign(order(receiver_node_identity=b"receiver"))
+    receiver.verify(message)
+    other.verify(message)  # who has never seen it, and sends it on to its receiver
+    assert outcome(receiver, other.sign(message.add_hop())) is SecurityReason.REPLAYED
 
 
 def test_a_message_that_changed_in_transit_is_still_a_replay() -> None:
     security = secure(WATCHFUL)
-    message = security.protect(order())
-    security.check(message)
+    message = security.sign(order())
+    security.verify(message)
     changed = message.add_hop().push_router_address("tcp://10.0.0.1:5001", b"node").clone(ttl_ticks=7)
     assert outcome(security, changed) is SecurityReason.REPLAYED
 
 
 def test_replays_on_the_control_plane_are_refused_too() -> None:
     security = secure(WATCHFUL)
-    message = security.protect_in(order(identity=b"KINO.UNREGNODE"), "orders")
-    security.check_control(message)
+    message = security.sign_control(order(identity=b"KINO.UNREGNODE"), "orders")
+    security.verify_control(message)
     with pytest.raises(SecurityError) as refused:
-        security.check_control(message)
+        security.verify_control(message)
     assert refused.value.reason is SecurityReason.REPLAYED
 
 
 def test_a_domain_that_does_not_ask_takes_replays_whatever_their_age() -> None:
     clock = Clock()
     security = secure(clock=clock)
-    message = security.protect(order())
-    security.check(message)
+    message = security.sign(order())
+    security.verify(message)
     clock.now += 1_000_000
-    security.check(message)
+    security.verify(message)
 
 
 def test_forged_messages_do_not_enter_the_cache() -> None:
     security = secure(WATCHFUL)
-    message = security.protect(order())
+    message = security.sign(order())
     forged = message.clone(signature=message.signature[:-1] + bytes([message.signature[-1] ^ 1]))
     assert outcome(security, forged) is SecurityReason.WRONG_SIGNATURE
-    assert outcome(security, secure(orders(keys=OTHER_KEY)).protect(order())) is SecurityReason.WRONG_SIGNATURE
+    assert outcome(security, secure(orders(keys=OTHER_KEY)).sign(order())) is SecurityReason.WRONG_SIGNATURE
     assert outcome(security, message) is None
 
 
 def test_what_was_seen_survives_a_rotation() -> None:
     security = secure(WATCHFUL)
-    message = security.protect(order())
-    security.check(message)
+    message = security.sign(order())
+    security.verify(message)
     security.rotate("orders", [OTHER_KEY, *WATCHFUL.keys])
     assert outcome(security, message) is SecurityReason.REPLAYED
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopline import LocalError, Message, MessageIdentifier, RoutingEntry
-from hopline.message import RECEIPT, write_extension
+from hopline import Message, MessageIdentifier
+from hopline.errors import ArgumentError
+from hopline.message import RECEIPT, RoutingEntry, write_extension
 from hopline.security import COVERED, IN_TRANSIT, Domain, SecurityError, SecurityReason, sealed
 from hopline.wire import Layout, WireFormat, decode, encode, layouts
 from tests.security.domains import KEY, Clock, order, orders, secure
@@ -52,25 +53,25 @@ def test_every_field_of_a_message_is_either_covered_or_changes_on_the_way() -> N
 def test_a_change_of_a_covered_field_is_found_and_any_other_is_not(field: str) -> None:
     # One key for everything, and both domains and identities allowed: only what is covered can tell the difference.
     security = secure(orders(identities=["ORDER", "NOTE"]), Domain("notes", KEY))
-    signed = security.protect(order())
+    signed = security.sign(order())
     changed = signed.clone(**{field: OTHERS[field]})
     assert getattr(changed, field) != getattr(signed, field)
     if field not in COVERED:
-        security.check_control(changed)
+        security.verify_control(changed)
         return
     with pytest.raises(SecurityError) as refused:
-        security.check_control(changed)
+        security.verify_control(changed)
     assert refused.value.reason is SecurityReason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("bit", range(0, (17 + 32) * 8, 5))
 def test_a_changed_bit_of_the_signature_is_found(bit: int) -> None:
     security = secure()
-    signed = security.protect(order())
+    signed = security.sign(order())
     flipped = bytearray(signed.signature)
     flipped[bit // 8] ^= 1 << bit % 8
     with pytest.raises(SecurityError):
-        security.check(signed.clone(signature=bytes(flipped)))
+        security.verify(signed.clone(signature=bytes(flipped)))
 
 
 @pytest.mark.parametrize(
@@ -85,19 +86,19 @@ def test_a_changed_bit_of_the_signature_is_found(bit: int) -> None:
 def test_bytes_that_move_from_field_to_field_pass_in_reference_and_are_found_in_sealed(shifted: dict[str, Any]) -> None:
     message = order(partition=b"eu")
     reference, ours = secure(orders(profile="reference")), secure()
-    reference.check(reference.protect(message).clone(**shifted))
+    reference.verify(reference.sign(message).clone(**shifted))
     with pytest.raises(SecurityError) as refused:
-        ours.check(ours.protect(message).clone(**shifted))
+        ours.verify(ours.sign(message).clone(**shifted))
     assert refused.value.reason is SecurityReason.WRONG_SIGNATURE
 
 
 def test_callbacks_cannot_be_shifted_either() -> None:
     security = secure()
     points = (MessageIdentifier(b"DONE", 1, b"eu"), MessageIdentifier(b"FAILED"))
-    signed = security.protect(order(callback_point=points))
+    signed = security.sign(order(callback_point=points))
     for other in (points[::-1], points[:1], (MessageIdentifier(b"DONEeu"), points[1]), (*points, points[0])):
         with pytest.raises(SecurityError):
-            security.check(signed.clone(callback_point=other))
+            security.verify(signed.clone(callback_point=other))
 
 
 def test_no_stranger_decides_how_many_callbacks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,43 +109,43 @@ def test_no_stranger_decides_how_many_callbacks_are_remembered(monkeypatch: pyte
     for number in range(15):
         forged = order(callback_point=(MessageIdentifier(b"%d" % number),)).clone(domain="orders", signature=b"\1" * 49)
         with pytest.raises(SecurityError):
-            security.check(forged)
+            security.verify(forged)
     assert len(known) == 5
     large = (MessageIdentifier(b"x" * 1024),)
-    security.check(security.protect(order(callback_point=large)))
+    security.verify(security.sign(order(callback_point=large)))
     assert large not in known
 
 
 def test_the_receipt_is_taken_off_on_the_way_and_nothing_else() -> None:
     security = secure()
     point = (MessageIdentifier(b"DONE"), RECEIPT, MessageIdentifier(b"KINO.EXCEPTION"))
-    signed = security.protect(order(callback_point=point))
-    security.check(signed.without_callback(RECEIPT))
+    signed = security.sign(order(callback_point=point))
+    security.verify(signed.without_callback(RECEIPT))
     with pytest.raises(SecurityError):
-        security.check(signed.without_callback(point[0]))
+        security.verify(signed.without_callback(point[0]))
 
 
 def test_a_message_on_its_way_keeps_its_signature_unless_someone_changed_it() -> None:
     origin, forwarder = secure(), secure()
-    signed = origin.protect(order())
-    assert forwarder.protect(signed) is signed
-    assert forwarder.protect(signed.add_hop()).signature == signed.signature
+    signed = origin.sign(order())
+    assert forwarder.sign(signed) is signed
+    assert forwarder.sign(signed.add_hop()).signature == signed.signature
     for changed in (signed.clone(bodies=(b"new",)), signed.clone(signature=b"x"), signed.clone(signature=bytes(49))):
-        again = forwarder.protect(changed)
+        again = forwarder.sign(changed)
         assert again.signature != changed.signature
-        origin.check(again)
+        origin.verify(again)
 
 
 def test_a_version_as_a_number_is_not_the_same_as_text() -> None:
     security = secure()
-    signed = security.protect(order(version=1))
+    signed = security.sign(order(version=1))
     for other in (b"1", b"1.0", b"\x01\x00"):
         with pytest.raises(SecurityError):
-            security.check(signed.clone(version=other))
+            security.verify(signed.clone(version=other))
 
 
 def test_the_frame_is_as_documented() -> None:
-    signed = secure(clock=Clock(1_700_000_000.5)).protect(order())
+    signed = secure(clock=Clock(1_700_000_000.5)).sign(order())
     header, mac = signed.signature[:17], signed.signature[17:]
     assert header[:9] == b"\x01" + (1_700_000_000_500).to_bytes(8, "big")
     key = hmac.digest(KEY.reveal(), b"hopline sealed 1", "sha256")
@@ -155,24 +156,24 @@ def test_the_frame_is_as_documented() -> None:
 
 def test_equal_messages_have_different_signatures() -> None:
     security, message = secure(), order()
-    assert len({security.protect(message).signature for _ in range(2_000)}) == 2_000
+    assert len({security.sign(message).signature for _ in range(2_000)}) == 2_000
 
 
 def test_a_signature_of_profile_reference_is_none_of_profile_sealed_with_the_same_key() -> None:
     """Whoever gets a node to sign, as `reference`, bytes that are a sealed message's, has no sealed signature yet."""
-    sealed_one = secure().protect(order())
+    sealed_one = secure().sign(order())
     content = sealed_one.signature[:17] + sealed.content(sealed_one, "orders")
-    signed = secure(orders(profile="reference", identities=[content[:50]])).protect(
+    signed = secure(orders(profile="reference", identities=[content[:50]])).sign(
         Message(content[:50], version=content[50:60], bodies=(content[60:],))
     )
     with pytest.raises(SecurityError):
-        secure().check(sealed_one.clone(signature=sealed_one.signature[:17] + signed.signature))
+        secure().verify(sealed_one.clone(signature=sealed_one.signature[:17] + signed.signature))
 
 
 @pytest.mark.parametrize("changes", [{"callback_key": 2**70}, {"version": object()}, {"callback_point": (b"DONE",)}])
 def test_what_no_format_can_carry_is_the_caller_s_mistake(changes: dict[str, Any]) -> None:
-    with pytest.raises(LocalError, match="message: expected fields that can be transmitted"):
-        secure().protect(order(**changes))
+    with pytest.raises(ArgumentError, match="message: expected fields that can be transmitted"):
+        secure().sign(order(**changes))
 
 
 # -- laws -------------------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_what_is_protected_passes_after_any_transit(profile: str, layout: Layout
     receiver = secure(orders(profile=profile, refuse_replays=profile == "sealed"))
     drawn = data.draw(messages(layout))
     points = (*drawn.callback_point, *data.draw(st.sampled_from([(), (RECEIPT,)])))
-    message = sender.protect(drawn.clone(identity=b"ORDER", callback_point=points))
+    message = sender.sign(drawn.clone(identity=b"ORDER", callback_point=points))
     for hop_layout in data.draw(st.lists(st.sampled_from(FORMATS), min_size=1, max_size=4)):
         message = message.clone(
             hops=data.draw(U16),
@@ -197,8 +198,8 @@ def test_what_is_protected_passes_after_any_transit(profile: str, layout: Layout
             routing=tuple(data.draw(st.lists(st.builds(RoutingEntry, URIS, BYTES), max_size=3))),
         ).without_callback(RECEIPT)
         forwarder = secure(orders(profile=profile))
-        message = decode(encode(forwarder.protect(message), hop_layout))
-    receiver.check(message)
+        message = decode(encode(forwarder.sign(message), hop_layout))
+    receiver.verify(message)
 
 
 @given(st.data())

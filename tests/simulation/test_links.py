@@ -10,16 +10,17 @@ import pytest
 
 from hopline.message import Message, WireFormat
 from hopline.simulation import VirtualLoop
-from hopline.simulation.network import Network
-from hopline.simulation.transport import SimulatedLink, SimulatedPeers, SimulatedTransport
+from hopline.simulation.links import SimulatedLink, SimulatedPeers
+from hopline.simulation.network import VirtualNetwork
+from hopline.simulation.transport import SimulatedTransport
 from hopline.wire import encode
 
 
-def test_room_that_came_before_anybody_waited_for_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_room_ends_at_once_if_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = VirtualLoop()
-    network = Network(loop, Random(1), link_capacity=1)
+    network = VirtualNetwork(loop, Random(1), link_capacity=1)
     arrived: list[Callable[[], None]] = []
-    monkeypatch.setattr(network, "carry", lambda _, __, ended: arrived.append(ended))
+    monkeypatch.setattr(network, "transmit", lambda _, __, ended: arrived.append(ended))
     peers = SimulatedPeers(
         network,
         network.host("a"),

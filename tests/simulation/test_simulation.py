@@ -15,24 +15,24 @@ from msgspec.structs import replace
 
 from hopline.actors import ActorHost
 from hopline.client import MessageHub, Promise
-from hopline.cluster.acceptor import Acceptor
-from hopline.cluster.health import Health
-from hopline.cluster.hearsay import Hearsay
+from hopline.cluster.election.acceptor import Acceptor
+from hopline.cluster.membership.health import Health
+from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.message import Message
 from hopline.node import Router
 from hopline.routing import InternalTable, Outcome
 from hopline.simulation import Violation, VirtualLoop, simulate
-from hopline.simulation.__main__ import live_through
+from hopline.simulation.__main__ import run_seed
 
 SEEDS = 200
 BATCH = 30
 
-lived_through = functools.cache(live_through)  # the seeds of one test serve another
+result_of = functools.cache(run_seed)  # the seeds of one test serve another
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_nothing_that_must_not_happen_happens(first: int) -> None:
-    failed = [found for seed in range(first, first + BATCH) if (found := lived_through(seed)).report is None]
+def test_the_invariants_hold_for_every_seed(first: int) -> None:
+    failed = [found for seed in range(first, first + BATCH) if (found := result_of(seed)).report is None]
     assert not failed
 
 
@@ -56,7 +56,7 @@ def test_the_seeds_cover_every_outcome_and_fault() -> None:
     outcomes: set[str] = set()
     faults: set[str] = set()
     servers: set[int] = set()
-    for report in (lived_through(seed).report for seed in range(SEEDS)):
+    for report in (result_of(seed).report for seed in range(SEEDS)):
         assert report is not None
         outcomes |= report.outcomes.keys()
         faults |= report.faults.keys()
@@ -73,7 +73,7 @@ broken = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWar
 def finds(expected: str) -> bool:
     """Whether some of the first seeds fail, with this violation."""
     for seed in range(200):
-        found = live_through(seed)
+        found = run_seed(seed)
         if found.report is None:
             assert expected in found.problem
             return True
@@ -89,7 +89,7 @@ def test_it_finds_messages_delivered_too_late(monkeypatch: pytest.MonkeyPatch) -
 
 @broken
 def test_it_finds_messages_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_no_route_came", lambda *_: None)
+    monkeypatch.setattr(Router, "_no_route_found", lambda *_: None)
     assert finds("do not balance")
 
 
@@ -139,15 +139,15 @@ def test_it_finds_dead_nodes_that_stay_in_the_tables(monkeypatch: pytest.MonkeyP
 
 
 @broken
-def test_it_finds_routes_that_nobody_says_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hearsay, "next_turn", lambda _: [])
+def test_it_finds_routes_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RouteFreshness, "next_round", lambda _: [])
     assert finds("routes that are not there")
 
 
 @broken
 def test_it_finds_messages_that_wait_though_their_route_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Router, "_found", lambda *_: None)
-    assert finds("could not find who answers")
+    assert finds("discovered no handler")
 
 
 def test_a_violation_is_replayed_with_its_history() -> None:
@@ -159,7 +159,7 @@ def test_a_violation_is_replayed_with_its_history() -> None:
     assert "fingerprint" in done.stdout
 
 
-def test_many_seeds_are_shared_out_and_summed_up() -> None:
+def test_many_seeds_are_divided_among_processes_and_summed_up() -> None:
     command = [sys.executable, "-m", "hopline.simulation", "--seeds", "5", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "5 of 5 seeds" in done.stdout
@@ -173,9 +173,9 @@ def test_virtual_time_passes_at_once() -> None:
         assert loop.time() >= 1_000_000
 
 
-def test_a_world_where_everyone_waits_for_ever_ends() -> None:
+def test_a_deadlock_ends_the_loop() -> None:
     loop = VirtualLoop()
-    with pytest.raises(RuntimeError, match="nothing will ever happen"):
+    with pytest.raises(RuntimeError, match="deadlock in virtual time"):
         loop.run_until_complete(loop.create_future())
     loop.close()
 

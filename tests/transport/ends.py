@@ -17,13 +17,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hopline import LocalError, Message, SocketSettings, WireFormat, decode, encode
+from hopline import ArgumentError, Message, WireFormat
 from hopline.simulation import VirtualLoop
-from hopline.simulation.network import Network
+from hopline.simulation.network import VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
-from hopline.transport import Frames, Link, Listener, Peers, Sender, Subscriber, Transport, Unsent
+from hopline.transport import Frames, Link, Listener, Peers, Sender, SocketSettings, Subscriber, Transport, Unsent
 from hopline.transport.libzmq import ZmqTransport
 from hopline.transport.tcp import TcpTransport
+from hopline.wire import decode, encode
 from tests.network.processes import free_addresses
 from tests.node.running import LONGEST, until
 
@@ -80,12 +81,12 @@ class World:
         self.kind = kind
         self.clock: Callable[[], float] = time.monotonic
         self._closing = ExitStack()
-        self._network: Network | None = None
+        self._network: VirtualNetwork | None = None
         self._hosts = 0
         if kind == "simulated":
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualLoop)
-            self._network = Network(loop, Random(1))
+            self._network = VirtualNetwork(loop, Random(1))
             self.clock = loop.time
 
     def _transport(self, settings: dict[str, Any]) -> tuple[Transport, str]:
@@ -114,7 +115,7 @@ class World:
         opened: list[Inbox] = []
 
         def is_open() -> bool:
-            with suppress(LocalError):
+            with suppress(ArgumentError):
                 opened.append(self.inbox(identity, address))
             return bool(opened)
 
@@ -143,7 +144,7 @@ class World:
         opened: list[Sender] = []
 
         def is_open() -> bool:
-            with suppress(LocalError):
+            with suppress(ArgumentError):
                 opened.append(self.publisher(address=address)[0])
             return bool(opened)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hopline import decode
 from hopline.transport import parse
+from hopline.wire import decode
 from hopline.zmtp import Connection as Protocol
 from hopline.zmtp import Event, Limits, Ready, SocketType, Version
 from tests.node.running import soon

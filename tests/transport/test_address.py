@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import LocalError, SocketSettings
-from hopline.transport import Address, advertised, parse, resolve
+from hopline import ArgumentError
+from hopline.transport import Address, SocketSettings, advertised, parse, resolve
 from hopline.transport.libzmq import ZmqTransport
 
 
@@ -40,7 +40,7 @@ def test_an_address_is_a_host_and_ports(text: str, host: str, first: int, last: 
     ],
 )
 def test_what_is_no_address_is_refused_by_the_name_of_its_field(text: str) -> None:
-    with pytest.raises(LocalError, match="heartbeat_address"):
+    with pytest.raises(ArgumentError, match="heartbeat_address"):
         parse(text, "heartbeat_address")
 
 
@@ -77,7 +77,7 @@ def test_names_are_looked_up() -> None:
     assert resolve("tcp://localhost:5101") == "tcp://127.0.0.1:5101"
     assert resolve("tcp://127.0.0.1:5101") == "tcp://127.0.0.1:5101"
     assert resolve("tcp://[::1]:5101") == "tcp://[::1]:5101"
-    with pytest.raises(LocalError, match="looked up"):
+    with pytest.raises(ArgumentError, match="looked up"):
         resolve("tcp://no-such-host.invalid:5101")
 
 
@@ -85,7 +85,7 @@ def test_what_is_advertised_can_be_reached_from_elsewhere() -> None:
     assert advertised("tcp://127.0.0.1:5101") == "tcp://127.0.0.1:5101"
     assert advertised("tcp://0.0.0.0:5101", "localhost") == "tcp://127.0.0.1:5101"
     assert advertised("tcp://0.0.0.0:5101", "10.1.2.3") == "tcp://10.1.2.3:5101"
-    with pytest.raises(LocalError, match="advertise"):
+    with pytest.raises(ArgumentError, match="advertise"):
         advertised("tcp://0.0.0.0:5101", "not a host")
 
 

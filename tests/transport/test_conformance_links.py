@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hopline import PeerGoneError
+from hopline.errors import PeerGoneError
 from hopline.zmtp import SocketType
 from tests.node.running import soon, turns, until
 
@@ -81,7 +81,7 @@ async def test_a_slow_peer_does_not_stall_another(world: World) -> None:
 
 @on_all
 async def test_a_peer_that_nobody_is_there_for_is_given_up_with_what_waited(world: World) -> None:
-    outbox = world.outbox(refusal_time=0.2)
+    outbox = world.outbox(refusal_timeout=0.2)
     link = outbox.link(NODE, world.nobody())
     began = world.clock()
     assert link.offer(hello(7))
@@ -100,7 +100,7 @@ async def test_a_peer_that_nobody_is_there_for_is_given_up_with_what_waited(worl
 
 @on_all
 async def test_who_waits_for_room_goes_on_when_the_peer_is_given_up(world: World) -> None:
-    outbox = world.outbox(refusal_time=0.2, link_capacity=1)
+    outbox = world.outbox(refusal_timeout=0.2, link_capacity=1)
     link = outbox.link(NODE, world.nobody())
     while link.offer(hello()):
         pass
@@ -112,7 +112,7 @@ async def test_who_waits_for_room_goes_on_when_the_peer_is_given_up(world: World
 @on_all
 async def test_a_peer_that_was_there_and_died_is_given_up_though_nothing_waits(world: World) -> None:
     peer = world.inbox(NODE).read()
-    outbox = world.outbox(refusal_time=0.2)
+    outbox = world.outbox(refusal_timeout=0.2)
     outbox.link(NODE, peer.uri).offer(hello())
     await until(lambda: peer.got)
     peer.listener.close()
@@ -123,7 +123,7 @@ async def test_a_peer_that_was_there_and_died_is_given_up_though_nothing_waits(w
 @on_real
 async def test_a_peer_that_does_not_shake_hands_is_given_up(world: World) -> None:
     async with RawPeer(SocketType.ROUTER, NODE) as silent:
-        outbox = world.outbox(handshake_time=0.3, refusal_time=60.0)
+        outbox = world.outbox(handshake_timeout=0.3, refusal_timeout=60.0)
         assert outbox.link(NODE, silent.listen()).offer(hello(1))
         await until(lambda: outbox.gave_up)
         assert [message.body for message, _ in outbox.gave_up[0][1]] == [b"1"]
@@ -132,7 +132,7 @@ async def test_a_peer_that_does_not_shake_hands_is_given_up(world: World) -> Non
 @on_all
 async def test_a_peer_that_comes_back_in_time_gets_what_waited(world: World) -> None:
     peer = world.inbox(NODE, world.free_address()).read()
-    outbox = world.outbox(refusal_time=30.0, handshake_time=60.0)
+    outbox = world.outbox(refusal_timeout=30.0, handshake_timeout=60.0)
     link = outbox.link(NODE, peer.uri)
     link.offer(hello(1))
     await until(lambda: peer.got)
@@ -148,7 +148,7 @@ async def test_a_peer_that_comes_back_in_time_gets_what_waited(world: World) -> 
 @on_all
 async def test_nothing_goes_to_another_node_that_took_the_address(world: World) -> None:
     impostor = world.inbox(b"somebody else").read()
-    outbox = world.outbox(refusal_time=0.2)
+    outbox = world.outbox(refusal_timeout=0.2)
     outbox.link(NODE, impostor.uri).offer(hello(1))
     await until(lambda: outbox.gave_up)
     assert [message.body for message, _ in outbox.gave_up[0][1]] == [b"1"]
@@ -159,7 +159,7 @@ async def test_nothing_goes_to_another_node_that_took_the_address(world: World) 
 @on_all
 async def test_a_peer_that_presents_the_identity_of_another_gets_nothing_that_is_meant_for_it(world: World) -> None:
     peer, impostor = world.inbox(NODE).read(), world.inbox(NODE).read()
-    outbox = world.outbox(refusal_time=0.2)
+    outbox = world.outbox(refusal_timeout=0.2)
     link = outbox.link(NODE, peer.uri)
     link.offer(hello(0))
     await until(lambda: peer.got)
@@ -173,7 +173,7 @@ async def test_a_peer_that_presents_the_identity_of_another_gets_nothing_that_is
 @on_all
 async def test_nor_does_it_when_it_was_there_first(world: World) -> None:
     peer, impostor = world.inbox(NODE).read(), world.inbox(NODE).read()
-    outbox = world.outbox(refusal_time=0.5)
+    outbox = world.outbox(refusal_timeout=0.5)
     outbox.link(b"stranger", impostor.uri).offer(hello(66))
     link = outbox.link(NODE, peer.uri)
     assert all(link.offer(hello(number)) for number in range(30))
@@ -186,7 +186,7 @@ async def test_nor_does_it_when_it_was_there_first(world: World) -> None:
 @on_all
 async def test_what_waits_follows_a_peer_to_its_new_address(world: World) -> None:
     peer = world.inbox(NODE).read()
-    outbox = world.outbox(refusal_time=30.0)
+    outbox = world.outbox(refusal_timeout=30.0)
     first = outbox.link(NODE, world.nobody())
     first.offer(hello(1))
     link = outbox.link(NODE, peer.uri)
@@ -201,7 +201,7 @@ async def test_what_waits_follows_a_peer_to_its_new_address(world: World) -> Non
 
 @on_real
 async def test_what_waits_is_given_up_when_its_peer_moves_where_nobody_can_be(world: World) -> None:
-    outbox = world.outbox(refusal_time=30.0)
+    outbox = world.outbox(refusal_timeout=30.0)
     outbox.link(NODE, world.nobody()).offer(hello(1))
     with pytest.raises(PeerGoneError):
         outbox.link(NODE, "nowhere")
@@ -210,7 +210,7 @@ async def test_what_waits_is_given_up_when_its_peer_moves_where_nobody_can_be(wo
 
 @on_real
 async def test_an_address_that_the_system_cannot_use_ends_in_a_peer_that_is_gone(world: World) -> None:
-    outbox = world.outbox(refusal_time=0.1)
+    outbox = world.outbox(refusal_timeout=0.1)
     with suppress(PeerGoneError):  # at once, or soon
         outbox.link(NODE, "tcp://[fe80::1%ab]:5000")
     await until(lambda: outbox.gave_up)
@@ -219,7 +219,7 @@ async def test_an_address_that_the_system_cannot_use_ends_in_a_peer_that_is_gone
 
 @on_all
 async def test_disconnect_returns_what_never_left(world: World) -> None:
-    outbox = world.outbox(refusal_time=30.0)
+    outbox = world.outbox(refusal_timeout=30.0)
     link = outbox.link(NODE, world.nobody())
     link.offer(hello(1))
     ((message, _),) = outbox.peers.disconnect(NODE)
@@ -267,7 +267,7 @@ async def test_to_leave_one_of_two_nodes_at_an_address_does_not_leave_the_other(
 
 @on_all
 async def test_the_writer_is_told_how_long_a_message_waited(world: World) -> None:
-    outbox = world.outbox(refusal_time=30.0, handshake_time=60.0)
+    outbox = world.outbox(refusal_timeout=30.0, handshake_timeout=60.0)
     uri = world.free_address()
     began = world.clock()
     link = outbox.link(NODE, uri)
@@ -297,7 +297,7 @@ async def test_all_who_wait_until_nothing_waits_are_told_when_everything_left(wo
 
 @on_all
 async def test_all_who_wait_until_nothing_waits_are_told_when_everything_was_given_up(world: World) -> None:
-    outbox = world.outbox(refusal_time=0.1)
+    outbox = world.outbox(refusal_timeout=0.1)
     outbox.link(NODE, world.nobody()).offer(hello())
     await soon(outbox.peers.nothing_waits())
     await until(lambda: outbox.gave_up)
@@ -306,7 +306,7 @@ async def test_all_who_wait_until_nothing_waits_are_told_when_everything_was_giv
 
 @on_all
 async def test_peers_that_are_closed_give_back_what_never_left(world: World) -> None:
-    outbox = world.outbox(refusal_time=30.0)
+    outbox = world.outbox(refusal_timeout=30.0)
     outbox.link(NODE, world.nobody()).offer(hello(1))
     outbox.peers.close(0.0)
     assert [(node, [message.body for message, _ in unsent]) for node, unsent in outbox.gave_up] == [(NODE, [b"1"])]

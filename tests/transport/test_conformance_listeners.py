@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hopline import LocalError
+from hopline import ArgumentError, BindError
 from hopline.transport import parse
 from tests.node.running import turns, until
 
@@ -161,24 +161,24 @@ async def test_a_range_of_ports_is_tried_until_one_is_free(world: World) -> None
 @on_all
 async def test_an_address_that_is_taken_is_named_with_its_field(world: World) -> None:
     inbox = world.inbox()
-    with pytest.raises(LocalError, match="free port") as refused:
+    with pytest.raises(BindError, match="cannot bind to") as refused:
         world.inbox(address=inbox.uri)
     assert refused.value.field == "address"
-    with pytest.raises(LocalError, match="free port"):
+    with pytest.raises(BindError, match="cannot bind to"):
         world.publisher(address=inbox.uri)
 
 
 @on_all
 async def test_what_is_no_address_is_named_with_its_field(world: World) -> None:
     for nonsense in ("nowhere", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:20-10"):
-        with pytest.raises(LocalError) as refused:
+        with pytest.raises(ArgumentError) as refused:
             world.inbox(address=nonsense)
         assert refused.value.field == "address"
 
 
 @on_real
 async def test_an_address_of_another_machine_cannot_be_bound_to(world: World) -> None:
-    with pytest.raises(LocalError, match="free port"):
+    with pytest.raises(BindError, match="cannot bind to"):
         world.inbox(address="tcp://192.0.2.1:0")  # for documentation only (RFC 5737)
 
 

@@ -11,17 +11,18 @@ from contextlib import asynccontextmanager
 import pytest
 import zmq
 
-from hopline import Curve, LocalError, Message, SocketSettings, WireFormat, decode, encode
-from hopline.node.links import Links
-from hopline.transport import Frames, new_keys, parse
-from hopline.transport.libzmq import backend
-from hopline.transport.libzmq.backend import Backend, PeerLink
-from hopline.transport.libzmq.doorkeeper import doorkeeper
-from hopline.transport.libzmq.inlet import Inlet
+from hopline import ArgumentError, Curve, Message, WireFormat
+from hopline.node.routing.links import Links
+from hopline.transport import Frames, SocketSettings, new_keys, parse
+from hopline.transport.libzmq import peers
+from hopline.transport.libzmq.authenticator import doorkeeper
+from hopline.transport.libzmq.peers import Backend, PeerLink
+from hopline.transport.libzmq.reader import SocketReader
 from hopline.transport.libzmq.sockets import bind, open_socket, send
+from hopline.wire import decode, encode
 from tests.node.running import on_loop, soon, turns, until
 
-HASTY = SocketSettings(refusal_time=0.2, handshake_time=0.5)
+HASTY = SocketSettings(refusal_timeout=0.2, handshake_timeout=0.5)
 NODE = b"node-a"
 
 
@@ -36,13 +37,13 @@ class Peer:
         self._socket = opened
         try:
             self.uri = bind(opened, parse(address))
-        except LocalError:
+        except ArgumentError:
             opened.close(0)
             raise
-        self._inlet: Inlet | None = None
+        self._inlet: SocketReader | None = None
 
     def read(self) -> None:
-        self._inlet = Inlet(self._socket, lambda frames: self.got.append(decode(frames)), batch=10)
+        self._inlet = SocketReader(self._socket, lambda frames: self.got.append(decode(frames)), batch=10)
 
     def close(self) -> None:
         if self._inlet is not None:
@@ -86,7 +87,7 @@ async def test_a_message_was_sent_before_libzmq_took_it(monkeypatch: pytest.Monk
         send(socket, frames)
         now[0] += 0.022  # another process has the processor meanwhile, and the message has arrived
 
-    monkeypatch.setattr(backend, "send", slow_send)
+    monkeypatch.setattr(peers, "send", slow_send)
     peer = Peer()
     peer.read()
     async with sender() as one:
@@ -269,6 +270,6 @@ def test_keys_are_never_shown() -> None:
     for shown in (repr(member), str(member)):
         assert member.secret.decode() not in shown
         assert network[1].decode() not in shown
-    with pytest.raises(LocalError) as refused:
+    with pytest.raises(ArgumentError) as refused:
         Curve(network_public=network[0], network_secret=b"too short", public=member.public, secret=member.secret)
     assert "too short" not in str(refused.value)

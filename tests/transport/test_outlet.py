@@ -7,8 +7,8 @@ import select
 import zmq
 
 from hopline.transport import SocketSettings, parse
-from hopline.transport.libzmq.outlet import Outlet
 from hopline.transport.libzmq.sockets import bind, open_socket
+from hopline.transport.libzmq.writer import SocketWriter
 from tests.node.running import on_loop, until
 
 VISITORS = 20
@@ -31,7 +31,7 @@ async def test_a_publisher_takes_note_of_who_came_and_went_while_it_publishes_no
     socket = open_socket(zmq.PUB, SocketSettings())
     uri = bind(socket, parse("tcp://127.0.0.1:0"))
     descriptor = int(socket.get(zmq.FD))
-    outlet = Outlet(socket, 10)
+    outlet = SocketWriter(socket, 10)
     try:
         with zmq.Context() as context:
             for _ in range(VISITORS):

@@ -22,8 +22,8 @@ RESTLESS: dict[str, Any] = {"heartbeat_interval": 0.1, "heartbeat_timeout": 0.3}
 
 @on_tcp
 async def test_who_connects_and_does_not_shake_hands_is_left(world: World) -> None:
-    inbox = world.inbox(handshake_time=0.2).read()
-    _, uri = world.publisher(handshake_time=0.2)
+    inbox = world.inbox(handshake_timeout=0.2).read()
+    _, uri = world.publisher(handshake_timeout=0.2)
     for address in (inbox.uri, uri):
         async with RawPeer(SocketType.DEALER) as silent:
             await silent.dial(address)
@@ -33,7 +33,7 @@ async def test_who_connects_and_does_not_shake_hands_is_left(world: World) -> No
 @on_tcp
 async def test_who_accepts_and_does_not_shake_hands_is_left(world: World) -> None:
     async with RawPeer(SocketType.ROUTER) as silent:
-        world.sender(silent.listen(), handshake_time=0.2)
+        world.sender(silent.listen(), handshake_timeout=0.2)
         await silent.accept()
         await silent.read_to_the_end()
 
@@ -46,7 +46,7 @@ async def test_a_peer_that_stops_answering_is_left(world: World) -> None:
         await halted.read_to_the_end()
         assert any(isinstance(event, Ping) for event in halted.events)
     async with RawPeer(SocketType.ROUTER, NODE) as halted:
-        outbox = world.outbox(refusal_time=60.0, handshake_time=60.0, **RESTLESS)
+        outbox = world.outbox(refusal_timeout=60.0, handshake_timeout=60.0, **RESTLESS)
         link = outbox.link(NODE, halted.listen())
         await halted.accept()
         await halted.shake()
@@ -161,7 +161,7 @@ async def test_a_peer_that_breaks_the_protocol_is_left_and_others_are_not(world:
 @on_tcp
 async def test_a_peer_of_the_wrong_kind_is_refused(world: World) -> None:
     _, uri = world.publisher()
-    outbox = world.outbox(refusal_time=0.2)
+    outbox = world.outbox(refusal_timeout=0.2)
     outbox.link(NODE, uri).offer(hello(1))
     await until(lambda: outbox.gave_up)
     assert outbox.sent == []

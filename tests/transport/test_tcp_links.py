@@ -49,7 +49,7 @@ async def test_room_is_exact_and_there_is_no_hidden_queue(world: World) -> None:
 @on_tcp
 async def test_a_message_that_left_in_part_is_sent_again_whole(world: World) -> None:
     async with RawPeer(SocketType.ROUTER, NODE) as peer:
-        outbox = world.outbox(link_capacity=CAPACITY, refusal_time=60.0, handshake_time=60.0)
+        outbox = world.outbox(link_capacity=CAPACITY, refusal_timeout=60.0, handshake_timeout=60.0)
         link = outbox.link(NODE, peer.listen(SMALL_BUFFER))
         assert link.offer(hello(0, PADDING))
         await peer.accept()
@@ -70,7 +70,7 @@ async def test_a_message_that_left_in_part_is_sent_again_whole(world: World) -> 
 @on_tcp
 async def test_a_message_that_left_in_part_is_returned_whole_when_the_peer_does_not_come_back(world: World) -> None:
     async with RawPeer(SocketType.ROUTER, NODE) as peer:
-        outbox = world.outbox(link_capacity=CAPACITY, refusal_time=0.2)
+        outbox = world.outbox(link_capacity=CAPACITY, refusal_timeout=0.2)
         link = outbox.link(NODE, peer.listen(SMALL_BUFFER))
         assert link.offer(hello(0, PADDING))
         await peer.accept()
@@ -138,7 +138,7 @@ def test_a_connection_to_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     @on_loop
     async def run() -> None:
         world = World("tcp")
-        outbox = world.outbox(refusal_time=0.2)
+        outbox = world.outbox(refusal_timeout=0.2)
         outbox.link(NODE, uri).offer(hello(1))
         outbox.link(b"", uri).offer(hello(2))  # which is the identity that it would present to itself
         await until(lambda: len(outbox.gave_up) == 2)

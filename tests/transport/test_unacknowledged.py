@@ -9,8 +9,10 @@ import time
 
 import pytest
 
-from hopline import Message, SocketSettings, WireFormat, encode
+from hopline import Message, WireFormat
+from hopline.transport import SocketSettings
 from hopline.transport.tcp.peers import TcpPeers
+from hopline.wire import encode
 from hopline.zmtp import Connection, SocketType
 from tests.node.running import on_loop, until
 
@@ -42,7 +44,7 @@ async def test_messages_that_the_peers_system_never_had_are_counted_and_the_othe
         listener.setblocking(False)
         left: list[bytes] = []
         peers = TcpPeers(
-            SocketSettings(refusal_time=0.2),
+            SocketSettings(refusal_timeout=0.2),
             lambda message: message,
             lambda message, node, _: encode(message.clone(socket_identity=node), WireFormat.V5),
             lambda *_: None,

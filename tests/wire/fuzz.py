@@ -17,8 +17,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hopline import LocalError, Message, RemoteError, RoutingView, WireFormat, annotate, decode, encode, peek
-from hopline.wire import Layout, detect, layouts
+from hopline import Message, WireFormat
+from hopline.errors import LocalError
+from hopline.wire import Layout, RemoteError, RoutingView, annotate, decode, detect, encode, layouts, peek
 from hopline.wire.reader import Reader
 from tests.wire.mutations import Frames, mutate
 from tests.wire.vectors import cases

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hopline import Message, MessageIdentifier, RoutingEntry
-from hopline.message import version_from_text, write_extension
+from hopline import Message, MessageIdentifier
+from hopline.message import RoutingEntry, version_from_text, write_extension
 from hopline.wire import Layout, Type, encode, layouts
 from hopline.wire.reader import is_meta_frame
 

@@ -12,19 +12,10 @@ from typing import Any
 import pytest
 from tools.compiler.emit import VIEW_ORDER
 
-from hopline import (
-    Limits,
-    LocalError,
-    Message,
-    MessageIdentifier,
-    RemoteError,
-    RoutingEntry,
-    WireFormat,
-    decode,
-    encode,
-    peek,
-)
-from hopline.wire import Layout, Reason, annotate, detect, layouts
+from hopline import Message, MessageIdentifier, WireFormat
+from hopline.errors import ArgumentError, LocalError
+from hopline.message import RoutingEntry
+from hopline.wire import Layout, Limits, Reason, RemoteError, annotate, decode, detect, encode, layouts, peek
 from hopline.wire.reader import Reader
 from hopline.wire.shapes import MOST_SHAPES, Heads, Packers, Shapes, cutter, head_reader, sections
 from tests.wire.test_laws import assert_both_paths_agree
@@ -444,7 +435,7 @@ def test_a_format_that_is_none_is_the_callers_mistake() -> None:
 
 
 def test_a_limit_must_leave_room_for_something() -> None:
-    with pytest.raises(LocalError, match="entries: expected a limit of at least 1, found 0"):
+    with pytest.raises(ArgumentError, match="entries: expected a number, at least 1, found 0"):
         Limits(entries=0)
 
 

@@ -9,12 +9,14 @@ import tracemalloc
 import pytest
 from tools.compiler.emit import VIEW_ORDER
 
-from hopline import Limits, LocalError, Message, MessageIdentifier, RemoteError, RoutingEntry, decode, encode, peek
-from hopline.wire import DEFAULT_LIMITS, Layout, layouts
+from hopline import Message, MessageIdentifier
+from hopline.errors import LocalError
+from hopline.message import RoutingEntry
+from hopline.wire import DEFAULT_LIMITS, Layout, Limits, RemoteError, decode, encode, layouts, peek
 from hopline.wire.compiled import DECODERS, ENCODERS, VIEWS, v4, v6
+from hopline.wire.fast_path import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
 from hopline.wire.reader import Reader
-from hopline.wire.shapes import LARGEST_STENCIL, LARGEST_USUAL_SIZE, Heads, Stencils, cutter, head_reader
-from hopline.wire.unusual import LARGEST_USUAL_LIST, MOST_USUAL_ENTRIES, REMEMBERED_LISTS, STUMBLES, Uris
+from hopline.wire.shapes import LARGEST_TEMPLATE, LARGEST_USUAL_SIZE, Heads, Templates, cutter, head_reader
 from hopline.wire.writer import Writer
 
 COMPILED = [layouts.LAYOUTS[name] for name in ENCODERS]
@@ -228,14 +230,14 @@ def test_a_body_descriptor_that_is_too_short_makes_the_view_decline() -> None:
 
 @pytest.fixture
 def fresh_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the shapes and stencils of whatever ran before."""
+    """Forget the shapes and templates of whatever ran before."""
     heads: Heads = {}
     monkeypatch.setattr(v6, "_heads", heads)
     monkeypatch.setattr(v6, "_read_head", head_reader(layouts.V6, VIEW_ORDER, heads))
     monkeypatch.setattr(v6, "_cut", cutter(layouts.V6, {}))
     for memory in ("_cuts", "_known", "_written"):
         monkeypatch.setattr(v6, memory, {})
-    monkeypatch.setattr(v6, "_stencils", Stencils(layouts.V6))
+    monkeypatch.setattr(v6, "_templates", Templates(layouts.V6))
 
 
 # A V6 entry of 8 + 4 bytes: its size, the size of its text, no text, the size of its identity, four bytes of it.
@@ -353,17 +355,17 @@ NEW_IN_EACH = [
 
 
 @pytest.mark.usefixtures("fresh_shapes")
-def test_messages_that_differ_only_in_what_is_new_share_a_stencil() -> None:
+def test_messages_that_differ_only_in_what_is_new_share_a_template() -> None:
     for new in NEW_IN_EACH:
         message = TRACED.clone(**new)
         frames = ENCODERS["V6"](message, DEFAULT_LIMITS)
         assert frames == Writer(message, layouts.V6, DEFAULT_LIMITS).write()
         assert DECODERS["V6"](frames, DEFAULT_LIMITS) == message
-    assert (len(v6._written), len(v6._known), len(v6._stencils)) == (1, 1, 1)
+    assert (len(v6._written), len(v6._known), len(v6._templates)) == (1, 1, 1)
 
 
 @pytest.mark.usefixtures("fresh_shapes")
-def test_a_stencil_is_no_stencil_for_a_frame_of_its_length_with_other_holes() -> None:
+def test_a_template_is_no_template_for_a_frame_of_its_length_with_other_holes() -> None:
     """Whatever is known by then, a size that lies about a hole is never believed."""
     sizes = [(48, 36), (32, 52), (36, 48)]
     known = [TRACED.clone(signature=b"s" * signature, correlation_id=b"c" * flow) for signature, flow in sizes]
@@ -384,8 +386,8 @@ def test_a_stencil_is_no_stencil_for_a_frame_of_its_length_with_other_holes() ->
 
 
 @pytest.mark.usefixtures("fresh_shapes")
-def test_the_memory_for_stencils_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(v6, "MOST_STENCILS", 10)
+def test_the_memory_for_templates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v6, "MOST_TEMPLATES", 10)
     for number in range(15):
         message = HELLO.clone(receiver_identity=b"hub %03d" % number)
         assert decode(encode(message, layouts.V6)) == message
@@ -393,8 +395,8 @@ def test_the_memory_for_stencils_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("fresh_shapes")
-def test_large_frames_are_no_stencils() -> None:
-    message = HELLO.clone(receiver_identity=b"x" * LARGEST_STENCIL)
+def test_large_frames_are_no_templates() -> None:
+    message = HELLO.clone(receiver_identity=b"x" * LARGEST_TEMPLATE)
     for _ in range(2):
         assert decode(encode(message, layouts.V6)) == message
     assert (v6._written, v6._known, v6._cuts) == ({}, {}, {})

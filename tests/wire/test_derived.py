@@ -25,7 +25,7 @@ def test_the_compiled_codecs_are_those_of_the_tables() -> None:
 
 def test_the_documentation_page_is_that_of_the_tables() -> None:
     page = wire_formats_page.TARGET.read_text(encoding="utf-8")
-    assert page == wire_formats_page.generate(), "docs/wire-formats.md is stale: make generate"
+    assert page == wire_formats_page.generate(), "docs/reference/wire-formats.md is stale: make generate"
 
 
 @pytest.mark.parametrize("layout", EVERY_LAYOUT, ids=name_of)

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopline import LocalError, Message, WireFormat, annotate, decode, encode, peek
-from hopline.wire import Layout, detect, layouts
+from hopline import Message, WireFormat
+from hopline.errors import LocalError
+from hopline.wire import Layout, annotate, decode, detect, encode, layouts, peek
 from hopline.wire.compiled import ENCODERS
+from hopline.wire.fast_path import STUMBLES
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.reader import is_meta_frame
-from hopline.wire.unusual import STUMBLES
 from hopline.wire.writer import Writer
 from tests.wire.strategies import disguises
 

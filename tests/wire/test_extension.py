@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hopline import Limits, LocalError, Message, MessageIdentifier, annotate, decode, encode, peek
+from hopline import Message, MessageIdentifier
+from hopline.errors import LocalError
 from hopline.message import LARGEST_EXTENSION, read_extension, usable_extension, write_extension
-from hopline.wire import DEFAULT_LIMITS, Layout, layouts
+from hopline.wire import DEFAULT_LIMITS, Layout, Limits, annotate, decode, encode, layouts, peek
 from hopline.wire.compiled import DECODERS, ENCODERS
+from hopline.wire.fast_path import STUMBLES
 from hopline.wire.reader import Reader
-from hopline.wire.unusual import STUMBLES
 from hopline.wire.writer import Writer
 
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "vendor=1"}

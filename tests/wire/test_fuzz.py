@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from hopline import Message, RemoteError, decode
+from hopline import Message
+from hopline.wire import RemoteError, decode
 from tests.wire import fuzz
 from tests.wire.fuzz import BATCH, FUZZED, Finding, Fuzzer
 

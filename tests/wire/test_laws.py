@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hopline import LocalError, Message, RemoteError, decode, encode, peek
+from hopline import Message
+from hopline.errors import LocalError
 from hopline.message import usable_extension
-from hopline.wire import Entries, Layout, annotate, detect, layouts
+from hopline.wire import Entries, Layout, RemoteError, annotate, decode, detect, encode, layouts, peek
 from hopline.wire.reader import Reader
 from hopline.wire.writer import Writer
 from tests.wire.mutations import mutate

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hopline import LocalError, Message, decode, encode
-from hopline.wire import MacAlgorithm, has_valid_signature, layouts, mac_input, sign, signature_of
+from hopline import Message
+from hopline.errors import LocalError
+from hopline.wire import MacAlgorithm, decode, encode, has_valid_signature, layouts, mac_input, sign, signature_of
 from tests.wire.vectors import bytes_of, frames_of, load, message_of
 
 CASES = load("signatures")["cases"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hopline import Message, RemoteError, WireFormat, decode, encode, peek
-from hopline.wire import MacAlgorithm, Reason, detect, has_valid_signature, layouts
+from hopline import Message, WireFormat
+from hopline.wire import MacAlgorithm, Reason, RemoteError, decode, detect, encode, has_valid_signature, layouts, peek
 from hopline.wire.reader import Reader
 from hopline.wire.writer import Writer
 from tests.wire.vectors import FILES, VARIANTS, Case, cases, frames_of, label, load

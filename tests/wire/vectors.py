@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hopline import Message, MessageIdentifier, RoutingEntry
-from hopline.cli.sources import vector_bytes
-from hopline.message import version_from_text
+from hopline import Message, MessageIdentifier
+from hopline.cli.commands.decode.inputs import vector_bytes
+from hopline.message import RoutingEntry, version_from_text
 from hopline.wire import Layout, layouts
 
 FOLDER = Path(__file__).parent.parent / "data" / "vectors"

@@ -35,12 +35,12 @@ def names_of(row: Field) -> list[str]:
 
 
 def unused(name: str) -> bool:
-    """Tell whether nobody needs a number of the meta frame."""
+    """Return whether a number of the meta frame is never used."""
     return is_reserved(name) or name == "version.wire_format"
 
 
 def word_value(name: str) -> str:
-    """Give the expression for one word of a packed frame."""
+    """Return the expression for one word of a packed frame."""
     if is_reserved(name):
         return "0"
     if name.endswith(".divisor"):
@@ -64,7 +64,7 @@ def write_checks(*odd: str) -> Iterator[str]:
     yield "if ("
     yield from indented([odd[0], *(f"or {condition}" for condition in odd[1:])])
     yield "):"
-    yield "    raise Unusual"
+    yield "    raise FastPathMiss"
 
 
 def message_arguments(present: set[str]) -> Iterator[str]:

@@ -65,14 +65,14 @@ def meta_runs(rows: Iterable[Field | Entries]) -> Iterator[tuple[list[Field | En
 
 
 def read_run(run: Run, prefix: str = "") -> list[str]:
-    """Give the statements that read one run of a section."""
+    """Return the statements that read one run of a section."""
     names = ", ".join("_" if unused(name) else prefix + local(name) for name in run.names)
     comma = "," if len(run.names) == 1 else ""
     return [f"({names}{comma}) = {struct_name(run.code, pack=False)}(section, at)", f"at += {run.size}"]
 
 
 def read_varying(row: Field, prefix: str) -> str:
-    """Give the statement that reads bytes or text; a size beyond the section is noticed at the end."""
+    """Return the statement that reads bytes or text; a size beyond the section is noticed at the end."""
     text = '.decode("utf-8", "replace")' if row.type is Type.TEXT else ""
     return f"{prefix}{row.name} = section[at : (at := at + {prefix}{row.name}_size)]{text}"
 
@@ -84,15 +84,15 @@ def entries_reader(layout: Layout) -> Iterator[str]:
     results = ", ".join(f"tuple[{ENTRY_CLASS[entries.name]}, ...]" for entries in groups)
     yield from remembered(f"_entries(section: bytes, {groups[0].name}_count: int) -> tuple[{results}]")
     yield '    """Read the entries, whatever newer writers put behind their fields."""'
-    body = ["if len(section) > LARGEST_USUAL_LIST:", "    raise Unusual", "at = 0"]
+    body = ["if len(section) > LARGEST_USUAL_LIST:", "    raise FastPathMiss", "at = 0"]
     for follower, run in meta_runs(rows):
         if run.code:
             body += read_run(run)
-        body += [f"if {row.name}_count > MOST_USUAL_ENTRIES:\n        raise Unusual" for row in follower]
+        body += [f"if {row.name}_count > MOST_USUAL_ENTRIES:\n        raise FastPathMiss" for row in follower]
         for entries in (row for row in follower if isinstance(row, Entries)):
             body += [f"{entries.name} = []", f"for _ in range({entries.name}_count):"]
             body += indented(read_entry(entries))
-    body += ["if at != len(section):", "    raise Unusual"]
+    body += ["if at != len(section):", "    raise FastPathMiss"]
     body.append(f"return {', '.join(f'tuple({entries.name})' for entries in groups)}")
     yield from indented(body)
 
@@ -106,19 +106,19 @@ def read_entry(entries: Entries) -> Iterator[str]:
         yield from read_run(run, "entry_")
         yield from (read_varying(row, "entry_") for row in follower if isinstance(row, Field))
     yield "if at > end:"
-    yield "    raise Unusual"
+    yield "    raise FastPathMiss"
     yield "at = end"
     values = ", ".join(f"entry_{attribute}" for attribute in ENTRY_ORDER[entries.name])
     yield f"{entries.name}.append({ENTRY_CLASS[entries.name]}({values}))"
 
 
 def entry_groups(layout: Layout) -> list[Entries]:
-    """Give the groups of entries of the meta frame."""
+    """Return the groups of entries of the meta frame."""
     return [row for row in layout.meta if isinstance(row, Entries)]
 
 
 def own_count(row: Field | Entries, run: Run) -> bool:
-    """Tell whether the run in front of some entries is nothing but their count."""
+    """Return whether the run in front of some entries is nothing but their count."""
     return isinstance(row, Entries) and run.names == [f"{row.name}.count"]
 
 
@@ -145,5 +145,5 @@ def entries_writer(entries: Entries) -> Iterator[str]:
     yield from indented([f"parts: list[bytes] = [{first}]", f"for entry in {name}:", *indented(body)])
     yield '    written = b"".join(parts)'
     yield "    if len(written) > LARGEST_USUAL_LIST:"
-    yield "        raise Unusual"
+    yield "        raise FastPathMiss"
     yield "    return written"

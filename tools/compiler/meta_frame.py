@@ -1,4 +1,4 @@
-"""Emit the codec of V6, whose headers stand in one frame."""
+"""Emit the codec of V6, which has all headers in one frame."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 from hopline.message import MessageIdentifier
 from hopline.wire.layout import Entries, Field, Layout, Type
 from hopline.wire.layouts import V6
-from hopline.wire.shapes import NEW, SAME, SIZE, cut_names, is_reserved, kind_and_rest, sections, stencil_names
+from hopline.wire.shapes import NEW, SAME, SIZE, cut_names, is_reserved, kind_and_rest, sections, template_names
 from tools.compiler.emit import (
     MESSAGE_ORDER,
     VIEW_ORDER,
@@ -35,7 +35,7 @@ def used_structs() -> Iterator[str]:
     yield "_heads: Heads = {}"
     yield f"_read_head = head_reader(V6, {VIEW_ORDER!r}, _heads)"
     yield "_cut = cutter(V6, {})"
-    yield "_stencils = Stencils(V6)"
+    yield "_templates = Templates(V6)"
     yield "_cuts: dict[int, Cut] = {}"
     yield "_known: dict[Values, Values] = {}"
     yield "_written: dict[Values, Values] = {}"
@@ -47,7 +47,7 @@ def used_structs() -> Iterator[str]:
 
 
 def cut_targets(rows: Collection[Field], used: Collection[str]) -> list[str]:
-    """Give the variables that the values of a section are unpacked into, the size of what varies before itself."""
+    """Return the variables that a section is unpacked into: of a field of variable length, its size comes first."""
     targets = []
     for row in rows:
         if row.type.width:
@@ -59,36 +59,36 @@ def cut_targets(rows: Collection[Field], used: Collection[str]) -> list[str]:
 
 
 def sizes_of(layout: Layout, section: str) -> str:
-    """Give the expression for the sizes of what varies, by which a stencil is found."""
+    """Return the expression for the sizes by which a template is looked up."""
     parts = sections(layout)
     head, tail = ([f"{row.name}_size" for row in rows if not row.type.width] for rows in (parts.head, parts.tail))
     return ", ".join([*head, f"len({section})", *tail])
 
 
-def stencil_targets(layout: Layout, *, new: bool = True) -> list[str]:
-    """Give the variables for what a stencil is cut into: the parts that stay the same, with or without what is new."""
+def template_targets(layout: Layout, *, new: bool = True) -> list[str]:
+    """Return the variables for the values of a template: the parts that stay the same, and with `new` the others."""
     part = count(1)
-    names = (f"part_{next(part)}" if name == SAME else name for name in stencil_names(layout))
+    names = (f"part_{next(part)}" if name == SAME else name for name in template_names(layout))
     return [name if new or name not in NEW else "_" for name in names]
 
 
 def same_parts(layout: Layout) -> list[str]:
-    """Name the parts of a stencil that stay the same."""
-    return [name for name in stencil_targets(layout) if name not in NEW]
+    """Return the variables for the parts of a template that stay the same."""
+    return [name for name in template_targets(layout) if name not in NEW]
 
 
 def same_fields(layout: Layout) -> list[str]:
-    """Name the fields of a message that a stencil says."""
+    """Return the fields of a message that follow from the parts that stay the same."""
     return [name for name in MESSAGE_ORDER if name in layout.names() and name not in NOT_ALIKE]
 
 
 def decode_meta(layout: Layout) -> Iterator[str]:
-    """Emit the decoder of the meta frame: by a stencil that is known, or by one that it learns."""
+    """Emit the decoder of the meta frame: by a cached template, or by a new one."""
     yield from learn_to_read(layout)
     yield from ("", "")
     yield "def decode(frames: Sequence[bytes], limits: Limits) -> Message:"
     yield f'    """Read a message of the usual {layout.name} shape."""'
-    targets = ", ".join(stencil_targets(layout))
+    targets = ", ".join(template_targets(layout))
     body = [
         "meta = frames[-1]",
         "try:",
@@ -97,7 +97,7 @@ def decode_meta(layout: Layout) -> Iterator[str]:
         f"    known = _known[cut, {', '.join(same_parts(layout))}]",
         "except KeyError:",
         "    cut, known = _learn_to_read(meta)",
-        f"    ({', '.join(stencil_targets(layout))}) = cut(meta)",
+        f"    ({', '.join(template_targets(layout))}) = cut(meta)",
         f"({', '.join(same_fields(layout))}, body_offset, end) = known",
         'extension = usable_extension(meta[end:]) if len(meta) > end else b""',
         "total = len(frames)",
@@ -110,7 +110,7 @@ def decode_meta(layout: Layout) -> Iterator[str]:
         "    or size > limits.usual_size",
         *(f"    or len({entries.name}) > limits.entries" for entries in entry_groups(layout)),
         "):",
-        "    raise Unusual",
+        "    raise FastPathMiss",
         "return Message(",
         *indented(
             line.replace("socket_identity", 'frames[0] if total > body_offset else b""')
@@ -122,9 +122,9 @@ def decode_meta(layout: Layout) -> Iterator[str]:
 
 
 def learn_to_read(layout: Layout) -> Iterator[str]:
-    """Emit what reads a whole frame, for want of its stencil, and remembers that."""
+    """Emit the function that reads a whole frame and caches its template."""
     yield "def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:"
-    yield '    """Give how to cut up a frame, and what all of it says but what is new."""'
+    yield '    """Return the function that unpacks such frames, and the values of all fields but the new ones."""'
     parts = sections(layout)
     groups = [entries.name for entries in entry_groups(layout)]
     same = same_fields(layout)
@@ -136,22 +136,22 @@ def learn_to_read(layout: Layout) -> Iterator[str]:
         [
             f"({', '.join(targets)}) = _cut(meta)",
             f"if version_wire_format != {meta_number('version.wire_format')} or body_count != 1 or not body_offset:",
-            "    raise Unusual",
+            "    raise FastPathMiss",
             f"{', '.join(groups)} = _entries(section, {groups[0]}_count)",
-            f"stencil = _stencils[{sizes_of(layout, 'section')}]",
-            "cut = stencil.unpack_from",
-            f"known = ({', '.join(values)}, body_offset, stencil.size)",
-            "if len(meta) <= LARGEST_STENCIL:",
-            f"    ({', '.join(stencil_targets(layout, new=False))}) = cut(meta)",
+            f"template = _templates[{sizes_of(layout, 'section')}]",
+            "cut = template.unpack_from",
+            f"known = ({', '.join(values)}, body_offset, template.size)",
+            "if len(meta) <= LARGEST_TEMPLATE:",
+            f"    ({', '.join(template_targets(layout, new=False))}) = cut(meta)",
             f"    keep(_cuts, {SHAPE_KEY}, cut, MOST_SHAPES)",
-            f"    keep(_known, (cut, {', '.join(same_parts(layout))}), known, MOST_STENCILS)",
+            f"    keep(_known, (cut, {', '.join(same_parts(layout))}), known, MOST_TEMPLATES)",
             "return cut, known",
         ]
     )
 
 
 def view_meta(layout: Layout) -> Iterator[str]:
-    """Emit the routing view of the meta frame: all that it needs is in the head, and the kind is remembered."""
+    """Emit the routing view of the meta frame: all that it needs is in the head, and the identifier is cached."""
     yield "def view(frames: Sequence[bytes]) -> RoutingView:"
     yield f'    """Read what a router needs of a {layout.name} message."""'
     yield "    return view_of_meta(frames, frames[-1])"
@@ -176,7 +176,7 @@ def view_meta(layout: Layout) -> Iterator[str]:
 
 
 def kind_start(kind: tuple[Field, ...]) -> tuple[list[str], str]:
-    """Give the statements and the expression for the first bytes of a meta frame: the kind, and the size behind it."""
+    """Return the statements and the expression for the first bytes: the identifier, and the size behind it."""
     statements, at, sizes = [], 0, ""
     *_, last = (row for row in kind if not row.type.width)
     for row in kind:
@@ -191,7 +191,7 @@ def kind_start(kind: tuple[Field, ...]) -> tuple[list[str], str]:
 
 
 def kind_starts(layout: Layout) -> str:
-    """Give the table of the slices that cut off a start, by the sum of its sizes: making one is a third of the cut."""
+    """Return the table of slices for these bytes, by the sum of their sizes: faster than making them."""
     kind, _ = kind_and_rest(layout)
     varying = sum(not row.type.width for row in kind)
     least = sum(row.type.width or SIZE_WIDTH for row in kind) + SIZE_WIDTH
@@ -199,9 +199,9 @@ def kind_starts(layout: Layout) -> str:
 
 
 def encode_meta(layout: Layout) -> Iterator[str]:
-    """Emit the encoder of the meta frame: by a stencil that is known, or by one that it learns.
+    """Emit the encoder of the meta frame: by a cached template, or by a new one.
 
-    What equals something that was written is taken for it, which lets 1.0 pass for 1.
+    Values are compared for equality with cached ones, so that 1.0 is accepted for 1.
     """
     yield from learn_to_write(layout)
     yield from ("", "")
@@ -211,7 +211,7 @@ def encode_meta(layout: Layout) -> Iterator[str]:
     varying = [row.name for row in rows if not row.type.width]
     fixed = [row.name for row in rows if row.type.width]
     same = [f"message.{name}" for name in same_fields(layout)]
-    values = [f"message.{name}" if name in fixed else name for name in stencil_targets(layout)]
+    values = [f"message.{name}" if name in fixed else name for name in template_targets(layout)]
     body = ["(body,) = message.bodies", "socket_identity = message.socket_identity"]
     body += [f"{name} = message.{name}" for name in varying]
     body += ["same = (", *(f"    {value}," for value in [*same, *(f"len({name})" for name in varying)]), ")"]
@@ -232,15 +232,15 @@ def encode_meta(layout: Layout) -> Iterator[str]:
 
 
 def learn_to_write(layout: Layout) -> Iterator[str]:
-    """Emit what writes a whole frame, for want of its stencil, and remembers that."""
+    """Emit the function that writes a whole frame and caches its template."""
     yield "def _learn_to_write(message: Message, same: Values) -> Values:"
-    yield '    """Give how to pack a frame, how many entries it has, and all of it but what is new."""'
+    yield '    """Return the function that packs such frames, the number of entries, and the bytes between."""'
     parts = sections(layout)
     groups = [entries.name for entries in entry_groups(layout)]
     counts = [f"{name}_count" for name in groups]
     body = [f"{name} = message.{name}" for name in groups]
     body += [f"{name}_count = len({name})" for name in groups]
-    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
+    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise FastPathMiss"]
     for row in (*parts.head, *parts.tail):
         if not row.type.width:
             body.append(f"{row.name} = message.{row.name}{'.encode()' if row.type is Type.TEXT else ''}")
@@ -256,11 +256,11 @@ def learn_to_write(layout: Layout) -> Iterator[str]:
         'meta = b"".join((',
         *indented(pieces),
         "))",
-        f"stencil = _stencils[{sizes_of(layout, 'section')}]",
-        f"({', '.join(stencil_targets(layout, new=False))}) = stencil.unpack(meta)",
-        f"written = (stencil.pack, {' + '.join(counts)}, {', '.join(same)})",
-        "if len(meta) <= LARGEST_STENCIL:",
-        "    keep(_written, same, written, MOST_STENCILS)",
+        f"template = _templates[{sizes_of(layout, 'section')}]",
+        f"({', '.join(template_targets(layout, new=False))}) = template.unpack(meta)",
+        f"written = (template.pack, {' + '.join(counts)}, {', '.join(same)})",
+        "if len(meta) <= LARGEST_TEMPLATE:",
+        "    keep(_written, same, written, MOST_TEMPLATES)",
         "return written",
     ]
     yield from indented(body)
@@ -278,7 +278,7 @@ def pack_section(packers: str, rows: Collection[Field]) -> Iterator[str]:
 
 
 def meta_number(name: str) -> str:
-    """Give the expression for one number of the meta frame."""
+    """Return the expression for one number of the meta frame."""
     if name == "version.wire_format":
         return str(int.from_bytes(V6.number, "little"))
     if name == "body.offset":

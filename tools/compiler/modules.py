@@ -44,26 +44,26 @@ from hopline.wire.extension import insert_extension, written_extension
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
 from hopline.wire.shapes import (
-    LARGEST_STENCIL,
+    LARGEST_TEMPLATE,
     LARGEST_USUAL_SIZE,
     MOST_SHAPES,
-    MOST_STENCILS,
+    MOST_TEMPLATES,
     Cut,
     Heads,
     Packers,
-    Stencils,
+    Templates,
     Values,
     cutter,
     head_reader,
     keep,
     sections,
 )
-from hopline.wire.unusual import (
+from hopline.wire.fast_path import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    Unusual,
+    FastPathMiss,
     Uris,
 )
 from hopline.wire.view import RoutingView
@@ -97,7 +97,7 @@ def value_tables(layout: Layout) -> Iterator[str]:
 
 
 def module(layout: Layout) -> str:
-    """Give the source of one format's module. Imports that it does not use are left out at the end."""
+    """Return the source of one format's module; unused imports are removed when it is formatted."""
     groups = layout.entries or [row for row in layout.meta if isinstance(row, Entries)]
     lines = [f'"""Fast paths for {layout.name}: {layout.title}."""', IMPORTS]
     lines.append(f"_FORMAT = WireFormat.{layout.wire_format.name}")
@@ -116,7 +116,7 @@ def module(layout: Layout) -> str:
 
 
 def package() -> str:
-    """Give the source of the package that names them all."""
+    """Return the source of the package's `__init__`."""
     lines = ['"""The fast paths, one module a layout, by the layout\'s name."""', ""]
     lines += [f"from hopline.wire.compiled import {', '.join(layout.name.lower() for layout in COMPILED)}", ""]
     for kind, result in (("encode", "ENCODERS"), ("decode", "DECODERS"), ("view", "VIEWS")):
@@ -128,7 +128,7 @@ def package() -> str:
 
 
 def generate() -> dict[Path, str]:
-    """Give every file of the package, formatted."""
+    """Return every file of the package, formatted."""
     sources = {f"{layout.name.lower()}.py": module(layout) for layout in COMPILED} | {"__init__.py": package()}
     return {TARGET / name: formatted(source) for name, source in sources.items()}
 

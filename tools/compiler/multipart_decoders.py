@@ -41,11 +41,11 @@ def read_value(row: Field, raw: str, unwanted: Collection[str] = ()) -> Iterator
         yield f"({name},) = {reader_of(row)}({raw})"
     if row.minimum is not None:
         yield f"if {name} < {row.minimum}:"
-        yield "    raise Unusual"
+        yield "    raise FastPathMiss"
     if row.scale != 1:
         bound = (2**63 - 1) // row.scale
         yield f"if not -{bound} <= {name} <= {bound}:"
-        yield "    raise Unusual"
+        yield "    raise FastPathMiss"
         yield f"{name} *= {row.scale}"
 
 
@@ -80,7 +80,7 @@ def read_entries(entries: Entries, *, has_divisor: bool) -> Iterator[str]:
     yield f"    bottom = total - {name}_offset"
     yield f"    at = bottom - ({name}_count - 1) * {divisor}"
     yield f"    if {' or '.join([*odd, f'at < {rows - 1}', 'bottom >= total'])}:"
-    yield "        raise Unusual"
+    yield "        raise FastPathMiss"
     yield f"    {name}_list = []"
     yield "    while at <= bottom:"
     yield f"        {name}_list.append({ENTRY_CLASS[name]}({', '.join(values)}))"
@@ -107,9 +107,9 @@ def decode_multipart(layout: Layout) -> Iterator[str]:
     for row in conversions:
         body += read_value(row, f"raw_{local(row.name)}")
     if "delimiter" in targets:
-        body += ["if delimiter:", "    raise Unusual"]
+        body += ["if delimiter:", "    raise FastPathMiss"]
     if layout.has_body_offset:
-        body += ["if body_count != 1 or not body_offset:", "    raise Unusual", "body = frames[-body_offset]"]
+        body += ["if body_count != 1 or not body_offset:", "    raise FastPathMiss", "body = frames[-body_offset]"]
     if layout.extension is not None:
         body += read_extension(layout)
     if layout.has_body_offset:
@@ -136,7 +136,7 @@ def read_extension(layout: Layout) -> Iterator[str]:
     yield 'extension = b""'
     yield f"if ({lowest}) != {above}:"
     yield f"    if {' or '.join([*taken, f'body_offset <= {above}'])}:"
-    yield "        raise Unusual"
+    yield "        raise FastPathMiss"
     yield f"    extension = usable_extension(frames[-{above}])"
 
 
@@ -147,7 +147,7 @@ def size_check(least: int) -> Iterator[str]:
     yield "    or size + len(body) > limits.usual_size"
     yield "    or body.__class__ is not bytes"
     yield "):"
-    yield "    raise Unusual"
+    yield "    raise FastPathMiss"
 
 
 def view_multipart(layout: Layout) -> Iterator[str]:
@@ -179,7 +179,7 @@ def view_multipart(layout: Layout) -> Iterator[str]:
         for row in reversed(wanted):
             body += read_view_numbers(row)
         # Below an empty frame stands a body of the first format, even if it looks like a version frame.
-        body += [f"if {'delimiter' if 'delimiter' in targets else 'not raw_body'}:", "    raise Unusual"]
+        body += [f"if {'delimiter' if 'delimiter' in targets else 'not raw_body'}:", "    raise FastPathMiss"]
     present = set(layout.names())
     values = [name if name in present else 'b""' for name in VIEW_ORDER]
     body.append(f"return _view(RoutingView, ({', '.join(values)}, _FORMAT, frames))")
@@ -221,7 +221,7 @@ def numbers_reader(layout: Layout) -> Iterator[str]:
     body += ["(body_offset, _) = _offset_and_count(raw_body)"]
     body += ["(offset, count) = _offset_and_count(raw_callbacks)", "if not count:"]
     body += ["    (offset, count) = _offset_and_count(raw_routers)"]
-    body += [f"if (offset if count else body_offset) <= {len(layout.fixed)}:", "    raise Unusual"]
+    body += [f"if (offset if count else body_offset) <= {len(layout.fixed)}:", "    raise FastPathMiss"]
     body += ["if len(_numbers) >= REMEMBERED_LISTS:", "    _numbers.clear()"]
     body += [f"numbers = _numbers[{', '.join(raws)}] = ({', '.join(names)})", "return numbers"]
     yield from indented(body)
@@ -240,10 +240,10 @@ def view_structs(layout: Layout) -> Iterator[str]:
 
 
 def wanted_word(name: str) -> bool:
-    """Tell whether a router looks at a word."""
+    """Return whether a routing view needs a word."""
     return name in ("distribution", "hops")
 
 
 def wanted_by_view(row: Field) -> bool:
-    """Tell whether a router looks at a row."""
+    """Return whether a routing view needs a row."""
     return row.selector or row.name == "hops" or any(wanted_word(word.name) for word in row.words)

@@ -11,7 +11,7 @@ from tools.compiler.multipart_decoders import table_name
 
 
 def write_value(layout: Layout, row: Field) -> str:
-    """Give the expression for one fixed frame."""
+    """Return the expression for one fixed frame."""
     name = row.name
     if name == "version.wire_format":
         return repr(layout.number)
@@ -45,7 +45,7 @@ def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
         elif row.type is Type.VERSION_TEXT:
             value = f"COMMON_VERSION_TEXTS[{value}]"
         elif row.type is Type.URI:
-            body += [f'if not {value}.startswith(USUAL_SCHEMES) or {value}[-1] == "/":', "    raise Unusual"]
+            body += [f'if not {value}.startswith(USUAL_SCHEMES) or {value}[-1] == "/":', "    raise FastPathMiss"]
             value = f"{value}.encode()"
         elif row.type is Type.TEXT:
             value = f"{value}.encode()"
@@ -54,12 +54,12 @@ def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
     own = own_frames(layout, entries)
     result = ", ".join(["tuple[bytes, ...]", *["bytes"] * len(own)])
     yield from remembered(f"_{name}_frames({name}: tuple[{ENTRY_CLASS[name]}, ...]) -> tuple[{result}]")
-    yield f'    """Give the frames of the {name} entries, and those that describe them alone."""'
+    yield f'    """Return the frames of the {name} entries, and the frames that describe only these."""'
     yield "    frames: list[bytes] = []"
     yield f"    for entry in {name}:"
     yield from indented([*body, f"frames += ({', '.join(parts)})"], 2)
     yield '    if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):'
-    yield "        raise Unusual"
+    yield "        raise FastPathMiss"
     if own:
         yield f"    {name}_count = len({name})"
     if any(f"{name}.offset" in names_of(row) for row in own):
@@ -68,7 +68,7 @@ def list_writer(layout: Layout, entries: Entries) -> Iterator[str]:
 
 
 def own_frames(layout: Layout, entries: Entries) -> list[Field]:
-    """Give the rows that follow from the number of one group's entries: its offset only for the lowest group."""
+    """Return the rows that follow from the number of one group's entries; its offset only for the lowest group."""
     known = {f"{entries.name}.count", f"{entries.name}.divisor", "reserved.2", "reserved.3"}
     if entries is layout.entries[0]:
         known.add(f"{entries.name}.offset")
@@ -90,7 +90,7 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
         *(f"{entries.name}_count = len({entries.name})" for entries in layout.entries),
     ]
     counts = [f"{entries.name}_count" for entries in layout.entries]
-    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise Unusual"]
+    body += [f"if {' or '.join(f'{count} > MOST_USUAL_ENTRIES' for count in counts)}:", "    raise FastPathMiss"]
     made: dict[str, str] = {}
     for entries in layout.entries:
         frames = {row.name: f"{local(row.name)}_frame" for row in own_frames(layout, entries)}
@@ -106,9 +106,9 @@ def encode_multipart(layout: Layout) -> Iterator[str]:
     for row in layout.fixed:
         name = local(row.name)
         if row.scale != 1:
-            body += [f"{name}, rest = divmod(message.{name}, {row.scale})", "if rest:", "    raise Unusual"]
+            body += [f"{name}, rest = divmod(message.{name}, {row.scale})", "if rest:", "    raise FastPathMiss"]
         elif row.minimum is not None:
-            body += [f"{name} = message.{name}", f"if {name} < {row.minimum}:", "    raise Unusual"]
+            body += [f"{name} = message.{name}", f"if {name} < {row.minimum}:", "    raise FastPathMiss"]
     rows = [row for row in reversed(layout.fixed) if row.name != "bodies"]
     body += ["headers = (", *indented(f"{made.get(row.name) or write_value(layout, row)}," for row in rows), ")"]
     total = "body_offset + 2" if layout.has_body_offset else "total"

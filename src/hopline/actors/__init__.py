@@ -1,4 +1,4 @@
-"""Actors: what they handle, and the host that runs them."""
+"""Actors, their handlers, and the host that runs them."""
 
 from hopline.actors.actor import Actor, handler_map
 from hopline.actors.context import HandlerContext
@@ -7,18 +7,16 @@ from hopline.actors.handler import HandlerDefinition, handler
 from hopline.actors.host import ActorHost, HandlerCancelledError
 from hopline.actors.log import CorrelationFilter, flow_log
 from hopline.actors.results import exception_result, receipt, result
-from hopline.actors.services import HandlerSpan, Services, Telemetry
+from hopline.actors.runtime import ActorRuntime
 
 __all__ = [
     "Actor",
     "ActorHost",
+    "ActorRuntime",
     "CorrelationFilter",
     "HandlerCancelledError",
     "HandlerContext",
     "HandlerDefinition",
-    "HandlerSpan",
-    "Services",
-    "Telemetry",
     "current_message",
     "exception_result",
     "flow_log",

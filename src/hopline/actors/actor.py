@@ -1,4 +1,4 @@
-"""The actor: a class whose handlers say what it does."""
+"""The base class of actors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, cast
 
 from hopline.actors.handler import HandlerDefinition, definitions_of
-from hopline.message import LocalError, MessageIdentifier, new_actor_identity
+from hopline.message import ArgumentError, MessageIdentifier, new_actor_identity
 
 
 class Actor:
@@ -17,39 +17,44 @@ class Actor:
     it waits, and so does a `blocking` function in its thread, up to `concurrency` of them.
     """
 
-    concurrency: ClassVar[int | None] = None  # how many handlers may be under way at once; None: as the node says
-    mailbox_capacity: ClassVar[int | None] = None  # how many messages may wait; None: as the node says
+    concurrency: ClassVar[int | None] = None  # how many handlers may run at once; None: the node's setting
+    mailbox_capacity: ClassVar[int | None] = None  # how many messages may wait; None: the node's setting
 
     _identity: bytes = b""
 
     @property
     def identity(self) -> bytes:
-        """Who this is in the network: 37 bytes, for `Message.with_receiver_actor`."""
-        if not self._identity:  # made late, so that an actor's own __init__ need not call ours
+        """The actor's identity in the network: 37 bytes, for `Message.with_receiver_actor`."""
+        if not self._identity:  # created on first use, so that subclasses need not call our __init__
             self._identity = new_actor_identity()
         return self._identity
 
     def definitions(self) -> Iterable[HandlerDefinition]:
-        """Give what this actor handles; override it to bind handlers to a partition of this very actor."""
+        """Return what this actor handles. Override it to bind handlers to a partition of this particular actor."""
         return definitions_of(type(self))
 
 
 def handler_map(actor: Actor) -> dict[MessageIdentifier, HandlerDefinition]:
-    """Give the handlers of an actor by what they handle. Actors of one class share one map."""
+    """Return the handlers of an actor by message. Actors of one class share one map.
+
+    Raises:
+        ArgumentError: Two handlers handle the same message, or a setting of the class is invalid.
+    """
     cls, definitions = type(actor), actor.definitions()
     for name in ("concurrency", "mailbox_capacity"):
         value = getattr(actor, name)
         if not (value is None or (isinstance(value, int) and value >= 1)):
-            raise LocalError(f"{cls.__qualname__}.{name}", "at least 1, or None", value)
-    is_common = definitions is definitions_of(cls)
-    if is_common and (known := cls.__dict__.get("__hopline_handler_map__")) is not None:
-        return cast("dict[MessageIdentifier, HandlerDefinition]", known)
+            raise ArgumentError(f"{cls.__qualname__}.{name}", "at least 1, or None", value)
+    is_shared = definitions is definitions_of(cls)
+    cached = cls.__dict__.get("__hopline_handler_map__")
+    if is_shared and cached is not None:
+        return cast("dict[MessageIdentifier, HandlerDefinition]", cached)
     handlers: dict[MessageIdentifier, HandlerDefinition] = {}
     for definition in definitions:
         first = handlers.setdefault(definition.identifier, definition)
         if first is not definition:
             both = f"{first.name} and {definition.name}"
-            raise LocalError(cls.__qualname__, f"one handler for {definition.identifier}", both)
-    if is_common:
+            raise ArgumentError(cls.__qualname__, f"one handler for {definition.identifier}", both)
+    if is_shared:
         cls.__hopline_handler_map__ = handlers  # type: ignore[attr-defined]
     return handlers

@@ -1,4 +1,4 @@
-"""Which message is being handled here: for log records, and for whatever else needs to know its flow."""
+"""The message that is being handled in the current context, for log records and others that need its flow."""
 
 from __future__ import annotations
 

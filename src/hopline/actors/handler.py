@@ -1,4 +1,4 @@
-"""`@handler`: which message a method handles, told by its annotation or by the decorator."""
+"""`@handler`: makes a method the handler of a message, by its annotation or by the decorator's argument."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from hopline.actors.context import HandlerContext
-from hopline.message import LocalError, Message, MessageIdentifier, PayloadType, Serializer, payload_type, reader_of
+from hopline.message import ArgumentError, Message, MessageIdentifier, PayloadType, Serializer, payload_type, reader_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Handled = type | MessageIdentifier
@@ -22,13 +22,13 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
     """One message that an actor handles, and how."""
 
     identifier: MessageIdentifier
-    function: Callable[..., Any]  # called with the actor, the content, and the context if it wants one
+    function: Callable[..., Any]  # called with the actor, the content, and the context if `wants_context`
     content: type | None = None  # the payload that the function takes; None when it takes the message itself
     serializer: Serializer | None = None
     wants_context: bool = False
-    keep_local: bool = False  # handled for this node only, never advertised to others
+    keep_local: bool = False  # never advertised to other nodes
     blocking: bool = False  # run in a thread
-    # Told by the above: what reads a body for a function that takes its payload and nothing else, on the loop.
+    # Derived from the above: decodes a body, for functions on the event loop that take a payload and nothing else.
     read: Callable[[bytes], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "read", reader_of(self.serializer, self.content))
 
     def bound_to(self, partition: bytes) -> HandlerDefinition:
-        """Give the same handler for another partition of the message."""
+        """Return the same handler for another partition of the message."""
         identifier = MessageIdentifier(self.identifier.identity, self.identifier.version, partition)
         return msgspec.structs.replace(self, identifier=identifier)
 
@@ -48,12 +48,12 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
     @property
     def method(self) -> str:
         """The function by its own name, whichever class defines it."""
-        function = self.function  # looked at for every record of a full capture: repr only where nothing else is left
+        function = self.function  # used for every record of a full capture, and repr is slow
         return function.__name__ if hasattr(function, "__name__") else repr(function)
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """What a decorator said; the annotations are read when the first actor of the class is made."""
+    """The arguments of a decorator. Annotations are read later, when the first actor of the class is created."""
 
     handled: Handled | None
     partition: bytes | None
@@ -82,14 +82,14 @@ def handler(
     """
     is_bare = inspect.isfunction(handled)
     if not (is_bare or handled is None or isinstance(handled, (type, MessageIdentifier))):
-        raise LocalError("handler", "a method, a payload class or a MessageIdentifier", handled)
+        raise ArgumentError("handler", "a method, a payload class or a MessageIdentifier", handled)
     if not (partition is None or isinstance(partition, bytes)):
-        raise LocalError("handler partition", "bytes", partition)
+        raise ArgumentError("handler partition", "bytes", partition)
     mark = _Mark(None if is_bare else handled, partition, keep_local, blocking)
 
     def decorate(method: Method) -> Method:
         if not inspect.isfunction(method):
-            raise LocalError("handler", "a method of an actor", method)
+            raise ArgumentError("handler", "a method of an actor", method)
         setattr(method, _MARKS, (mark, *getattr(method, _MARKS, ())))
         return method
 
@@ -97,18 +97,26 @@ def handler(
 
 
 def definitions_of(cls: type) -> tuple[HandlerDefinition, ...]:
-    """Find the handlers of a class, inherited ones too. An overriding method is the handler that the first one was."""
-    known: tuple[HandlerDefinition, ...] | None = cls.__dict__.get("__hopline_handlers__")
-    if known is None:
-        marked: dict[str, tuple[_Mark, ...]] = {}
-        for base in cls.__mro__:
-            for name, member in vars(base).items():
-                marks = getattr(member, _MARKS, ()) if inspect.isfunction(member) else ()
-                if marks:
-                    marked.setdefault(name, marks)
-        known = tuple(_define(getattr(cls, name), mark) for name, marks in marked.items() for mark in marks)
-        cls.__hopline_handlers__ = known  # type: ignore[attr-defined]
-    return known
+    """Return the handlers of a class, including inherited ones.
+
+    An overriding method inherits the registration of the method it overrides.
+    """
+    definitions: tuple[HandlerDefinition, ...] | None = cls.__dict__.get("__hopline_handlers__")
+    if definitions is None:
+        marked = _marked_methods(cls)
+        definitions = tuple(_define(getattr(cls, name), mark) for name, marks in marked.items() for mark in marks)
+        cls.__hopline_handlers__ = definitions  # type: ignore[attr-defined]
+    return definitions
+
+
+def _marked_methods(cls: type) -> dict[str, tuple[_Mark, ...]]:
+    marked: dict[str, tuple[_Mark, ...]] = {}
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            marks = getattr(member, _MARKS, ()) if inspect.isfunction(member) else ()
+            if marks:
+                marked.setdefault(name, marks)
+    return marked
 
 
 def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
@@ -126,9 +134,11 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
         kind = _payload_type(function, annotation)
         content, serializer = kind.of, kind.serializer
     elif annotation not in (None, Any, content):
-        raise LocalError(function.__qualname__, f"a parameter annotated with {content.__name__} or Message", annotation)
+        raise ArgumentError(
+            function.__qualname__, f"a parameter annotated with {content.__name__} or Message", annotation
+        )
     if mark.blocking and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
-        raise LocalError(function.__qualname__, "a plain function for blocking=True", "async def")
+        raise ArgumentError(function.__qualname__, "a plain function for blocking=True", "async def")
     definition = HandlerDefinition(
         identifier=identifier,
         function=function,
@@ -144,26 +154,27 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
 def _payload_type(function: Callable[..., Any], cls: Any) -> PayloadType:
     try:
         return payload_type(cls)
-    except (LocalError, TypeError):
+    except (ArgumentError, TypeError):
         expected = "a parameter annotated with one payload class, or @handler(Kind) for each kind"
-        raise LocalError(function.__qualname__, expected, cls) from None
+        raise ArgumentError(function.__qualname__, expected, cls) from None
 
 
 def _parameters(function: Callable[..., Any]) -> list[Any]:
-    """Give the annotations of a method's parameters after self: the content, and the context if there are two."""
+    """Return the annotations of a method's parameters after self: the content's, and the context's if there is one."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [parameter.name for parameter in parameters if parameter.kind in positional]
     if not 1 <= len(names) <= 2 or len(names) < len(parameters):
-        raise LocalError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
+        raise ArgumentError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
     try:
         hints = typing.get_type_hints(function)
     except NameError as error:
         if any(isinstance(mark.handled, type) for mark in getattr(function, _MARKS, ())):
-            hints = {}  # the decorator knows
+            hints = {}  # the decorator names the payload
         else:
             advice = "annotations that can be read from the module; else name the payload: @handler(Kind)"
-            raise LocalError(function.__qualname__, advice, str(error)) from None
+            raise ArgumentError(function.__qualname__, advice, str(error)) from None
     context = hints.get(names[1], HandlerContext) if len(names) > 1 else HandlerContext
     if not (isinstance(context, type) and issubclass(context, HandlerContext)):
-        raise LocalError(function.__qualname__, "a second parameter annotated with Context", context)
+        raise ArgumentError(function.__qualname__, "a second parameter annotated with Context", context)
     return [hints.get(name) for name in names]

@@ -1,4 +1,4 @@
-"""Log records that say which flow they belong to."""
+"""Log records with the correlation id of their flow."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hopline.message import NO_FLOW, Message, get_logger, printable_name
 
 
 def correlation_text(message: Message | None) -> str:
-    """Give the correlation id of a message as logs show it; "-" where there is no flow."""
+    """Return the correlation id of a message for display; "-" if it has no flow."""
     if message is None or message.correlation_id in (b"", NO_FLOW):
         return "-"
     return printable_name(message.correlation_id)
 
 
 class CorrelationFilter(logging.Filter):
-    """Gives every record a `correlation_id`: that of the message being handled where the record was made.
+    """Adds `correlation_id` to every log record: that of the message that was being handled.
 
-    Add it to a logging handler, and ``%(correlation_id)s`` can stand in the format of any logger's records.
+    Add it to a logging handler to use ``%(correlation_id)s`` in its format, for records of any logger.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -38,5 +38,5 @@ class _FlowLog(logging.LoggerAdapter[logging.Logger]):
 
 
 def flow_log(name: str) -> logging.LoggerAdapter[logging.Logger]:
-    """Make a logger whose records all say their `correlation_id`; ``flow=message`` names the flow outright."""
+    """Return a logger whose records have a `correlation_id`; ``flow=message`` sets the flow explicitly."""
     return _FlowLog(get_logger(name), {})

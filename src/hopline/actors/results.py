@@ -1,7 +1,7 @@
-"""What a handler returned, made part of the flow that it belongs to. Pure.
+"""Messages made of what a handler returned, in the flow of the message that it handled. Pure.
 
-The rules are the protocol's: a result takes the correlation id, the trace and, unless it is a broadcast, the callback
-point of the message that it answers. It never takes its lifetime, hops or receivers.
+The rules are the protocol's: a result inherits the correlation id, the trace and, unless it is a broadcast, the
+callback point of the message that it answers. It never inherits the lifetime, hops or receivers.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from hopline.message import (
     EXCEPTION,
     RECEIPT,
+    ArgumentError,
     Distribution,
     ExceptionReport,
-    LocalError,
     Message,
     MessageIdentifier,
     payload_type,
@@ -19,27 +19,31 @@ from hopline.message import (
 
 
 def result(incoming: Message, content: object) -> Message:
-    """Make the message of what a handler returned: a payload, or a message that says more."""
+    """Return the message of a handler's result, which is a payload or a message.
+
+    Raises:
+        ArgumentError: The content is neither.
+    """
     if isinstance(content, Message):
         return _result_message(incoming, content)
     try:
         kind = payload_type(content.__class__)
-    except LocalError:
-        raise LocalError("result", "payloads, messages or nothing", content) from None
+    except ArgumentError:
+        raise ArgumentError("result", "payloads, messages or nothing", content) from None
     return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
 
 
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:
-    """Make the message that says what went wrong. It goes where the callback point says, as any result.
+    """Return the message that reports a failure. Like any result it goes to the callback point.
 
-    It stays in the domain of what it answers, as receipts do: these two belong to all of them.
+    Exceptions and receipts exist in every domain, so they stay in the domain of the message that they answer.
     """
     result = plain_result(incoming, EXCEPTION, report.to_body())
     return result.clone(domain=incoming.domain) if incoming.domain else result
 
 
 def receipt(incoming: Message) -> Message:
-    """Make the confirmation that a sender waits for: a message that is its own callback."""
+    """Return the receipt of a message: a message that is its own callback."""
     confirmation = Message(
         identity=RECEIPT.identity,
         correlation_id=incoming.correlation_id,
@@ -57,7 +61,7 @@ def receipt(incoming: Message) -> Message:
 
 
 def plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) -> Message:
-    """Make a unicast result in one go, which is what nearly every handler returns."""
+    """Return a unicast result with this body. Nearly every result is one, hence without intermediate messages."""
     callback_point = incoming.callback_point
     if identifier in callback_point:
         receiver, node = incoming.callback_receiver_identity, incoming.callback_receiver_node_identity
@@ -84,7 +88,7 @@ def plain_result(incoming: Message, identifier: MessageIdentifier, body: bytes) 
         "",  # no domain
         incoming.routing,
         b"",  # no extension
-        incoming.wire_format,  # it answers in kind, and is routed by that format's rule
+        incoming.wire_format,  # the answer is in the format of the request, and routed by its rules
     )
 
 

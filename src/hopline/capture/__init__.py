@@ -1,1 +1,1 @@
-"""What a node recorded of its traffic: records in Parquet segments, and how they come to be."""
+"""Capture: record a node's traffic into Parquet segments, recover them after a crash, and replay them."""

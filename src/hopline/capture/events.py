@@ -1,4 +1,4 @@
-"""What a node records of its messages, and how much of it. Needs nothing that is not installed with Hopline."""
+"""The events that a node records, and the capture levels. Works without pyarrow."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from enum import StrEnum
 
 
 class Event(StrEnum):
-    """What happened to the message."""
+    """What happened to a message."""
 
-    SUBMITTED = "submitted"  # a hub or an actor gave it to the router
-    SENT = "sent"  # left for another node
+    SUBMITTED = "submitted"  # accepted by the router from a hub, an actor or the node itself
+    SENT = "sent"  # written to another node
     RECEIVED = "received"  # arrived from another node
-    DELIVERED = "delivered"  # put before a local receiver
-    HANDLED = "handled"  # its handler ended, well or with a reason
-    RESOLVED = "resolved"  # a promise took it
+    DELIVERED = "delivered"  # taken out of the mailbox by a local receiver
+    HANDLED = "handled"  # its handler returned or failed
+    RESOLVED = "resolved"  # completed a promise, or became part of a stream
     EXPIRED = "expired"  # its lifetime was over
-    UNROUTABLE = "unroutable"  # nobody handles it
-    REJECTED = "rejected"  # malformed, forged, of a foreign domain
-    OVERFLOW = "overflow"  # no room for it
-    HOP_LIMIT = "hop_limit"  # sent on too often
-    FAILED = "failed"  # its receiver or its peer went away with it
+    UNROUTABLE = "unroutable"  # no receiver was found
+    REJECTED = "rejected"  # malformed, forged, or of a domain without a key
+    OVERFLOW = "overflow"  # a queue was full
+    HOP_LIMIT = "hop_limit"  # forwarded too often
+    FAILED = "failed"  # its receiver or peer stopped before it was done
 
 
 ENDINGS = (Event.EXPIRED, Event.UNROUTABLE, Event.REJECTED, Event.OVERFLOW, Event.HOP_LIMIT, Event.FAILED)
 
 
 class Level(StrEnum):
-    """How much of its traffic a node records."""
+    """How much a node records."""
 
     OFF = "off"
-    WIRE = "wire"  # what it sent and received, and the endings
-    FULL = "full"  # everything
+    WIRE = "wire"  # `sent`, `received` and the endings
+    FULL = "full"  # every event
 
 
 LEVEL_EVENTS = {

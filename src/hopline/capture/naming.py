@@ -1,4 +1,7 @@
-"""The names of a capture's files: ``date=<day>/<node>-<start>-<seq>.parquet``, and hidden ones while they are made."""
+"""The names of a capture's files.
+
+A segment is ``date=<day>/<node>-<start>-<seq>.parquet``. Its journal, while it is open, is a hidden file beside it.
+"""
 
 from __future__ import annotations
 
@@ -9,72 +12,85 @@ from pathlib import Path
 import msgspec
 
 DAY = "date="
-SEGMENT, JOURNAL, ROWS, UNFINISHED, DAMAGED = ".parquet", ".open", ".rows", ".tmp", ".damaged"
+SEGMENT = ".parquet"
+JOURNAL = ".open"
+UNFINISHED = ".tmp"  # behind SEGMENT
+DAMAGED = ".damaged"  # behind the ending of any of these
 PRIVATE = 0o600
-"""The mode of every file of a capture: it has the bodies of messages, which are nobody else's business."""
+"""The mode of every file of a capture, because it contains the bodies of messages."""
 _START = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"(?P<node>.+)-(?P<start>\d{8}T\d{6}\.\d{6}Z)-(?P<seq>\d+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-_LONGEST_NODE = 100
-_MICROSECONDS = 1_000_000  # a second
+_LONGEST_NODE = 100  # characters
+_MICROSECONDS = 1_000_000  # per second
 
 
 class SegmentName(msgspec.Struct, frozen=True):
-    """Who wrote a segment, when it began, and with which number."""
+    """The node that wrote a segment, and the time and number of its first record."""
 
-    node: str  # as it may stand in the name of a file
+    node: str  # with only those characters that are safe in a file name
     start: datetime
     seq: int
 
     @property
     def stem(self) -> str:
-        """The name without what says which kind of file it is."""
+        """The name without its ending."""
         return f"{self.node}-{self.start.strftime(_START)}-{self.seq}"
 
     def segment(self, directory: Path) -> Path:
-        """Give the path of the segment once it is closed."""
+        """Return the path of the closed segment."""
         return self._day(directory) / f"{self.stem}{SEGMENT}"
 
     def journal(self, directory: Path) -> Path:
-        """Give the path of its journal while it is open; hidden, as Spark and others leave such files alone."""
+        """Return the path of the journal of the open segment. It is hidden, so that Spark and others ignore it."""
         return self._day(directory) / f".{self.stem}{JOURNAL}"
-
-    def rows(self, directory: Path) -> Path:
-        """Give the path of its groups of rows while it is open, beside the journal."""
-        return self._day(directory) / f".{self.stem}{ROWS}"
 
     def _day(self, directory: Path) -> Path:
         return directory / f"{DAY}{self.start:%Y-%m-%d}"
 
 
-def name_of(node: str, now: float, seq: int) -> SegmentName:
-    """Name a segment that begins now, in seconds since 1970."""
-    seconds, microseconds = divmod(int(now * _MICROSECONDS), _MICROSECONDS)
+def name_of(node: str, time: float, seq: int) -> SegmentName:
+    """Return the name of a segment whose first record has this time, in seconds since 1970, and this number."""
+    seconds, microseconds = divmod(int(time * _MICROSECONDS), _MICROSECONDS)
     start = datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
     safe = _UNSAFE.sub("_", node)[:_LONGEST_NODE]
-    return SegmentName(safe if safe[:1].isalnum() else f"node{safe}", start, seq)  # what is hidden is not read
+    if not safe[:1].isalnum():
+        safe = f"node{safe}"  # a leading dot or underscore would hide the file from Spark
+    return SegmentName(safe, start, seq)
 
 
 def read_name(path: Path) -> SegmentName | None:
-    """Read the name of a segment or a journal; None for a file that is neither."""
+    """Return the parsed name of a segment or a journal, or None if the file is neither."""
     stem, dot, kind = path.name.removeprefix(".").rpartition(".")
-    found = _NAME.fullmatch(stem) if dot and f".{kind}" in (SEGMENT, JOURNAL) else None
-    if found is None:
+    if not dot or f".{kind}" not in (SEGMENT, JOURNAL):
         return None
-    start = datetime.strptime(found["start"], _START).replace(tzinfo=UTC)
-    return SegmentName(found["node"], start, int(found["seq"]))
+    parts = _NAME.fullmatch(stem)
+    if parts is None:
+        return None
+    start = datetime.strptime(parts["start"], _START).replace(tzinfo=UTC)
+    return SegmentName(parts["node"], start, int(parts["seq"]))
 
 
 def segments_in(directory: Path) -> list[Path]:
-    """Give the closed segments below a directory, those that began first first."""
+    """Return the closed segments below a directory, the oldest first."""
     return _in(directory, f"*{SEGMENT}")
 
 
 def journals_in(directory: Path) -> list[Path]:
-    """Give the segments that are open, or were when their node crashed."""
+    """Return the journals below a directory: of running nodes, and of nodes that crashed."""
     return _in(directory, f".*{JOURNAL}")
 
 
 def _in(directory: Path, pattern: str) -> list[Path]:
-    named = [(name, path) for path in directory.glob(f"{DAY}*/{pattern}") if (name := read_name(path)) is not None]
-    return [path for _, path in sorted(named, key=lambda one: (one[0].start, one[0].seq, one[1]))]
+    named: list[tuple[SegmentName, Path]] = []
+    for path in directory.glob(f"{DAY}*/{pattern}"):
+        name = read_name(path)
+        if name is not None:
+            named.append((name, path))
+    named.sort(key=_age)
+    return [path for _, path in named]
+
+
+def _age(named: tuple[SegmentName, Path]) -> tuple[datetime, int, Path]:
+    name, path = named
+    return name.start, name.seq, path

@@ -1,4 +1,4 @@
-"""One row of a capture: something that happened to a message on a node, with the message's exact frames."""
+"""The schema of a capture: one row for each event of a message on a node, with the message's exact frames."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from hopline.capture.events import ENDINGS, LEVEL_EVENTS, Event, Level
 
-__all__ = ["ENDINGS", "LEVEL_EVENTS", "SCHEMA", "Event", "Level", "shown"]
+__all__ = ["CAPTURE_SCHEMA", "ENDINGS", "LEVEL_EVENTS", "Event", "Level", "shown"]
 
-SCHEMA = pa.schema(
+CAPTURE_SCHEMA = pa.schema(
     [
         pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("seq", pa.int64(), nullable=False),
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
 
 
 def shown(raw: bytes) -> str:
-    """Give a name off the wire as the text that the tables use: UTF-8, or hex digits behind ``0x`` where it is not."""
+    """Return a name off the wire as text: as UTF-8, or as hex digits after ``0x`` where it is not valid UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,8 @@
-"""What a crash left of open segments, made into segments. Nothing is deleted that was not read."""
+"""Make segments of journals: of those that a crash left behind, and of each one that its node closes.
+
+There is no second way to close a segment, so that what must work after a crash is what works every minute. Nothing is
+deleted before it was read and its rows are in a segment on the disk.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +15,25 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hopline.capture.journal import locked
-from hopline.capture.naming import (
-    DAMAGED,
-    DAY,
-    JOURNAL,
-    ROWS,
-    SEGMENT,
-    UNFINISHED,
-    SegmentName,
-    journals_in,
-    read_name,
-)
-from hopline.capture.remains import Remains, remains_of
-from hopline.capture.segments import sync_folder, write_segment
+from hopline.capture.crash_scan import CrashScan, scan
+from hopline.capture.journal import content_of, locked
+from hopline.capture.naming import DAMAGED, DAY, JOURNAL, SEGMENT, UNFINISHED, journals_in, read_name
+from hopline.capture.segment_file import sync_folder, write_segment
 
 
 class Fate(StrEnum):
-    """What became of an open segment."""
+    """What became of a journal."""
 
     RECOVERED = "recovered"  # what could be read is a segment now
-    EMPTY = "empty"  # there was nothing in it, and it is gone
-    SAVED_BEFORE = "saved before"  # its segment was there already, and it is gone
-    DAMAGED = "damaged"  # no record of it could be read
-    IN_USE = "in use"  # its node runs
-    UNREADABLE = "unreadable"  # it is no journal of ours, and stays as it is
+    EMPTY = "empty"  # it had no records, and is deleted
+    SAVED_BEFORE = "saved before"  # its segment existed already, and it is deleted
+    DAMAGED = "damaged"  # no record could be read
+    IN_USE = "in use"  # its node is running
+    UNREADABLE = "unreadable"  # it is no journal of Hopline's, and was not touched
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """One open segment, what could be read of it, and what could not."""
+    """What became of one journal: what could be read of it, and what could not."""
 
     journal: Path
     fate: Fate
@@ -47,81 +41,104 @@ class Recovery(msgspec.Struct, frozen=True):
     records: int = 0
     missing: int = 0  # records that could not be read, as far as the numbers of the others tell
     unread_bytes: int = 0
-    damaged: tuple[Path, ...] = ()  # where the files are now that have these bytes
+    damaged: tuple[Path, ...] = ()  # the files that were renamed because of unread bytes
 
 
 def recover(directory: Path) -> Iterator[Recovery]:
-    """Make segments of whatever crashed nodes left open below a directory. Those of nodes that run are left alone.
+    """Make segments of all journals below a directory that crashed nodes left behind.
 
-    A file that could not be read to its last byte is kept, with `.damaged` behind its name.
+    Journals of running nodes are left alone. A file that could not be read to its last byte is kept, renamed to end in
+    `.damaged`.
+
+    Raises:
+        OSError: A file cannot be read or written. What was recovered before stays recovered, and nothing is lost.
     """
     for journal in journals_in(directory):
-        with locked(journal) as is_ours:
-            yield _recover(journal, directory) if is_ours else Recovery(journal, Fate.IN_USE)
-    for rows in sorted(directory.glob(f"{DAY}*/.*{ROWS}")):
-        journal = rows.with_name(f"{rows.name.removesuffix(ROWS)}{JOURNAL}")
-        if read_name(journal) is not None and not journal.exists():  # else its node is at work on it
-            recovery = _recover(journal, directory)
-            if recovery.fate is not Fate.EMPTY:
-                yield recovery
-    for unfinished in directory.glob(f"{DAY}*/.*{SEGMENT}{UNFINISHED}"):  # by a recovery that was interrupted
-        journal = unfinished.with_name(f"{unfinished.name.removesuffix(f'{SEGMENT}{UNFINISHED}')}{JOURNAL}")
-        if read_name(journal) is not None and not journal.exists():
-            unfinished.unlink(missing_ok=True)
+        with locked(journal) as is_locked:
+            yield make_segment(journal, directory) if is_locked else Recovery(journal, Fate.IN_USE)
+    _delete_unfinished(directory)
 
 
-def _recover(journal: Path, directory: Path) -> Recovery:
+def make_segment(journal: Path, directory: Path, *, checks_bodies: bool = True) -> Recovery:
+    """Make the segment of a journal that the caller has locked, and delete the journal once it is not needed any more.
+
+    Args:
+        journal: The file.
+        directory: The capture directory.
+        checks_bodies: See `crash_scan.scan`; not needed by the process that has written the journal.
+
+    Raises:
+        FileNotFoundError: The journal does not exist any more.
+        OSError: The disk refused. The journal is as it was.
+    """
     name = read_name(journal)
+    content = content_of(journal)
     if name is None:
-        return Recovery(journal, Fate.UNREADABLE, unread_bytes=journal.stat().st_size)
-    rows = name.rows(directory)
-    remains = remains_of(journal, rows, name.seq)
-    unread = remains.unread_journal + remains.unread_rows
-    if not remains.is_segment and journal.exists():
-        return Recovery(journal, Fate.UNREADABLE, unread_bytes=unread)
-    fate, damaged = _save(name, remains, directory)
-    for path, unread_of_it in ((rows, remains.unread_rows), (journal, remains.unread_journal)):
-        if unread_of_it:
-            damaged.append(_set_aside(path))
-        else:
-            path.unlink(missing_ok=True)
-    segment = name.segment(directory) if remains.records else None
-    return Recovery(journal, fate, segment, remains.records, remains.missing, unread, tuple(damaged))
-
-
-def _save(name: SegmentName, remains: Remains, directory: Path) -> tuple[Fate, list[Path]]:
-    """Write the segment, unless it is there, and return what was done and the damaged segment in its place, if any."""
-    if not remains.records:
-        return Fate.DAMAGED if remains.is_damaged else Fate.EMPTY, []
+        return Recovery(journal, Fate.UNREADABLE, unread_bytes=content.size)
+    scanned = scan(content, name.seq, checks_bodies=checks_bodies)
+    if not scanned.is_journal:
+        return Recovery(journal, Fate.UNREADABLE, unread_bytes=scanned.unread_bytes)
     segment = name.segment(directory)
+    fate, damaged = _save(segment, scanned)
+    if scanned.unread_bytes:
+        damaged.append(_set_aside(journal))
+    else:
+        journal.unlink(missing_ok=True)
+    return Recovery(
+        journal,
+        fate,
+        segment if scanned.records else None,
+        scanned.records,
+        scanned.missing,
+        scanned.unread_bytes,
+        tuple(damaged),
+    )
+
+
+def _save(segment: Path, scanned: CrashScan) -> tuple[Fate, list[Path]]:
+    """Write the segment unless it exists; return what was done, and the damaged segment that was in its place."""
+    if not scanned.records:
+        fate = Fate.DAMAGED if scanned.is_damaged else Fate.EMPTY
+        return fate, []
     damaged: list[Path] = []
     if segment.exists():
-        records = _records_in(segment)
+        records = _intact_records(segment)
         if records is None:
             damaged.append(_set_aside(segment))
-        elif records >= remains.records:
+        elif records >= scanned.records:
+            sync_folder(segment.parent)  # the crash may have come before this
             return Fate.SAVED_BEFORE, []
-    write_segment(segment, remains.tables())
+    write_segment(segment, scanned.rows())
     return Fate.RECOVERED, damaged
 
 
-def _records_in(segment: Path) -> int | None:
-    """Count the records of a segment, after reading all of it; None if it cannot be read."""
+def _intact_records(segment: Path) -> int | None:
+    """Return the number of records of a segment after reading all of it, or None if it is damaged."""
+    records = 0
     try:
         with pq.ParquetFile(segment, page_checksum_verification=True) as file:
-            return sum(len(file.read_row_group(group)) for group in range(file.num_row_groups))
+            for group in range(file.num_row_groups):
+                records += len(file.read_row_group(group))
     except (OSError, pa.ArrowException):
         return None
+    return records
 
 
 def _set_aside(path: Path) -> Path:
     """Rename a file so that no reader takes it for a segment, and return its new path."""
-    hidden = path.with_name(f".{path.name.removeprefix('.')}{DAMAGED}")
-    aside = next(
-        one
-        for number in count(1)
-        if not (one := hidden if number == 1 else hidden.with_name(f"{hidden.name}.{number}")).exists()
-    )
+    hidden = f".{path.name.removeprefix('.')}{DAMAGED}"
+    names = (hidden if number == 1 else f"{hidden}.{number}" for number in count(1))
+    aside = next(candidate for name in names if not (candidate := path.with_name(name)).exists())
     path.rename(aside)
     sync_folder(aside.parent)
     return aside
+
+
+def _delete_unfinished(directory: Path) -> None:
+    """Delete what interrupted recoveries left, unless the journal is still there: then one may be running."""
+    ending = f"{SEGMENT}{UNFINISHED}"
+    for unfinished in directory.glob(f"{DAY}*/.*{ending}"):
+        stem = unfinished.name.removesuffix(ending)
+        journal = unfinished.with_name(f"{stem}{JOURNAL}")
+        if read_name(journal) is not None and not journal.exists():
+            unfinished.unlink(missing_ok=True)

@@ -1,12 +1,21 @@
-"""The requests in a recording: what came from outside, ready to be sent again.
+"""Find the requests in a capture: the messages that came from outside and can be sent again.
 
-A request is a message that began a flow and has no cause. A handler that asks others begins flows too, but its requests
-have a cause: they are sent by the handler itself when what it handled is sent again, and once more would be twice.
+Theory of operation
+-------------------
+A request is a message that began a flow and has no cause. A handler that sends requests of its own begins flows too,
+but these have a cause: the handler sends them again when the message that it handled is replayed, so replaying them as
+well would double them.
 
-Where a node recorded everything, its `submitted` records tell both. Where only the wire was recorded, the first message
-that the first node of a flow sent stands for the request; no cause is known there, unless the node that began the flow
-did record it. A flow is told by its correlation id, and a `submitted` record with a cause belongs to a flow that began
-on that very node if no other node is in its routing: results keep the routing of what they answer.
+Which messages began a flow is known from different records, the best first:
+
+1. `submitted` without a cause, where the node recorded at level full.
+2. `sent` by the first node of a flow, where only the wire was recorded. Causes are unknown there, unless the node that
+   began the flow recorded them.
+3. `received` from the first node of a flow, where that node did not record at all.
+
+A flow is identified by its correlation id. A `submitted` record with a cause belongs to a flow that began on that very
+node if no other node is in its routing, because results keep the routing of what they answer. Messages without a
+correlation id are told apart by their node only, and copies of one broadcast by comparing them.
 """
 
 from __future__ import annotations
@@ -25,6 +34,7 @@ from hopline.capture.records import shown
 from hopline.message import (
     EXCEPTION,
     RECEIPT,
+    ArgumentError,
     Distribution,
     LocalError,
     Message,
@@ -34,14 +44,14 @@ from hopline.message import (
 from hopline.wire import RemoteError, decode
 
 _COLUMNS = ("ts", "seq", "node", "event", "cause", "frames")
-_TELLING = [Event.SUBMITTED.value, Event.SENT.value, Event.RECEIVED.value, Event.REJECTED.value]
-_OWN = (b"KINO.", b"HOPLINE.")
+_RELEVANT_EVENTS = [Event.SUBMITTED.value, Event.SENT.value, Event.RECEIVED.value, Event.REJECTED.value]
+_PROTOCOL_PREFIXES = (b"KINO.", b"HOPLINE.")  # of the identities of service messages
 _NO_FLOWS = (b"", bytes(16), b"00000000-0000-0000-0000-000000000000")
-_OWN_CALLBACKS = (EXCEPTION, RECEIPT)
+_PROTOCOL_CALLBACKS = (EXCEPTION, RECEIPT)
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """A message that began a flow: when, in microseconds since 1970, and by whom it was sent."""
+    """A message that began a flow, when, in microseconds since 1970, and the node that recorded it."""
 
     ts: int
     node: str
@@ -49,16 +59,16 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def callbacks(self) -> tuple[MessageIdentifier, ...]:
-        """What its sender waited for, but for what the protocol itself answers."""
-        return tuple(one for one in self.message.callback_point if one not in _OWN_CALLBACKS)
+        """The answers that its sender waited for, without those of the protocol itself."""
+        return tuple(answer for answer in self.message.callback_point if answer not in _PROTOCOL_CALLBACKS)
 
     @property
     def wants_receipt(self) -> bool:
-        """Whether its sender waited for nothing but to know that it was taken."""
+        """Whether its sender waited for nothing but the receipt."""
         return RECEIPT in self.message.callback_point and not self.callbacks
 
     def anew(self) -> Message:
-        """Give the message as if it was never sent: in a flow of its own, for whoever handles it, unsigned."""
+        """Return the message as if it had never been sent: in a new flow, for any receiver, unsigned."""
         return self.message.clone(
             correlation_id=new_flow_id(),
             hops=0,
@@ -77,123 +87,153 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Selection(msgspec.Struct):
-    """The requests of a recording, in the order of their time, and what was looked at to find them."""
+    """The requests of a capture in the order of their times, and what was read to find them."""
 
     requests: list[Request] = msgspec.field(default_factory=list)
-    records: int = 0  # that were looked at
+    records: int = 0  # read
     unreadable: int = 0  # of these, malformed
-    caused: int = 0  # requests that handlers sent, and will send again themselves
+    caused: int = 0  # requests of handlers, which will send them again themselves
 
 
-Place: TypeAlias = "tuple[int, int, Request, bytes]"  # when, its number, and its frames in one piece
-Flow: TypeAlias = tuple[str, bytes]
+Flow: TypeAlias = tuple[str, bytes]  # a node and no id, or no node and an id
 
 
-class _Found(msgspec.Struct):
-    """What was found in the records, before it is known which of it began a flow."""
+class _Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A record that may be the first one of a flow."""
 
-    submitted: list[Place] = msgspec.field(default_factory=list)
-    sent: list[Place] = msgspec.field(default_factory=list)
-    received: list[Place] = msgspec.field(default_factory=list)
-    begun: set[Flow] = msgspec.field(default_factory=set)  # that are known from where they were submitted
-    caused: set[Flow] = msgspec.field(default_factory=set)  # that seem to have begun inside a handler
+    seq: int
+    request: Request
+    content: bytes  # all frames
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.request.ts, self.seq
+
+    @property
+    def flow(self) -> Flow:
+        flow_id = self.request.message.correlation_id
+        return (self.request.node, b"") if flow_id in _NO_FLOWS else ("", flow_id)
+
+
+class _Candidates(msgspec.Struct):
+    """All candidates of a capture, before it is known which of them began a flow."""
+
+    submitted: list[_Candidate] = msgspec.field(default_factory=list)
+    sent: list[_Candidate] = msgspec.field(default_factory=list)
+    received: list[_Candidate] = msgspec.field(default_factory=list)
+    begun: set[Flow] = msgspec.field(default_factory=set)  # with a `submitted` record without a cause
+    caused: set[Flow] = msgspec.field(default_factory=set)  # with a `submitted` record that has one
     nodes: set[str] = msgspec.field(default_factory=set)  # that recorded
-    rejected: set[bytes] = msgspec.field(default_factory=set)  # frames that nobody should send again
+    rejected: set[bytes] = msgspec.field(default_factory=set)  # the frames of messages that must not be sent again
+
+    def add(self, event: str, candidate: _Candidate, *, has_cause: bool, is_selected: bool) -> None:
+        """Add a record that has a readable message."""
+        message = candidate.request.message
+        if event == Event.SUBMITTED and has_cause:
+            if not message.hops and not message.routing:
+                self.caused.add(candidate.flow)
+        elif event == Event.SUBMITTED:
+            self.begun.add(candidate.flow)
+            if is_selected:
+                self.submitted.append(candidate)
+        elif is_selected and _is_first_hop(message):
+            on_this_side = self.sent if event == Event.SENT else self.received
+            on_this_side.append(candidate)
+
+    def first_of_flows(self) -> Iterator[_Candidate]:
+        """Yield the first message of each flow without a cause, from the best record of it."""
+        yield from self.submitted
+        seen = self.begun | self.caused
+        last_without_flow: dict[str, Message] = {}  # by node
+        for candidates in (self.sent, self.received):
+            for candidate in sorted(candidates, key=_order):
+                if candidate.flow in seen or candidate.content in self.rejected:
+                    continue
+                node, flow_id = candidate.flow
+                message = candidate.request.message
+                if flow_id:
+                    seen.add(candidate.flow)
+                else:
+                    is_copy = _is_copy(message, last_without_flow.get(node))
+                    if is_copy or (candidates is self.received and self._was_recorded_by_sender(message)):
+                        continue
+                    last_without_flow[node] = message
+                yield candidate
+
+    def _was_recorded_by_sender(self, message: Message) -> bool:
+        return shown(message.routing[0].identity) in self.nodes
 
 
 def requests_in(
-    segments: Sequence[Path], wanted: Callable[[Message], bool], looked_at: Callable[[int], None] = lambda _: None
+    segments: Sequence[Path],
+    is_selected: Callable[[Message], bool],
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Selection:
-    """Find the requests: submitted without a cause; else sent by the first node of a flow; else received from it.
+    """Find the requests in segments. They are kept in memory.
 
-    `looked_at` is told of every batch of records, how many they are. The requests are kept in memory.
+    Args:
+        segments: The files.
+        is_selected: Returns whether a message is to be replayed.
+        on_progress: Called with the number of records of every batch that is read.
+
+    Raises:
+        ArgumentError: A file cannot be read, or is no capture with events.
     """
-    selection, found = Selection(), _Found()
-    for record in _records(segments, looked_at):
+    selection = Selection()
+    candidates = _Candidates()
+    for record in _records(segments, on_progress):
         selection.records += 1
-        frames, event = record["frames"], record["event"]
-        found.nodes.add(record["node"])
+        node, event, frames = record["node"], record["event"], record["frames"]
+        candidates.nodes.add(node)
+        content = b"".join(frames)
         if event == Event.REJECTED:
-            found.rejected.add(b"".join(frames))
+            candidates.rejected.add(content)
             continue
         try:
             message = decode([b"", *frames])
         except (RemoteError, LocalError):
             selection.unreadable += 1
             continue
-        if message.identity.startswith(_OWN):
+        if message.identity.startswith(_PROTOCOL_PREFIXES):
             continue
-        place = record["ts"], record["seq"], Request(record["ts"], record["node"], message), b"".join(frames)
-        if event == Event.SUBMITTED and record["cause"] is not None:
-            if not (message.hops or message.routing):
-                found.caused.add(_flow(place[2]))
-        elif event == Event.SUBMITTED:
-            found.begun.add(_flow(place[2]))
-            if wanted(message):
-                found.submitted.append(place)
-        elif _is_first_hop(message) and wanted(message):
-            (found.sent if event == Event.SENT else found.received).append(place)
-    selection.requests = [place[2] for place in sorted(_chosen(found), key=_order)]
-    selection.caused = len(found.caused - found.begun)
+        candidate = _Candidate(record["seq"], Request(record["ts"], node, message), content)
+        has_cause = record["cause"] is not None
+        candidates.add(event, candidate, has_cause=has_cause, is_selected=is_selected(message))
+    first = sorted(candidates.first_of_flows(), key=_order)
+    selection.requests = [candidate.request for candidate in first]
+    selection.caused = len(candidates.caused - candidates.begun)
     return selection
 
 
-def _order(place: Place) -> tuple[int, int]:
-    return place[0], place[1]
+def _order(candidate: _Candidate) -> tuple[int, int]:
+    return candidate.order
 
 
 def _is_first_hop(message: Message) -> bool:
-    """Tell whether the first node sent it, on behalf of its own hub as far as one can tell."""
+    """Return whether the first node of a flow sent a message, and for a hub of its own as far as can be seen."""
     routing = message.routing
     if message.hops > 1 or len(routing) != 1:
         return False
     return not message.callback_point or message.callback_receiver_node_identity in (b"", routing[0].identity)
 
 
-def _chosen(found: _Found) -> Iterator[Place]:
-    """Choose what began flows without a cause, each once, from where it is best known."""
-    yield from found.submitted
-    seen = found.begun | found.caused
-    copied: dict[str, Message] = {}  # the last message without a flow, by its node
-    for places in (found.sent, found.received):
-        for place in sorted(places, key=_order):
-            flow, message = _flow(place[2]), place[2].message
-            if flow in seen or place[3] in found.rejected:
-                continue
-            if not flow[0]:
-                seen.add(flow)
-            elif _is_copy(message, copied.get(flow[0])) or (
-                places is found.received and shown(message.routing[0].identity) in found.nodes
-            ):
-                continue
-            else:
-                copied[flow[0]] = message
-            yield place
-
-
-def _flow(request: Request) -> Flow:
-    """Name the flow of a request. What has none is told apart by its node only."""
-    flow = request.message.correlation_id
-    return (request.node, b"") if flow in _NO_FLOWS else ("", flow)
-
-
 def _is_copy(message: Message, other: Message | None) -> bool:
-    """Tell whether this is the copy of a broadcast for another node."""
+    """Return whether a message is the copy of a broadcast for another node."""
     return message.distribution == Distribution.BROADCAST and other is not None and message == other
 
 
-def _records(segments: Sequence[Path], looked_at: Callable[[int], None]) -> Iterator[dict[str, Any]]:
-    event = pc.field("event")
+def _records(segments: Sequence[Path], on_progress: Callable[[int], None]) -> Iterator[dict[str, Any]]:
+    is_relevant = pc.field("event").isin(_RELEVANT_EVENTS)
     for segment in segments:
         try:
             dataset = ds.dataset(segment, format="parquet")
-            names = dataset.schema.names
-            missing = [name for name in _COLUMNS if name not in names]
+            missing = [name for name in _COLUMNS if name not in dataset.schema.names]
             if missing:
-                raise LocalError(str(segment), "a capture with its events", f"no column {', '.join(missing)}")
-            for batch in dataset.to_batches(columns=[*_COLUMNS], filter=event.isin(_TELLING)):
-                looked_at(batch.num_rows)
+                raise ArgumentError(str(segment), "a capture with its events", f"no column {', '.join(missing)}")
+            for batch in dataset.to_batches(columns=[*_COLUMNS], filter=is_relevant):
+                on_progress(batch.num_rows)
                 times = batch["ts"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
                 yield from batch.set_column(0, "ts", times).to_pylist()
         except (OSError, pa.ArrowException) as error:
-            raise LocalError(str(segment), "a segment that can be read", str(error).partition("\n")[0]) from None
+            problem, _, _ = str(error).partition("\n")
+            raise ArgumentError(str(segment), "a segment that can be read", problem) from None

@@ -1,4 +1,4 @@
-"""How long segments are kept, and how much room they may take."""
+"""Delete old segments, by age and by total size."""
 
 from __future__ import annotations
 
@@ -11,29 +11,40 @@ from hopline.message import get_logger
 
 log = get_logger("hopline.capture")
 
-PERIOD = 60.0  # seconds between looks, when no segment is closed meanwhile
+PERIOD = 60.0  # seconds between checks, unless a segment is closed in between
 
 
 def expendable(
     segments: Iterable[tuple[Path, float, int]], now: float, *, keep_time: float, keep_bytes: int
 ) -> list[Path]:
-    """Choose the segments to delete: of those given oldest first, with when they were closed and how large they are."""
-    kept = list(segments)
-    gone: list[Path] = []
-    if keep_time:
-        gone = [path for path, closed_at, _ in kept if closed_at < now - keep_time]
-        kept = [one for one in kept if one[0] not in set(gone)]
-    total = sum(size for _, _, size in kept)
-    for path, _, size in kept:
-        if not keep_bytes or total <= keep_bytes:
+    """Return the segments to delete.
+
+    Args:
+        segments: Path, time of closing and size of each, the oldest first.
+        now: The present time.
+        keep_time: Segments that were closed longer ago are deleted; 0 keeps all.
+        keep_bytes: The oldest are deleted until the others take no more than this; 0 keeps all.
+    """
+    expired: list[Path] = []
+    remaining: list[tuple[Path, int]] = []
+    for path, closed_at, size in segments:
+        if keep_time and closed_at < now - keep_time:
+            expired.append(path)
+        else:
+            remaining.append((path, size))
+    if not keep_bytes:
+        return expired
+    total = sum(size for _, size in remaining)
+    for path, size in remaining:
+        if total <= keep_bytes:
             break
-        gone.append(path)
+        expired.append(path)
         total -= size
-    return gone
+    return expired
 
 
 class Retention:
-    """Deletes the closed segments of a directory that are too old or too many. It never sees an open one."""
+    """Deletes closed segments of a directory that exceed the limits. Journals are never touched."""
 
     def __init__(
         self, directory: Path, *, keep_time: float, keep_bytes: int, wall_clock: Callable[[], float] = time.time
@@ -46,26 +57,27 @@ class Retention:
         self._due_at = 0.0
 
     def due(self) -> None:
-        """Look next time in any case."""
+        """Check at the next opportunity."""
         self._due_at = 0.0
 
     def look(self, now: float) -> None:
-        """Delete what is expendable, if it is time to look."""
+        """Delete what exceeds the limits, if a check is due."""
         if now < self._due_at or not (self._keep_time or self._keep_bytes):
             return
         self._due_at = now + PERIOD
-        segments = [seen for path in segments_in(self._directory) if (seen := _seen(path)) is not None]
-        gone = expendable(segments, self._wall_clock(), keep_time=self._keep_time, keep_bytes=self._keep_bytes)
-        for path in gone:
+        statuses = [_status(path) for path in segments_in(self._directory)]
+        segments = [status for status in statuses if status is not None]
+        wall_time = self._wall_clock()
+        for path in expendable(segments, wall_time, keep_time=self._keep_time, keep_bytes=self._keep_bytes):
             try:
-                path.unlink(missing_ok=True)  # another node may look after the same directory
+                path.unlink(missing_ok=True)  # another node may do the same
             except OSError as error:
-                log.warning("a segment that is too old or too much cannot be deleted: %s", error)
+                log.warning("capture cannot delete a segment beyond keep_time or keep_bytes: %s", error)
             else:
                 self.deleted += 1
 
 
-def _seen(path: Path) -> tuple[Path, float, int] | None:
+def _status(path: Path) -> tuple[Path, float, int] | None:
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The command line: ``hopline …``."""
+"""The command line: ``hopline …``. Every command is a module or a package of `hopline.cli.commands`."""
 
 from __future__ import annotations
 
@@ -8,29 +8,34 @@ from typing import Annotated
 import typer
 
 import hopline
-from hopline.cli.capture import capture_app
-from hopline.cli.console import FAILED
-from hopline.cli.decode import decode_command
-from hopline.cli.demo import demo_command
-from hopline.cli.explore import explore_command
-from hopline.cli.export import export_command
-from hopline.cli.generate import generate_command
-from hopline.cli.keys import keys_app
-from hopline.cli.node import node_command
-from hopline.cli.output import give_up_output, prepare_output
-from hopline.cli.pipeline import pipeline_app
-from hopline.cli.rendezvous import rendezvous_command
-from hopline.cli.replay import replay_command
-from hopline.cli.report import report_command
-from hopline.cli.routes import routes_command
-from hopline.cli.send import send_command
-from hopline.cli.stats import stats_command
-from hopline.cli.tables import tables_command
-from hopline.cli.trace import trace_command
+from hopline.cli.commands.capture import capture_app
+from hopline.cli.commands.decode import decode_command
+from hopline.cli.commands.demo import demo_command
+from hopline.cli.commands.explore import explore_command
+from hopline.cli.commands.export import export_command
+from hopline.cli.commands.generate import generate_command
+from hopline.cli.commands.keys import keys_app
+from hopline.cli.commands.node import node_command
+from hopline.cli.commands.pipeline import pipeline_app
+from hopline.cli.commands.rendezvous import rendezvous_command
+from hopline.cli.commands.replay import replay_command
+from hopline.cli.commands.report import report_command
+from hopline.cli.commands.routes import routes_command
+from hopline.cli.commands.send import send_command
+from hopline.cli.commands.stats import stats_command
+from hopline.cli.commands.tables import tables_command
+from hopline.cli.commands.trace import trace_command
+from hopline.cli.errors import FAILED
+from hopline.cli.standard_streams import discard_stdout, prepare_streams
+
+_HELP = """Actor messaging without a broker, and analysis of its captured traffic with Spark.
+
+`hopline COMMAND --help` describes a command with examples. Start with `hopline demo`.
+"""
 
 app = typer.Typer(
     name="hopline",
-    help="Brokerless actor messaging, and answers from its captured traffic.",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,8 +43,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"hopline {hopline.__version__}")
         raise typer.Exit
 
@@ -47,14 +52,13 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-) -> None:
-    """Brokerless actor messaging, and answers from its captured traffic."""
+) -> None: ...
 
 
-_RUN, _ASK, _RECORD = "Run a network", "Talk to a running network", "Record"
-_LOOK, _TABLES = "Files", "Answers from captured traffic"
+_RUN, _ASK, _RECORD = "Run a network", "Query a running network", "Record traffic"
+_LOOK, _TABLES = "Work with files", "Analyse captured traffic"
 app.command("demo", rich_help_panel=_RUN)(demo_command)
 app.command("rendezvous", rich_help_panel=_RUN)(rendezvous_command)
 app.command("node", rich_help_panel=_RUN)(node_command)
@@ -76,10 +80,10 @@ app.command("export", rich_help_panel=_TABLES)(export_command)
 
 def main() -> None:
     """Run the command line."""
-    prepare_output()
+    prepare_streams()
     try:
         app()
-    except OSError as error:  # of the help or the version: commands report what fails in them
-        give_up_output()
+    except OSError as error:  # while printing help or the version; commands report their own errors
+        discard_stdout()
         typer.echo(f"hopline: cannot write: {error.strerror or error}", err=True)
         sys.exit(FAILED)

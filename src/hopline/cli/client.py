@@ -1,4 +1,4 @@
-"""A node for a moment: it joins the network, asks, and leaves."""
+"""A short-lived node for commands that ask a running network: it joins, sends its requests, and leaves."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import msgspec
 from hopline.capture.events import Level
 from hopline.client import MessageHub
 from hopline.config import Configuration
-from hopline.message import AnswerTimeoutError, HoplineError, Message, MessageIdentifier, to_message
+from hopline.message import HoplineError, Message, MessageIdentifier, to_message
 from hopline.node import Node
 from hopline.node.introspection import NodeCapture, NodeStats, Probe, Probed, RequestCapture, RequestStats
 from hopline.node.report import NodeReport
-from hopline.routing import KnownNode, Settled
+from hopline.routing import KnownNode, MessageOutcome
 
-QUIET = 0.3  # seconds without news of other nodes, after which everybody is taken to have answered
-ALONE = 1.5  # the same, as long as there seems to be no other node at all
-LONGEST = 3.0  # seconds to wait for that
-_SOONER = 0.8
-ANSWER_TIME = 2.0  # seconds that a node may take to answer a question about itself
+QUIET_TIME = 0.3  # seconds without a route announcement, after which all nodes are taken to have announced theirs
+ALONE_TIME = 1.5  # the same, while no other node is known
+DISCOVERY_TIME = 3.0  # seconds to wait for announcements at most
+REQUEST_TIMEOUT = 2.0  # seconds for a node to answer a question about itself
+_POLL_INTERVAL = 0.02
+_DISCOVERY_SHARE = 0.8  # of a command's timeout: "nobody handles it" is reported before the timeout is
 
 
 class NotJoinedError(HoplineError):
@@ -30,83 +31,96 @@ class NotJoinedError(HoplineError):
 
 
 class RefusedError(HoplineError):
-    """Other nodes are there, and their keys are not ours."""
+    """There are other nodes, but their messages are not signed with our keys."""
 
 
 @asynccontextmanager
 async def joined_node(
     configuration: Configuration,
-    on_outcome: Callable[[Settled], None] | None = None,
+    on_outcome: Callable[[MessageOutcome], None] | None = None,
     timeout: float = float("inf"),
 ) -> AsyncIterator[Node]:
-    """Join the network for a moment. Whoever waits for so long is to hear before that nobody handles a message."""
-    network, settings = configuration.client_network(), configuration.settings
-    settings = msgspec.structs.replace(settings, parking_time=min(settings.parking_time, _SOONER * timeout))
-    logging.getLogger("hopline").setLevel(logging.ERROR)  # what matters is said in one line
+    """Join the network for the duration of the block.
+
+    Args:
+        configuration: Names the rendezvous servers and the keys.
+        on_outcome: Called with the outcome of every message.
+        timeout: The time that the command waits for an answer. An unroutable message is reported before that.
+
+    Raises:
+        NotJoinedError: If no rendezvous server answers.
+    """
+    network = configuration.client_network()
+    settings = configuration.settings
+    discovery_timeout = min(settings.discovery_timeout, _DISCOVERY_SHARE * timeout)
+    settings = msgspec.structs.replace(settings, discovery_timeout=discovery_timeout)
+    logging.getLogger("hopline").setLevel(logging.ERROR)  # commands report problems in one line of their own
     async with Node(network=network, settings=settings, on_outcome=on_outcome) as node:
         if not node.is_joined:
             servers = ", ".join(str(server) for server in network.servers)
-            raise NotJoinedError(
-                f"no rendezvous server answers at {servers}; start one with `hopline rendezvous`, or name another with "
-                "--rendezvous"
-            )
+            remedy = "start one with `hopline rendezvous`, or name another with --rendezvous"
+            raise NotJoinedError(f"no rendezvous server answers at {servers}; {remedy}")
         yield node
 
 
-def require_keys(node: Node, *, is_answered: bool) -> None:
-    """Raise `RefusedError` if nobody answered, and what other nodes announced was refused because of its keys."""
-    if node.refusals and not is_answered:
-        texts = list(dict.fromkeys(refusal.text for refusal in node.refusals))
-        more = f", and {len(texts) - 1} more" if len(texts) > 1 else ""
-        raise RefusedError(f"{texts[0]}{more}; name a configuration that has the keys with --config")
+def raise_if_refused(node: Node, *, is_answered: bool) -> None:
+    """Raise `RefusedError` if there was no answer, and announcements of other nodes failed the signature check."""
+    if is_answered or not node.refusals:
+        return
+    reasons = list(dict.fromkeys(refusal.text for refusal in node.refusals))
+    others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    raise RefusedError(f"{reasons[0]}{others}; name a configuration that has the keys with --config")
 
 
-async def everybody(node: Node) -> list[KnownNode]:
-    """Wait until no more news of other nodes come, and return those that are known."""
+async def discover_nodes(node: Node) -> list[KnownNode]:
+    """Wait until no more route announcements arrive, and return the nodes that are known then."""
     loop = asyncio.get_running_loop()
-    deadline, heard, since = loop.time() + LONGEST, -1, loop.time()
+    deadline = loop.time() + DISCOVERY_TIME
+    heard, last_heard_at = -1, loop.time()
     while loop.time() < deadline:
         network = node.report().network
         now_heard = 0 if network is None else network.heard
+        quiet_time = QUIET_TIME if node.known_nodes else ALONE_TIME
         if now_heard != heard:
-            heard, since = now_heard, loop.time()
-        elif loop.time() - since >= (QUIET if node.known_nodes else ALONE):
+            heard, last_heard_at = now_heard, loop.time()
+        elif loop.time() - last_heard_at >= quiet_time:
             break
-        await asyncio.sleep(0.02)
-    require_keys(node, is_answered=bool(node.known_nodes))
+        await asyncio.sleep(_POLL_INTERVAL)
+    raise_if_refused(node, is_answered=bool(node.known_nodes))
     return sorted(node.known_nodes, key=lambda known: known.identity)
 
 
-async def stats_of(hub: MessageHub, node: bytes) -> NodeReport | None:
-    """Ask a node how it is; None if it does not say."""
-    question = to_message(RequestStats()).with_receiver_node(node)
+async def request_stats(hub: MessageHub, node: bytes) -> NodeReport | None:
+    """Ask a node for its report; return None if it does not answer."""
+    request = to_message(RequestStats()).with_receiver_node(node)
     try:
-        return (await hub.send(question, callback=NodeStats, timeout=ANSWER_TIME)).report
+        answer = await hub.send(request, callback=NodeStats, timeout=REQUEST_TIMEOUT)
     except HoplineError:
         return None
+    return answer.report
 
 
-async def capture_of(hub: MessageHub, node: bytes, level: Level | None = None) -> NodeCapture | None:
-    """Ask a node how its capture is, and to set it to a level if one is given; None if it does not say."""
-    question = to_message(RequestCapture(level)).with_receiver_node(node)
+async def request_capture(hub: MessageHub, node: bytes, level: Level | None = None) -> NodeCapture | None:
+    """Ask a node for the state of its capture, and set it to `level` first; return None if it does not answer."""
+    request = to_message(RequestCapture(level)).with_receiver_node(node)
     try:
-        return await hub.send(question, callback=NodeCapture, timeout=ANSWER_TIME)
+        return await hub.send(request, callback=NodeCapture, timeout=REQUEST_TIMEOUT)
     except HoplineError:
         return None
 
 
 async def probe(hub: MessageHub, node: bytes, kind: MessageIdentifier) -> Probed | None:
-    """Ask a node who would get a message there; None if it does not say, as nodes of the reference."""
-    question = to_message(Probe(kind)).with_receiver_node(node)
+    """Ask a node which actors would receive a message; return None if it does not answer, as the reference does not."""
+    request = to_message(Probe(kind)).with_receiver_node(node)
     try:
-        return await hub.send(question, callback=Probed, timeout=ANSWER_TIME)
+        return await hub.send(request, callback=Probed, timeout=REQUEST_TIMEOUT)
     except HoplineError:
         return None
 
 
-async def ask(hub: MessageHub, node: bytes, question: Message, answer: MessageIdentifier) -> Message | None:
-    """Ask a node one of the protocol's own questions; None if it does not answer."""
+async def ask(hub: MessageHub, node: bytes, request: Message, answer: MessageIdentifier) -> Message | None:
+    """Send a service message of the protocol to a node; return its answer, or None if there is none in time."""
     try:
-        return await hub.send(question.with_receiver_node(node), callback=answer, timeout=ANSWER_TIME)
-    except (HoplineError, AnswerTimeoutError):
+        return await hub.send(request.with_receiver_node(node), callback=answer, timeout=REQUEST_TIMEOUT)
+    except HoplineError:
         return None

@@ -1,4 +1,4 @@
-"""How far a run of the pipeline is: drawn live on a terminal, a line a step elsewhere. And what it found."""
+"""The progress of a run of the pipeline, live on a terminal and one line per step elsewhere; and its findings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hopline.pipeline.progress import Progress, Work
 from hopline.pipeline.tables.findings import Finding
 
 _BAR_WIDTH = 24
-_RATED_ROWS = 10_000  # below, a rate says more about Spark than about the rows
+_RATED_ROWS = 10_000  # below that, the rate is dominated by the overhead of Spark
 _NUMBER = re.compile(r"([+-]?[\d,.]+( (s|ms|µs))?)?")
 
 
 @contextmanager
 def shown_progress(console: Console) -> Iterator[Progress]:
-    """Show how far a run is, on a terminal or in a log."""
+    """Show the progress of a run, on a terminal or as lines."""
     if not console.is_terminal:
         yield PlainProgress(console)
         return
@@ -38,26 +38,26 @@ def shown_progress(console: Console) -> Iterator[Progress]:
 
 
 class PlainProgress:
-    """A line when a step has ended."""
+    """Prints a line when a step has ended."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def planned(self, steps: list[str]) -> None:
-        """Say nothing yet."""
+        """Print nothing."""
 
     def began(self, step: str) -> None:
-        """Say nothing yet."""
+        """Print nothing."""
 
     def moved(self, step: str, work: Work) -> None:
-        """Say nothing yet."""
+        """Print nothing."""
 
     def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
-        """Say what came of it."""
+        """Print the time and the result of a step."""
         self._console.print(f"{step:<10} {seconds:6.1f} s  {_outcome(result, rows, seconds)}")
 
     def note(self, text: str) -> None:
-        """Say it."""
+        """Print a note."""
         self._console.print(f"note: {printable(text)}")
 
 
@@ -71,7 +71,7 @@ class _Step:
 
 
 class LiveProgress:
-    """A table of the steps, drawn over and over: what is done, what Spark does now, what is to come."""
+    """A table of the steps that is drawn again and again: those that ended, the running one, those to come."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,29 +80,29 @@ class LiveProgress:
         self._spinner = Spinner("dots", style="cyan")
 
     def planned(self, steps: list[str]) -> None:
-        """Show them as to come."""
+        """Show steps that have not begun."""
         with self._lock:
             for step in steps:
                 self._steps.setdefault(step, _Step(step))
 
     def began(self, step: str) -> None:
-        """Show its clock."""
+        """Show the running time of a step."""
         with self._lock:
             self._steps.setdefault(step, _Step(step)).began = time.monotonic()
 
     def moved(self, step: str, work: Work) -> None:
-        """Show its tasks and rows."""
+        """Show the tasks and rows of a step."""
         with self._lock:
             self._steps[step].work = work
 
     def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
-        """Show what came of it."""
+        """Show the result of a step."""
         with self._lock:
             self._steps[step].outcome = _outcome(result, rows, seconds)
             self._steps[step].seconds = seconds
 
     def note(self, text: str) -> None:
-        """Show it below the steps."""
+        """Show a note below the steps."""
         with self._lock:
             self._notes.append(text)
 
@@ -124,13 +124,12 @@ class LiveProgress:
         if step.began is None:
             return "", Text(step.name, style="dim"), "", ""
         seconds = time.monotonic() - step.began
-        doing: RenderableType = Text("")
+        activity: RenderableType = Text("")
         if step.work is not None and step.work.tasks:
-            doing = Table.grid(padding=(0, 2))
-            doing.add_row(
-                ProgressBar(step.work.tasks, step.work.tasks_done, width=_BAR_WIDTH), _work_text(step.work, seconds)
-            )
-        return self._spinner, Text(step.name, style="bold"), doing, f"{seconds:.0f} s"
+            bar = ProgressBar(step.work.tasks, step.work.tasks_done, width=_BAR_WIDTH)
+            activity = Table.grid(padding=(0, 2))
+            activity.add_row(bar, _work_text(step.work, seconds))
+        return self._spinner, Text(step.name, style="bold"), activity, f"{seconds:.0f} s"
 
 
 def _work_text(work: Work, seconds: float) -> str:
@@ -146,9 +145,12 @@ def _work_text(work: Work, seconds: float) -> str:
 
 
 def _outcome(result: str, rows: int | None, seconds: float) -> str:
-    told = "" if rows is None else plural(rows, "row")
-    rate = f"{_rate(rows, seconds)} rows/s" if rows is not None and rows >= _RATED_ROWS else ""
-    return ", ".join(part for part in (told, result, rate) if part)
+    parts = [result] if result else []
+    if rows is not None:
+        parts.insert(0, plural(rows, "row"))
+        if rows >= _RATED_ROWS:
+            parts.append(f"{_rate(rows, seconds)} rows/s")
+    return ", ".join(parts)
 
 
 def _rate(rows: int, seconds: float) -> str:
@@ -156,7 +158,7 @@ def _rate(rows: int, seconds: float) -> str:
 
 
 def size_text(count: int) -> str:
-    """Write a number of bytes as people say it."""
+    """Return a number of bytes in the largest unit that fits, with up to three digits."""
     value = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if value < 1000:
@@ -166,7 +168,7 @@ def size_text(count: int) -> str:
 
 
 def draw_findings(findings: list[Finding]) -> RenderableType:
-    """Draw what was found, each with the command that digs further."""
+    """Return the findings, each as a table with the command that shows more."""
     parts: list[RenderableType] = []
     for finding in findings:
         style = "bold yellow" if finding.is_trouble else "bold"

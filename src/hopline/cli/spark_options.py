@@ -1,4 +1,4 @@
-"""What the commands that start Spark share: their options, days, logs, and how they are stopped."""
+"""Options, logging and signals of the commands that start Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopline.cli.console import UsageError
+from hopline.cli.errors import UsageError
 from hopline.message import HoplineError
 
 MasterOption = Annotated[
@@ -22,17 +22,17 @@ MasterOption = Annotated[
     typer.Option("--master", help="Where Spark runs: local[2], spark://host:7077, yarn, … Default: local[*]."),
 ]
 RemoteOption = Annotated[str | None, typer.Option("--remote", help="A Spark Connect server: sc://host:15002.")]
-FromOption = Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day, as 2026-01-31.")]
-ToOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, included.")]
+FromOption = Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day, such as 2026-01-31.")]
+ToOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Last day, inclusive.")]
 MemoryOption = Annotated[str, typer.Option("--memory", help="Memory of Spark's driver.")]
 ConfOption = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; once for each.")
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show Spark's own log.")]
 
 
 def day_of(option: str, text: str | None) -> date | None:
-    """Return the day that an option names."""
+    """Parse the day of an option."""
     try:
         return None if text is None else date.fromisoformat(text)
     except ValueError:
@@ -40,7 +40,7 @@ def day_of(option: str, text: str | None) -> date | None:
 
 
 def settings_of(texts: list[str]) -> dict[str, str]:
-    """Return settings that are given as NAME=VALUE."""
+    """Parse settings of the form NAME=VALUE."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -52,43 +52,43 @@ def settings_of(texts: list[str]) -> dict[str, str]:
 
 @contextmanager
 def own_logs_only(*, debug: bool) -> Iterator[None]:
-    """Show Hopline's warnings; what Spark's parts log when they are stopped is of no use to anybody."""
+    """Show the warnings of Hopline only, unless `debug`: PySpark logs errors of its own when it is stopped."""
     if debug:
         yield
         return
     root, own = logging.getLogger(), logging.getLogger("hopline")
-    nowhere, shown = logging.NullHandler(), logging.StreamHandler()
-    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    root.addHandler(nowhere)
-    own.addHandler(shown)
+    silent, printing = logging.NullHandler(), logging.StreamHandler()
+    printing.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    root.addHandler(silent)
+    own.addHandler(printing)
     try:
         yield
     finally:
-        own.removeHandler(shown)
-        root.removeHandler(nowhere)
+        own.removeHandler(printing)
+        root.removeHandler(silent)
 
 
 @contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """Let a polite end (SIGTERM) tidy up as Ctrl-C does, and whatever Spark makes of either be no error."""
+    """Treat SIGTERM as Ctrl-C, and errors that Spark raises after either as an interrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    is_asked = False
+    is_interrupted = False
 
     def end(_number: int, _frame: Any) -> None:
-        nonlocal is_asked
-        if not is_asked:
-            is_asked = True
-            os.write(sys.stderr.fileno(), b"\nstopping: this may take some seconds\n")
+        nonlocal is_interrupted
+        if not is_interrupted:
+            is_interrupted = True
+            os.write(sys.stderr.fileno(), b"\nstopping: this may take a few seconds\n")
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except HoplineError as error:
-        if is_asked:  # and Spark fell over it
+        if is_interrupted:  # Spark failed because of it
             raise KeyboardInterrupt from error
         raise
     finally:

@@ -1,4 +1,8 @@
-"""Many deadlines, few timers: all that fall into the same tick share one, and so do all that are equally far ahead."""
+"""Many deadlines on few timers.
+
+Deadlines that fall into the same tick share a timer (`Deadlines`). Deadlines that are all set equally far ahead pass in
+the order of their setting, so one timer for the first of them is enough (`Line`).
+"""
 
 from __future__ import annotations
 
@@ -8,28 +12,28 @@ import math
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-TICK = 1 / 128  # seconds; what a deadline may be late by
-FAR = 60.0  # seconds; a tick that is nearer keeps its timer even when nobody needs it, for more may come
+TICK = 1 / 128  # seconds; a deadline may be this late
+FAR = 60.0  # seconds; a nearer tick keeps its timer when it is empty, because further deadlines may fall into it
 
 
 class Expiring(Protocol):
     """Something that has a deadline."""
 
     def expire(self) -> None:
-        """Do what has to be done when the deadline has passed."""
+        """Handle that the deadline has passed."""
         ...
 
 
 def expire(expiring: Expiring, loop: asyncio.AbstractEventLoop) -> None:
-    """Expire one; whatever it does, the others that are due have a right to theirs."""
+    """Expire one deadline. An error in it must not keep others from expiring."""
     try:
         expiring.expire()
     except Exception as error:
-        loop.call_exception_handler({"message": "a deadline could not be kept", "exception": error})
+        loop.call_exception_handler({"message": "handling a deadline failed", "exception": error})
 
 
 class InLine(Expiring, Protocol):
-    """Something that stands in line for its deadline."""
+    """Something with a deadline in a `Line`."""
 
     deadline: float
 
@@ -40,8 +44,8 @@ Member = TypeVar("Member", bound=InLine)
 class Line(Generic[Member]):
     """Deadlines that are all set equally far ahead, so that they pass in the order of their setting.
 
-    One timer, for the first of them, does for all. `members` are whoever waits by their keys: to add one last and call
-    `watch` sets a deadline, to take it out takes it back.
+    One timer, for the first of them, serves all. To set a deadline, append to `members` and call `watch` unless
+    `is_watched`; to cancel it, remove it from `members`. Neither costs a call per deadline here.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
@@ -52,7 +56,7 @@ class Line(Generic[Member]):
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> None:
-        """Set the timer for the first in line."""
+        """Set the timer for the first member."""
         first = next(iter(self.members.values()), None)
         self.is_watched = first is not None and first.deadline < math.inf
         if first is not None and self.is_watched:
@@ -62,9 +66,9 @@ class Line(Generic[Member]):
     def _expire(self) -> None:
         now = self._clock()
         due = itertools.takewhile(lambda member: member[1].deadline <= now, self.members.items())
-        for key, one in list(due):
-            if self.members.pop(key, None) is not None:  # else it left while others expired
-                expire(one, self._loop)
+        for key, member in list(due):
+            if self.members.pop(key, None) is not None:  # else it was removed while others expired
+                expire(member, self._loop)
         self.watch()
 
     def close(self) -> None:
@@ -76,7 +80,7 @@ class Line(Generic[Member]):
 
 
 class Deadlines:
-    """Calls `expire` on what was added and not taken back in time. Adding and taking back cost next to nothing."""
+    """Calls `expire` on what was added and not discarded in time. Both cost little more than a dictionary access."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self._loop = loop
@@ -88,7 +92,7 @@ class Deadlines:
         return sum(map(len, self._ticks.values()))
 
     def add(self, when: float, expiring: Expiring) -> int:
-        """Set a deadline, and give its tick, by which it can be taken back."""
+        """Set a deadline. Return its tick, for `discard`."""
         if when == math.inf:
             return 0  # a tick that never comes
         tick = math.ceil(when / TICK)
@@ -100,11 +104,11 @@ class Deadlines:
         return tick
 
     def discard(self, tick: int, expiring: Expiring) -> None:
-        """Take a deadline back, if it has not passed."""
+        """Cancel a deadline, if it has not passed."""
         due = self._ticks.get(tick)
         if due is not None:
             due.pop(expiring, None)
-            if not due and tick * TICK - self._clock() > FAR:  # else long waits that ended early would pile up
+            if not due and tick * TICK - self._clock() > FAR:  # else timers of long waits would pile up
                 del self._ticks[tick]
                 self._timers.pop(tick).cancel()
 

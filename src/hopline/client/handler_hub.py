@@ -1,28 +1,27 @@
-"""A hub as the handler of a message sees it: its requests inherit what is left of that message's lifetime.
+"""The hub of a handler: its requests inherit the remaining lifetime of the message that is handled.
 
-Whoever asked the handler waits until a deadline. An answer that the handler itself gets later than that is of no use to
-anybody, so it waits no longer either, and neither do those that it asks: their messages carry what is left as their
-lifetime. Three things are exempt: a request with a `timeout` of its own, a `Message` with a lifetime of its own, and
-what wants no answer (one-way messages, broadcasts, and the handling of what is only confirmed by a receipt), because
-that has to be done whether or not somebody still waits.
+The caller of the handler waits until a deadline. An answer that reaches the handler later is of no use, so the handler
+waits no longer either, and its requests carry the remaining time as their lifetime. Exempt are requests with a
+`timeout` of their own, messages with a lifetime of their own, and messages without an answer (one-way messages,
+broadcasts, and the handling of what is only confirmed by a receipt), which have to be handled in any case.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from hopline.client.expectation import Callback
 from hopline.client.hub import MessageHub, Timeout, ticks_of
 from hopline.client.promise import Promise
+from hopline.client.reply_spec import Callback
 from hopline.client.stream import Stream
 from hopline.message import AnswerTimeoutError, Message, payload_type
 from hopline.routing import NO_DEADLINE
 
 
 class HandlerHub(MessageHub):
-    """A view of a hub for the handling of one message. The hub keeps all state: promises, streams, counts."""
+    """A view of a hub during the handling of one message. All state (promises, streams, counts) is the hub's."""
 
-    # Deliberately without MessageHub.__init__: what it would set is looked up in the hub itself, by __getattr__.
+    # Deliberately without MessageHub.__init__: __getattr__ looks up in the hub what it would set.
     def __init__(self, hub: MessageHub, deadline: float) -> None:
         self._hub = hub
         self._deadline = deadline  # of the message that is handled, by the node's clock
@@ -31,24 +30,25 @@ class HandlerHub(MessageHub):
         return getattr(self._hub, name)
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
-        left = self._inherited(content, timeout)
-        if left is None:
+        seconds = self._inherited(content, timeout)
+        if seconds is None:
             return self._hub._promise(content, callback, timeout)
-        return self._hub._promise(content if callback is None else _limited(content, left), callback, left)
+        return self._hub._promise(content if callback is None else _limited(content, seconds), callback, seconds)
 
     def stream(
         self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Any]:
-        """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
-        left = self._inherited(content, timeout)
-        if left is None:
+        """Broadcast, and return the answers as they come. See `MessageHub.stream`."""
+        seconds = self._inherited(content, timeout)
+        if seconds is None:
             return self._hub.stream(content, callback=callback, timeout=timeout, limit=limit)
-        return self._hub.stream(_limited(content, left), callback=callback, timeout=left, limit=limit)
+        return self._hub.stream(_limited(content, seconds), callback=callback, timeout=seconds, limit=limit)
 
     def _inherited(self, content: object, timeout: Timeout) -> float | None:
-        """Return the seconds that are left, or None where there is no deadline, or the caller set another.
+        """Return the remaining seconds, or None if there is no deadline, or the request has its own.
 
-        Raise `AnswerTimeoutError` if none are.
+        Raises:
+            AnswerTimeoutError: No time remains.
         """
         if timeout is not None or self._deadline == NO_DEADLINE:
             return None
@@ -58,12 +58,12 @@ class HandlerHub(MessageHub):
             identifier = content.identifier
         else:
             identifier = payload_type(content.__class__).identifier
-        left = self._deadline - self._hub._clock()
-        if left <= 0:
+        remaining = self._deadline - self._hub._clock()
+        if remaining <= 0:
             raise AnswerTimeoutError(str(identifier), 0.0)
-        return left
+        return remaining
 
 
 def _limited(content: object, seconds: float) -> object:
-    """Return a message with this lifetime; a payload gets it from its timeout."""
+    """Return a message with this lifetime. A payload stays as it is: its timeout becomes its lifetime."""
     return content.clone(ttl_ticks=ticks_of(seconds)) if isinstance(content, Message) else content

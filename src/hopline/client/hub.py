@@ -1,4 +1,9 @@
-"""The message hub: how everything that is not an actor talks to actors."""
+"""The message hub: sends requests to actors, and receives their answers.
+
+Every request has a callback key. A reply carries the key of its request, and the hub looks up the promise or stream
+that waits for it. Most requests wait for the node's `request_timeout`: these are kept in a `Line`, which needs one
+timer for all of them. Requests with a timeout of their own, and streams, are kept beside it, with `Deadlines`.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +17,15 @@ from typing import Any, NoReturn, TypeVar, overload
 import msgspec
 
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.expectation import FAILURE, Callback, Expectation, as_it_is, error_of, expectation_of
 from hopline.client.promise import Promise
-from hopline.client.stream import Gathering, Stream
+from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, error_of, reply_spec_of
+from hopline.client.stream import Stream, StreamState
 from hopline.message import (
     PAYLOAD_MARK,
+    ArgumentError,
     DeliveryError,
     Distribution,
     HoplineError,
-    LocalError,
     Message,
     MessageIdentifier,
     NoRoomError,
@@ -40,17 +45,17 @@ Second = TypeVar("Second")
 Timeout = float | timedelta | None
 
 _LONGEST_LIFETIME = (1 << 63) - 1
-_LONGEST_WAIT = 1e9  # seconds; who says more means for ever
-# Seconds by which another node may find a lifetime over before its caller does: it travels in whole ticks, and no two
-# clocks run at quite the same rate.
+_LONGEST_WAIT = 1e9  # seconds; longer timeouts count as unlimited
+# Seconds by which a lifetime may end on another node before the caller's own time has passed: it travels in whole
+# ticks, and clocks run at slightly different rates.
 _EARLY = 0.005
 
 
 class MessageHub:
-    """Sends payloads and messages, and brings home what answers them.
+    """Sends payloads and messages, and receives the answers.
 
-    `timeout` is how long to wait, in seconds: by default the message's own lifetime, or the node's `answer_time`. What
-    is sent as a payload lives as long as its sender waits for it.
+    A `timeout` is in seconds. Default: the lifetime of the message, or the node's `request_timeout` if it has none. The
+    message of a payload lives as long as its sender waits.
     """
 
     confirms_receipts = False
@@ -62,31 +67,30 @@ class MessageHub:
         loop: asyncio.AbstractEventLoop,
         *,
         node_identity: bytes,
-        answer_time: float = 30.0,
+        request_timeout: float = 30.0,
         identity: bytes | None = None,
     ) -> None:
         self.identity = new_hub_identity() if identity is None else identity
-        self.unexpected = 0  # replies that nobody waited for: late, or doubled
+        self.unexpected = 0  # replies that no request waited for: late, or duplicates
         self._node_identity = node_identity
         self._exchange = exchange
         self._clock = exchange.clock
-        self._delivered = exchange.delivered
         self._deadlines = deadlines
         self._loop = loop
         self._thread = get_ident()
-        self._answer_time = answer_time
-        self._answer_ticks = ticks_of(answer_time)
+        self._request_timeout = request_timeout
+        self._request_ticks = ticks_of(request_timeout)
         self._keys = itertools.count(1)
-        self._patient: Line[Promise[Any]] = Line(loop, exchange.clock)  # who waits as long as the node says
-        self._in_line = self._patient.members
-        self._others: dict[int, Promise[Any] | Gathering] = {}
-        self._leave_line = self._in_line.pop
+        self._default_line: Line[Promise[Any]] = Line(loop, exchange.clock)  # waits of `request_timeout`
+        self._default_waits = self._default_line.members
+        self._other_waits: dict[int, Promise[Any] | StreamState] = {}
+        self._forget_default = self._default_waits.pop
         self._is_open = True
 
     @property
     def waiting(self) -> int:
-        """How many answers and streams are waited for."""
-        return len(self._in_line) + len(self._others)
+        """Number of promises and streams that are open."""
+        return len(self._default_waits) + len(self._other_waits)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -105,12 +109,23 @@ class MessageHub:
         self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
     ) -> Any: ...
     async def send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Any:
-        """Send a payload or message and wait for what `callback` names; without one, for its receipt.
+        """Send a payload or message, and wait for the answer.
 
-        With several callbacks the first to come wins. A message of the flow that comes much later, through actors that
-        know nothing of it, is as good as a direct answer. Raises `ActorError` when the actor failed, `DeliveryError`
-        when the message reached nobody, `AnswerTimeoutError` when the time was over, wherever the message was then: its
-        `__cause__` is the `DeliveryError` that says so, if one came. Cancelling leaves nothing behind.
+        The answer need not come from the actor that handles the request: any later message of the flow of the kind
+        that `callback` names is one. Cancelling leaves nothing behind.
+
+        Args:
+            content: A payload or a message.
+            callback: The kind of the answer; of several, the first to come counts. Default: wait for the receipt.
+            timeout: Seconds to wait.
+
+        Returns:
+            The answer: a payload, the message if `callback` is an identifier, or None for a receipt.
+
+        Raises:
+            ActorError: A handler failed.
+            DeliveryError: The message reached no receiver.
+            AnswerTimeoutError: The time has passed. Its `__cause__` is the `DeliveryError` of the message, if known.
         """
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
@@ -137,7 +152,7 @@ class MessageHub:
         self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
     ) -> Promise[Any]: ...
     def try_send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Promise[Any]:
-        """Send now or raise `NoRoomError`, and give a promise of the answer to be awaited later."""
+        """Send now, and return a promise of the answer. Raise `NoRoomError` if the receiver is full."""
         promise: Promise[Any] = self._promise(content, callback, timeout)
         try:
             if not self._exchange.submit(promise.delivery):
@@ -148,7 +163,7 @@ class MessageHub:
         return promise
 
     async def send_one_way(self, content: object) -> None:
-        """Send and want no answer. It waits for room only."""
+        """Send without waiting for an answer. Wait only while the receiver is full."""
         await self._send(self._delivery(self._message(content), content))
 
     async def _send(self, delivery: Delivery) -> None:
@@ -156,15 +171,15 @@ class MessageHub:
             await self._exchange.wait_for_room(delivery).wait()
 
     def try_send_one_way(self, content: object) -> None:
-        """Send now and want no answer, or raise `NoRoomError`."""
+        """Send now, without waiting for an answer. Raise `NoRoomError` if the receiver is full."""
         delivery = self._delivery(self._message(content), content)
         if not self._exchange.submit(delivery):
             raise NoRoomError(str(delivery.identifier))
 
     async def broadcast(self, content: object) -> None:
-        """Send to every actor that handles it, on every node, and want no answer."""
+        """Send to every actor that handles it, on every node, without waiting for an answer."""
         await self._send(self._delivery(self._message(content, Distribution.BROADCAST), content))
-        await asyncio.sleep(0)  # a broadcast waits for nobody: who sends many of them lets the others hear
+        await asyncio.sleep(0)  # broadcasts never wait for room: let the receivers run between many of them
 
     @overload
     def stream(
@@ -195,24 +210,31 @@ class MessageHub:
     def stream(
         self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Any]:
-        """Broadcast, and give the answers as they come, until the time is over or `limit` replies came."""
-        expectation = expectation_of(callback)
+        """Broadcast, and return the answers as they come.
+
+        Args:
+            content: A payload or a message.
+            callback: The kind of the answers, or several.
+            timeout: Seconds until the stream ends.
+            limit: Number of replies after which the stream ends.
+        """
+        reply_spec = reply_spec_of(callback)
         if not (limit is None or limit >= 1):
-            raise LocalError("limit", "at least 1", limit)
+            raise ArgumentError("limit", "at least 1", limit)
         message = self._message(content, Distribution.BROADCAST)
         seconds = self._seconds(timeout, message.ttl_ticks)
         if not isinstance(content, Message):
             message = message.clone(ttl_ticks=ticks_of(seconds))
-        gathering = Gathering(next(self._keys), expectation, message, self._forget)
+        state = StreamState(next(self._keys), reply_spec, message, self._forget)
 
-        async def start(gathering: Gathering) -> None:
+        async def start(state: StreamState) -> None:
             self._require_open()
-            addressed = self._addressed(message, expectation, gathering.key)
+            addressed = self._addressed(message, reply_spec, state.key)
             delivery = self._delivery(addressed, content)
-            self._expect(gathering, delivery.since + seconds)
+            self._expect(state, delivery.since + seconds)
             self._exchange.submit(delivery)  # a broadcast never waits for room
 
-        return Stream(gathering, start, self._forget, limit)
+        return Stream(state, start, self._forget, limit)
 
     # -- making messages ---------------------------------------------------------------------------------------------
 
@@ -223,33 +245,35 @@ class MessageHub:
         if distribution is None or content.distribution == distribution:
             return content
         if content.receiver_node_identity or content.receiver_identity:
-            raise LocalError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
+            raise ArgumentError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
         return content.clone(distribution=distribution)
 
     def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
-        # A payload, made a message in one go, is what nearly everyone sends.
+        """Create the request and the promise of its answer. Written in place for payloads, the common case."""
         if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
             self._refuse()
-        expectation = expectation_of(callback)
+        reply_spec = reply_spec_of(callback)
         kind = getattr(content.__class__, PAYLOAD_MARK, None)
         if kind is None or kind.of is not content.__class__:
             if isinstance(content, Message):
-                return self._promise_of_message(content, callback, expectation, timeout)
+                return self._promise_for_message(content, callback, reply_spec, timeout)
             kind = payload_type(content.__class__)
         identifier = kind.identifier
-        if identifier in expectation.readers:  # by the protocol's rule it would come straight back, unseen by any actor
-            raise LocalError("callback", "another kind of message than the one that is sent", str(identifier))
-        seconds, ttl_ticks = self._answer_time, self._answer_ticks
+        if identifier in reply_spec.readers:  # the router would return it as its own answer, and no actor would see it
+            raise ArgumentError("callback", "another kind of message than the one that is sent", str(identifier))
+        # 1. How long to wait, and how long the message lives.
+        seconds, ttl_ticks = self._request_timeout, self._request_ticks
         if timeout is not None:
             seconds = self._seconds(timeout, 0)
             ttl_ticks = ticks_of(seconds)
-        if callback is None:  # who has the receipt waits no longer, but the message is to be handled
+        if callback is None:  # the caller waits for the receipt only, but the message has to be handled in any case
             ttl_ticks = 0
-        write = kind.write
+        # 2. The message.
+        write, is_value = kind.write, kind.is_value
         try:
             body = write(content)
         except Exception:
-            body = kind.serializer.encode(content)  # which says what is wrong
+            body = kind.serializer.encode(content)  # raises an error that names the problem
         key = next(self._keys)
         message = Message(  # by position, which takes half the time
             identifier.identity,
@@ -259,77 +283,77 @@ class MessageHub:
             0,  # unicast
             new_flow_id(),
             ttl_ticks,
-            0,  # nothing is traced
+            0,  # no trace options
             0,  # no hops yet
-            b"",  # whoever handles it
-            b"",  # wherever
-            expectation.callback_point,
+            b"",  # any receiver that handles it
+            b"",  # on any node
+            reply_spec.callback_point,
             key,
             self.identity,
             self._node_identity,
         )
+        # 3. Its delivery, and the promise.
         clock = self._clock
         now = clock()
         deadline = now + seconds
-        is_value = kind.is_value
         value = content if is_value is not None and is_value(content) else None
-        delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, None, value)
-        forget = self._leave_line if timeout is None else self._forget
-        promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, forget)
-        if timeout is None:
-            self._in_line[key] = promise
-            if not self._patient.is_watched:
-                self._patient.watch()
-        else:
+        delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, value)
+        if timeout is not None:
+            promise: Promise[Any] = Promise(key, reply_spec, delivery, seconds, deadline, self._forget)
             self._expect(promise, deadline)
+            return promise
+        promise = Promise(key, reply_spec, delivery, seconds, deadline, self._forget_default)
+        self._default_waits[key] = promise
+        if not self._default_line.is_watched:
+            self._default_line.watch()
         return promise
 
-    def _promise_of_message(
-        self, content: Message, callback: Callback | None, expectation: Expectation, timeout: Timeout
+    def _promise_for_message(
+        self, content: Message, callback: Callback | None, reply_spec: ReplySpec, timeout: Timeout
     ) -> Promise[Any]:
         if callback is None and content.distribution == Distribution.BROADCAST:
-            raise LocalError("callback", "a callback, for a broadcast has no receipt", callback)
+            raise ArgumentError("callback", "a callback, for a broadcast has no receipt", callback)
         seconds = self._seconds(timeout, content.ttl_ticks)
         key = next(self._keys)
-        delivery = delivery_of(self._addressed(content, expectation, key), self._clock())
+        delivery = delivery_of(self._addressed(content, reply_spec, key), self._clock())
         deadline = delivery.since + seconds
-        promise: Promise[Any] = Promise(key, expectation, delivery, seconds, deadline, self._forget)
+        promise: Promise[Any] = Promise(key, reply_spec, delivery, seconds, deadline, self._forget)
         self._expect(promise, deadline)
         return promise
 
     def _delivery(self, message: Message, content: object) -> Delivery:
         return msgspec.structs.replace(delivery_of(message, self._clock()), content=as_value(content))
 
-    def _addressed(self, message: Message, expectation: Expectation, key: int) -> Message:
-        return message.register_callback_point(self._node_identity, self.identity, expectation.callback_point, key)
+    def _addressed(self, message: Message, reply_spec: ReplySpec, key: int) -> Message:
+        return message.register_callback_point(self._node_identity, self.identity, reply_spec.callback_point, key)
 
     def _seconds(self, timeout: Timeout, ttl_ticks: int) -> float:
-        """Tell how long to wait: as asked, else as long as the message lives, else as the node is set."""
+        """Return how long to wait: the timeout, else the lifetime of the message, else the default."""
         if timeout is None:
-            return ttl_ticks / TICKS_PER_SECOND if ttl_ticks else self._answer_time
+            return ttl_ticks / TICKS_PER_SECOND if ttl_ticks else self._request_timeout
         seconds: Any = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not (isinstance(seconds, (int, float)) and seconds >= 0):
-            raise LocalError("timeout", "seconds, not below zero", timeout)
+            raise ArgumentError("timeout", "seconds, not below zero", timeout)
         return float(seconds) if seconds <= _LONGEST_WAIT else NO_DEADLINE
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def _expect(self, waiting: Promise[Any] | Gathering, deadline: float) -> None:
-        self._others[waiting.key] = waiting
+    def _expect(self, waiting: Promise[Any] | StreamState, deadline: float) -> None:
+        self._other_waits[waiting.key] = waiting
         waiting.deadline = deadline
         waiting.tick = self._deadlines.add(deadline, waiting)
 
     def _forget(self, key: int, nothing: None) -> None:
-        """Expect no more of one of the others; as to leave the line, it does no harm to do it twice."""
-        waiting = self._others.pop(key, nothing)
+        """Stop waiting for a request that has its own deadline. It does no harm to call it twice."""
+        waiting = self._other_waits.pop(key, nothing)
         if waiting is not None:
             self._deadlines.discard(waiting.tick, waiting)
 
     def offer(self, delivery: Delivery) -> bool:
-        """Take a reply. One that is not what its key's owner waits for leaves the owner waiting."""
+        """Accept a reply. If its request waits for another kind, it is counted and the request goes on waiting."""
         reply = delivery.message
-        waiting = self._in_line.get(reply.callback_key) or self._among_others(delivery)
-        reader = None if waiting is None else waiting.expectation.readers.get(delivery.identifier)
+        waiting = self._default_waits.get(reply.callback_key) or self._other_wait(delivery)
+        reader = None if waiting is None else waiting.reply_spec.readers.get(delivery.identifier)
         if waiting is None or reader is None:
             self.unexpected += 1
         elif reader is FAILURE and self._is_timeout(waiting, reply):
@@ -337,47 +361,54 @@ class MessageHub:
         elif not waiting.take(reply, reader.read):
             self._exchange.ended(delivery, Outcome.OVERFLOW, "too many answers wait for the reader of a stream")
             return True
-        delivered = self._delivered
-        delivered(delivery, self.identity)
-        if reader is not None and self._exchange.is_watched:
-            self._exchange.resolved(delivery, self.identity)
+        exchange = self._exchange
+        delivery = exchange.delivered(delivery, self.identity)
+        if reader is not None and exchange.is_observed:
+            exchange.resolved(delivery, self.identity)
         return True
 
-    def _is_timeout(self, waiting: Promise[Any] | Gathering, reply: Message) -> bool:
-        """Return whether a failure report only says that the caller's own time is over.
+    def _is_timeout(self, waiting: Promise[Any] | StreamState, reply: Message) -> bool:
+        """Return whether a failure report only says that the caller's own time has passed.
 
-        A message lives as long as its sender waits for it, so whoever holds it when that time is over reports it as
-        expired, and this report races with the timer of the caller. Which of the two comes first must not matter.
+        A message lives as long as its sender waits. The node that holds it at the end reports it as expired, and that
+        report races with the timer of the caller. The caller gets the same error whichever comes first.
         """
-        left = waiting.deadline - self._clock()
-        if left > _EARLY:
+        remaining = waiting.deadline - self._clock()
+        if remaining > _EARLY:
             return False
         error = error_of(reply)
-        return isinstance(error, DeliveryError) and left <= (_EARLY if error.outcome == Outcome.EXPIRED else 0.0)
+        if not isinstance(error, DeliveryError):
+            return False
+        return remaining <= (_EARLY if error.outcome == Outcome.EXPIRED else 0.0)
 
     def label(self, _: MessageIdentifier) -> Label:
         """Return no names: a hub is known by its identity alone."""
         return None, None
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
-        """Take an answer that is a value, if it is just what the one with this key waits for."""
-        waiting = self._in_line.get(key) or self._others.get(key)
-        reader = None if waiting is None else waiting.expectation.readers.get(identifier)
+        """Accept an answer as a value, if the request with this key waits for exactly its class."""
+        waiting = self._default_waits.get(key) or self._other_waits.get(key)
+        reader = None if waiting is None else waiting.reply_spec.readers.get(identifier)
         if waiting is None or reader is None or reader.of is not value.__class__:
             return False
         return waiting.take(value, as_it_is)
 
-    def _among_others(self, delivery: Delivery) -> Promise[Any] | Gathering | None:
-        """Find who waits otherwise than most: for a time of its own, or by the flow, as the first format has no key."""
+    def _other_wait(self, delivery: Delivery) -> Promise[Any] | StreamState | None:
+        """Return the promise or stream that a reply belongs to, if it is not one of the default waits.
+
+        Replies in the first format have no key: they belong to the request of their flow that waits for their kind.
+        """
         reply = delivery.message
-        waiting = self._others.get(reply.callback_key)
+        waiting = self._other_waits.get(reply.callback_key)
         if waiting is None and reply.wire_format is WireFormat.FIRST:
-            flow = (one for one in self._all_waiting() if one.message.correlation_id == reply.correlation_id)
-            return next((one for one in flow if delivery.identifier in one.expectation.readers), None)
+            for candidate in self._all_waiting():
+                is_of_flow = candidate.message.correlation_id == reply.correlation_id
+                if is_of_flow and delivery.identifier in candidate.reply_spec.readers:
+                    return candidate
         return waiting
 
-    def _all_waiting(self) -> Iterator[Promise[Any] | Gathering]:
-        return itertools.chain(self._in_line.values(), self._others.values())
+    def _all_waiting(self) -> Iterator[Promise[Any] | StreamState]:
+        return itertools.chain(self._default_waits.values(), self._other_waits.values())
 
     # -- ending ------------------------------------------------------------------------------------------------------
 
@@ -389,16 +420,16 @@ class MessageHub:
         if not self._is_open:
             raise NotRunningError("the node of this hub is not running")
         advice = "the node's own event loop (elsewhere: asyncio.run_coroutine_threadsafe; blocking: context.wait)"
-        raise LocalError("hub", f"a call on {advice}", "a call from elsewhere")
+        raise ArgumentError("hub", f"a call on {advice}", "a call from elsewhere")
 
     def close(self, error: HoplineError) -> int:
-        """Fail whatever is still waited for, and tell how much that was."""
+        """Fail every open promise and stream. Return how many there were."""
         self._is_open = False
-        left = list(self._all_waiting())
-        for waiting in left:
-            waiting.fail(type(error)(*error.args))  # each raises its own: a traceback grows with every raise
-        self._patient.close()
-        return len(left)
+        unanswered = list(self._all_waiting())
+        for waiting in unanswered:
+            waiting.fail(type(error)(*error.args))  # an error of its own: a traceback grows with every raise
+        self._default_line.close()
+        return len(unanswered)
 
 
 def ticks_of(seconds: float) -> int:

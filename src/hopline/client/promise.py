@@ -1,4 +1,4 @@
-"""The one answer that a caller waits for."""
+"""Promises: the one answer that a caller waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hopline.client.expectation import Expectation, Read, as_it_is
+from hopline.client.reply_spec import Read, ReplySpec, as_it_is
 from hopline.message import AnswerTimeoutError, HoplineError, Message
 from hopline.routing import Delivery
 
@@ -20,28 +20,28 @@ def _raise(error: Any) -> None:
 
 
 class Promise(msgspec.Struct, Generic[Answer], eq=False):
-    """Await it to get the answer; the first to come wins. One that is no longer of interest is to be cancelled."""
+    """An answer to be awaited. Of several replies the first one counts. Cancel a promise that is not awaited."""
 
     key: int
-    expectation: Expectation
-    delivery: Delivery  # of what was asked
+    reply_spec: ReplySpec
+    delivery: Delivery  # of the request
     seconds: float
     deadline: float
     _forget: Callable[[int, None], object]  # by its key
     tick: int = 0
     _is_cancelled: bool = False
-    # Errors are outcomes too, and raised to whoever awaits: a promise that nobody awaits is no error.
+    # An error is an outcome too: it is raised when the promise is awaited, and nowhere if it never is.
     _outcome: object = None
-    _read: Read = as_it_is  # makes the answer of the outcome
-    _waiter: asyncio.Future[None] | None = None  # made only for one who has to wait
+    _read: Read = as_it_is  # converts the outcome to the answer
+    _waiter: asyncio.Future[None] | None = None  # created only when somebody has to wait
 
     @property
     def message(self) -> Message:
-        """What was asked."""
+        """The request."""
         return self.delivery.message
 
     def take(self, outcome: object, read: Read) -> bool:
-        """Take the answer. Nothing more is expected then."""
+        """Accept the answer, and stop waiting for others."""
         forget = self._forget
         forget(self.key, None)
         if self._outcome is None:
@@ -53,21 +53,21 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         return True
 
     def fail(self, error: HoplineError) -> None:
-        """Give up: no answer will come."""
+        """Fail the promise: no answer will come."""
         self.take(error, _raise)
 
     def expire(self, reason: HoplineError | None = None) -> None:
-        """Give up because the time is over; a reason that is known becomes the cause of the timeout."""
+        """Fail the promise because its time has passed. A known reason becomes the `__cause__` of the timeout."""
         error = AnswerTimeoutError(str(self.delivery.identifier), self.seconds)
         error.__cause__ = reason
         self.fail(error)
 
     def leave(self) -> None:
-        """See to it that nothing more is expected."""
+        """Stop waiting for an answer."""
         self._forget(self.key, None)
 
     def cancel(self) -> None:
-        """Wait no longer, and leave nothing behind."""
+        """Stop waiting, and cancel the task that awaits the promise."""
         self.leave()
         self._is_cancelled = True
         if self._waiter is not None:
@@ -77,7 +77,7 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         return f"<Promise {self.key} of the answer to {self.delivery.identifier}>"
 
     def done(self) -> bool:
-        """Tell whether waiting is over."""
+        """Return whether there is an answer or an error, or the promise was cancelled."""
         return self._is_cancelled or self._outcome is not None
 
     def __await__(self) -> Generator[Any, None, Answer]:

@@ -1,43 +1,35 @@
 """How nodes find each other: rendezvous, discovery, health, the leader's lease. State machines without sockets."""
 
-from hopline.cluster.consensus_messages import SynodMessage, from_message, to_message
-from hopline.cluster.lease import Lease, LeaseSettings
-from hopline.cluster.lease_keeper import LeaseKeeper
-from hopline.cluster.member import Member, Traffic
-from hopline.cluster.membership import Membership
-from hopline.cluster.partner import Listen, Partner
-from hopline.cluster.relay import Publication, Relay, RelaySettings, RelayStatistics, RelayStep
-from hopline.cluster.rendezvous import RendezvousAddress, Standing, standing
-from hopline.cluster.service import CONTROL, ping, said_by
+from hopline.cluster.election.leadership import Leadership, leadership
+from hopline.cluster.election.lease import Lease, LeaseSettings
+from hopline.cluster.election.lease_keeper import LeaseKeeper
+from hopline.cluster.election.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
+from hopline.cluster.membership.member import Member, Traffic
+from hopline.cluster.membership.membership import Membership
+from hopline.cluster.messages.consensus import SynodMessage, from_message, to_message
+from hopline.cluster.messages.service import CONTROL, ping, sender_of
+from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.cluster.settings import ClusterSettings
-from hopline.cluster.synod import Reconnect, SynodHealth, SynodHeartbeat, SynodSettings
 
 __all__ = [
     "CONTROL",
     "ClusterSettings",
+    "Leadership",
     "Lease",
     "LeaseKeeper",
     "LeaseSettings",
-    "Listen",
     "Member",
     "Membership",
-    "Partner",
-    "Publication",
     "Reconnect",
-    "Relay",
-    "RelaySettings",
-    "RelayStatistics",
-    "RelayStep",
     "RendezvousAddress",
-    "Standing",
     "SynodHealth",
     "SynodHeartbeat",
     "SynodMessage",
     "SynodSettings",
     "Traffic",
     "from_message",
+    "leadership",
     "ping",
-    "said_by",
-    "standing",
+    "sender_of",
     "to_message",
 ]

@@ -1,59 +1,64 @@
-"""Every time and limit of a node's part in a cluster: its name, its default, what it is for."""
+"""The times and limits of a node's membership in a cluster."""
 
 from __future__ import annotations
 
 import msgspec
 
-from hopline.message import LocalError
-
-_ENDLESS = float("inf")
+from hopline.checks import COUNT, DURATION, require, require_numbers
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a node keeps in touch. Times are in seconds."""
+    """How a node finds and watches others. Times are in seconds."""
 
-    heartbeat_interval: float = 5.0  # between a node's signs of life
-    longest_heartbeat_interval: float = 300.0  # a peer with rarer signs of life is refused: it could not be missed
-    missing_heartbeats: int = 2  # so many of a peer's own intervals without one, and it is gone
-    rendezvous_silence: float = 15.0  # without a sign of life of the leader, before another server is tried
-    rendezvous_reconnect: float = 1.0  # how long a broken connection to a server may take to come back
-    probe_interval: float = 0.1  # between the first questions to a server whether it leads; later they get rarer
-    probe_time: float = 2.0  # how long a server may take to answer them
-    announce_period: float = 1.0  # between announcements of a route, until it was heard coming back
-    announce_patience: float = 10.0  # how long nothing may come back before that is logged as an error
-    routes_period: float = 120.0  # between requests for everything that others advertise
-    routes_start_delay: float = 2.0  # before such a request after the rendezvous changed, times
-    routes_start_multiplier: int = 5  # a random number up to this
-    discovery_period: float = 2.0  # in which the same route is not looked for again
-    discovery_searches: int = 1_000  # routes that are looked for at once
+    heartbeat_interval: float = 5.0  # time between two heartbeats of the node
+    longest_heartbeat_interval: float = 300.0  # peers with a longer interval are refused
+    missing_heartbeats: int = 2  # heartbeats of a peer that may be missing before it is removed
+    rendezvous_silence: float = 15.0  # time without a heartbeat of the leader before another server is tried
+    rendezvous_reconnect: float = 1.0  # time to restore a broken connection before another server is tried
+    probe_interval: float = 0.1  # time between the first pings to a server; it doubles up to a second
+    probe_timeout: float = 2.0  # time for a server to answer pings before another one is tried
+    announce_period: float = 1.0  # time between announcements of a route until the server has relayed one
+    announce_timeout: float = 10.0  # time without any announcement being relayed before an error is logged
+    routes_period: float = 120.0  # time between two requests for all routes of other nodes
+    routes_start_delay: float = 2.0  # shortest time from a change of the server to such a request
+    routes_start_multiplier: int = 5  # the longest time, as a multiple of routes_start_delay
+    discovery_period: float = 2.0  # time between two queries for the same route
+    discovery_searches: int = 1_000  # routes that are looked for at the same time
     known_nodes: int = 10_000  # nodes that are remembered, for each domain
-    unheard_nodes: int = 500  # nodes among them that have not given a sign of life yet; the oldest makes room
-    known_routes: int = 10_000  # routes to each of them that are remembered
-    answer_links: int = 128  # links that only answer questions, for each domain; the oldest makes room for another
-    tick: float = 0.05  # between looks at what is due
+    unheard_nodes: int = 500  # nodes among them without a heartbeat so far; the oldest is replaced
+    known_routes: int = 10_000  # routes that are remembered for each node
+    answer_links: int = 128  # links that only carry answers to requests, for each domain; the oldest is closed
+    tick: float = 0.05  # time between two checks for what is due
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            at_least = 1 if name in _COUNTS else 0.001
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not at_least <= value < _ENDLESS:
-                raise LocalError(name, f"a number, at least {at_least}", value)
-        if self.heartbeat_interval > self.longest_heartbeat_interval:
-            raise LocalError(
-                "heartbeat_interval",
-                f"at most longest_heartbeat_interval ({self.longest_heartbeat_interval} s)",
-                self.heartbeat_interval,
-            )
+        require_numbers(self, _ACCEPTED)
+        longest = self.longest_heartbeat_interval
+        require(
+            self.heartbeat_interval <= longest,
+            "heartbeat_interval",
+            f"at most longest_heartbeat_interval ({longest} s)",
+            self.heartbeat_interval,
+        )
 
 
-_COUNTS = frozenset(
-    {
-        "missing_heartbeats",
-        "routes_start_multiplier",
-        "discovery_searches",
-        "known_nodes",
-        "unheard_nodes",
-        "known_routes",
-        "answer_links",
-    }
-)
+_ACCEPTED = {
+    "heartbeat_interval": DURATION,
+    "longest_heartbeat_interval": DURATION,
+    "missing_heartbeats": COUNT,
+    "rendezvous_silence": DURATION,
+    "rendezvous_reconnect": DURATION,
+    "probe_interval": DURATION,
+    "probe_timeout": DURATION,
+    "announce_period": DURATION,
+    "announce_timeout": DURATION,
+    "routes_period": DURATION,
+    "routes_start_delay": DURATION,
+    "routes_start_multiplier": COUNT,
+    "discovery_period": DURATION,
+    "discovery_searches": COUNT,
+    "known_nodes": COUNT,
+    "unheard_nodes": COUNT,
+    "known_routes": COUNT,
+    "answer_links": COUNT,
+    "tick": DURATION,
+}

@@ -1,10 +1,16 @@
-"""Values against what their keys may hold. What is wrong is said with the key, and with where it was said."""
+"""Checking values against the types of their keys. An error names the key and the origin of the value.
+
+A key is either a section (a struct, whose fields are keys again), a list whose entries may be sections, or a plain
+value that msgspec converts. Settings check the meaning of their values themselves and raise `ArgumentError`, which
+becomes a `ConfigurationError` here.
+"""
 
 from __future__ import annotations
 
 import re
 import typing
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any
@@ -14,100 +20,130 @@ import msgspec
 from hopline.config.errors import ConfigurationError, shown
 from hopline.config.origins import Given, Tree, did_you_mean, first_origin
 from hopline.config.schema import SECTIONS, Keys, keys_of
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 Values = dict[str, Any]
-_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "nothing"}
+_CONVERSION_ERRORS = (msgspec.ValidationError, ArgumentError)
+_TYPE_NAMES = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "nothing",
+}
 
 
 def check_sections(tree: Tree) -> dict[str, Values]:
-    """Check a whole configuration, and give the values of each section."""
+    """Check a whole configuration, and return the values of each section.
+
+    Raises:
+        ConfigurationError: For the first value that cannot be used.
+    """
     for name, node in tree.items():
         if name not in SECTIONS:
-            said = first_origin(node)
-            problem = f"unknown section, {did_you_mean(name, SECTIONS)}"
-            raise _error(said, name, problem)
+            raise _error(first_origin(node), name, f"unknown section, {did_you_mean(name, SECTIONS)}")
     return {name: check_table(keys, tree.get(name, {}), name) for name, keys in SECTIONS.items()}
 
 
 def check_table(keys: Keys, node: Given | Tree, path: str) -> Values:
-    """Check one table, and give its values."""
+    """Check one table, and return its values."""
     if isinstance(node, Given):
         raise _error(node, path, f"expected a table, found {shown(node.value)}")
     values: Values = {}
-    for name, inner in node.items():
-        where = f"{path}.{name}"
+    for name, value in node.items():
+        value_path = f"{path}.{name}"
         if name not in keys:
-            raise _error(first_origin(inner), where, f"unknown key, {did_you_mean(name, keys)}")
-        values[name] = _check(keys[name].type, inner, where)
+            raise _error(first_origin(value), value_path, f"unknown key, {did_you_mean(name, keys)}")
+        values[name] = _check(keys[name].type, value, value_path)
     return values
 
 
-def _check(kind: Any, node: Given | Tree, path: str) -> Any:
-    if _is_section(kind):
-        return make(kind, check_table(keys_of(kind), node, path), path, node)
-    if isinstance(node, dict):  # an inline table where a value belongs
-        raise _error(first_origin(node), path, f"expected {in_words(kind)}, found a table")
-    section = _section_of_entries(kind)
-    if section is not None and isinstance(node.value, list):
-        return [_check_entry(kind, section, one, node, f"{path}[{index}]") for index, one in enumerate(node.value)]
+def _check(expected: Any, node: Given | Tree, path: str) -> Any:
+    if _is_section(expected):
+        values = check_table(keys_of(expected), node, path)
+        return make(expected, values, path, node)
+    if isinstance(node, dict):  # an inline table in place of a value
+        raise _error(first_origin(node), path, f"expected {in_words(expected)}, found a table")
+    if isinstance(node.value, list) and _section_of_entries(expected) is not None:
+        return [_check_entry(expected, entry, node, f"{path}[{index}]") for index, entry in enumerate(node.value)]
+    return _convert(expected, node, path)
+
+
+def _convert(expected: Any, node: Given, path: str) -> Any:
     try:
-        return msgspec.convert(node.value, kind)
-    except (msgspec.ValidationError, LocalError) as error:
-        if node.text is not None and not isinstance(node.value, str):
-            try:  # 10 may be meant as a name
-                return msgspec.convert(node.text, kind)
-            except (msgspec.ValidationError, LocalError):
-                pass
-        raise _error(node, path, _problem(kind, node.value, error)) from None
+        return msgspec.convert(node.value, expected)
+    except _CONVERSION_ERRORS as error:
+        problem = _problem(expected, node.value, error)
+    is_parsed_text = node.text is not None and not isinstance(node.value, str)
+    if is_parsed_text:
+        with suppress(*_CONVERSION_ERRORS):  # 10 in the environment was parsed as a number, and may be a name
+            return msgspec.convert(node.text, expected)
+    raise _error(node, path, problem)
 
 
-def _check_entry(kind: Any, section: Any, value: Any, origin: Given, path: str) -> Any:
+def _check_entry(expected: Any, value: Any, origin: Given, path: str) -> Any:
     if isinstance(value, dict):
-        return _check(section, _as_tree(value, origin), path)
-    (entry,) = typing.get_args(kind)
-    return _check(entry, msgspec.structs.replace(origin, value=value, text=None), path)
+        return _check(_section_of_entries(expected), _as_tree(value, origin), path)
+    (entry_type,) = typing.get_args(expected)
+    return _check(entry_type, msgspec.structs.replace(origin, value=value, text=None), path)
 
 
 def _as_tree(table: dict[str, Any], origin: Given) -> Tree:
-    return {
-        key: _as_tree(value, origin) if isinstance(value, dict) else Given(value, origin.origin)
-        for key, value in table.items()
-    }
+    tree: Tree = {}
+    for key, value in table.items():
+        tree[key] = _as_tree(value, origin) if isinstance(value, dict) else Given(value, origin.origin)
+    return tree
 
 
 def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
-    """Make settings of values; what they find wrong is said with its key."""
+    """Return settings made of checked values.
+
+    Args:
+        kind: The class of the settings.
+        values: Its arguments.
+        path: The key of the section, for error messages.
+        node: The values with their origins, for error messages.
+
+    Raises:
+        ConfigurationError: If a required key is missing, or the settings refuse a value.
+    """
     try:
         return kind(**values)
+    except ArgumentError as error:
+        raise _from_settings(error, kind, path, node) from None
     except TypeError:
         required = [name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT]
         missing = next(name for name in required if name not in values)
-        raise ConfigurationError(first_origin(node).origin, f"{path}.{missing}", "this key is missing") from None
-    except LocalError as error:
-        raise from_local(error, kind, path, node) from None
+        origin = first_origin(node).origin
+        raise ConfigurationError(origin, f"{path}.{missing}", "this key is missing") from None
 
 
-def from_local(error: LocalError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
-    """Say what settings found wrong with the key that it is about, as far as they name one."""
-    # Some name their field with a prefix of their own, such as lease.max_lease; the last word is the key.
+def _from_settings(error: ArgumentError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
+    """Return the error of settings as an error of the key that it is about, if there is one."""
+    # Some settings prefix the name of the field, as in lease.max_lease; the last word is the key.
     field = re.split(r"[.\s]", error.field)[-1]
-    inner = node.get(field) if isinstance(node, dict) else None
-    problem = f"expected {error.expected}, found {shown(error.found)}"
-    if inner is not None:
-        return _error(first_origin(inner), f"{path}.{field}", problem)
+    problem = expected_and_found(error)
+    value = node.get(field) if isinstance(node, dict) else None
+    if value is not None:
+        return _error(first_origin(value), f"{path}.{field}", problem)
     key = f"{path}.{field}" if field in keys_of(kind) else f"{path}: {error.field}"
     return ConfigurationError(first_origin(node).origin, key, problem)
 
 
-def _error(said: Given, path: str, problem: str) -> ConfigurationError:
-    return ConfigurationError(said.origin, path if said.names_key or not said.origin else "", problem)
+def expected_and_found(error: ArgumentError) -> str:
+    """Return the problem that settings report, without the name of the field."""
+    return f"expected {error.expected}, found {shown(error.found)}"
 
 
-def _problem(kind: Any, value: Any, error: Exception) -> str:
-    if isinstance(error, LocalError):
-        return f"expected {error.expected}, found {shown(error.found)}"
-    return f"expected {in_words(kind)}, found {shown(value)}"
+def _error(given: Given, path: str, problem: str) -> ConfigurationError:
+    has_key = given.names_key or not given.origin
+    return ConfigurationError(given.origin, path if has_key else "", problem)
+
+
+def _problem(expected: Any, value: Any, error: Exception) -> str:
+    if isinstance(error, ArgumentError):
+        return expected_and_found(error)
+    return f"expected {in_words(expected)}, found {shown(value)}"
 
 
 def _is_section(kind: Any) -> bool:
@@ -115,7 +151,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def _section_of_entries(kind: Any) -> Any:
-    """Give the settings that a list may have as entries; None for a list that has none."""
+    """Return the section that the entries of a list may be, or None."""
     if typing.get_origin(kind) is not Sequence:
         return None
     (entry,) = typing.get_args(kind)
@@ -124,13 +160,17 @@ def _section_of_entries(kind: Any) -> Any:
 
 
 def in_words(kind: Any) -> str:
-    """Say in words what a key may hold."""
-    if isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union:
-        return " or ".join(in_words(one) for one in typing.get_args(kind) if one is not NoneType)
+    """Return the values that a type allows, in words."""
+    is_union = isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union
+    if is_union:
+        options = [option for option in typing.get_args(kind) if option is not NoneType]
+        return " or ".join(map(in_words, options))
     if typing.get_origin(kind) is Sequence:
-        return f"a list of {in_words(typing.get_args(kind)[0])}"
+        (entry,) = typing.get_args(kind)
+        return f"a list of {in_words(entry)}"
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return f"one of {', '.join(str(one.value) for one in kind)}"
+        choices = [str(member.value) for member in kind]
+        return f"one of {', '.join(choices)}"
     if _is_section(kind):
         return "a table"
-    return _NAMES.get(kind, str(kind))
+    return _TYPE_NAMES.get(kind, str(kind))

@@ -1,4 +1,4 @@
-"""The configuration of a node or a rendezvous server, ready to be used."""
+"""The configuration of a node or a rendezvous server, and the settings that are made of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hopline.capture.settings import CaptureSettings
-from hopline.config.checking import Values, check_sections, make
+from hopline.config.checking import Values, check_sections, expected_and_found, make
 from hopline.config.curve_file import read_curve_pair
 from hopline.config.errors import ConfigurationError, shown
 from hopline.config.origins import (
@@ -24,8 +24,9 @@ from hopline.config.origins import (
     put,
 )
 from hopline.config.schema import DomainSection
-from hopline.message import LocalError
-from hopline.node import Network, NodeSettings, RendezvousSettings
+from hopline.message import ArgumentError
+from hopline.node import Network, NodeSettings
+from hopline.rendezvous import RendezvousSettings
 from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity
 from hopline.transport import Curve, parse
 
@@ -33,7 +34,10 @@ MAX_IDENTITY = 255
 
 
 class Configuration:
-    """Checked values. What needs other files (keys) is read when it is asked for, and only what is asked for."""
+    """The checked values of a file, the environment and the command line.
+
+    Key files are read when the settings that need them are made.
+    """
 
     def __init__(self, tree: Tree, file: Path | None) -> None:
         self.file = file
@@ -45,32 +49,32 @@ class Configuration:
 
     @property
     def identity(self) -> bytes | None:
-        """The identity of the node, if it is told one."""
+        """The identity of the node, or None for a generated one."""
         text = self._sections["node"].get("identity")
         if text is None:
             return None
         identity = str(text).encode()
-        if not 1 <= len(identity) <= MAX_IDENTITY:  # what libzmq can address
+        if not 1 <= len(identity) <= MAX_IDENTITY:  # the limit of ZeroMQ
             raise self._error("node", "identity", f"expected 1 to {MAX_IDENTITY} bytes, found {shown(text)}")
         return identity
 
     @property
     def settings(self) -> NodeSettings:
-        """The limits of the node."""
+        """The limits and timeouts of the node."""
         settings: NodeSettings = self._sections["node"].get("settings") or NodeSettings()
         return settings
 
     def network(self) -> Network:
-        """Make the network of a node. Reads the keys."""
+        """Return the network settings of a node. Reads the key files."""
         return self._network(self._sections["node"])
 
     def client_network(self) -> Network:
-        """Make the network of somebody who looks in for a moment: on any free port, and not as the node itself."""
+        """Return the network settings of a short-lived client, which listens on any free port. Reads the key files."""
         values = dict(self._sections["node"])
         for name in ("heartbeat_address", "embedded"):
             values.pop(name, None)
         if "address" in values:
-            with suppress(LocalError):  # whoever makes the network says what is wrong
+            with suppress(ArgumentError):  # a wrong address is reported when the settings are made
                 values["address"] = f"tcp://{parse(values['address']).host}:0"
         return self._network(values)
 
@@ -82,19 +86,19 @@ class Configuration:
         return network
 
     def _require_addresses(self, section: str, settings: Network | RendezvousSettings, names: Sequence[str]) -> None:
-        """See to it that addresses can be read, also where nothing else looks at them before they are used."""
+        """Raise `ConfigurationError` for an address that cannot be parsed, before anything is started."""
         for name in names:
             address = getattr(settings, name)
             try:
                 if address is not None:
                     parse(address)
-            except LocalError as error:
-                raise self._error(section, name, f"expected {error.expected}, found {shown(error.found)}") from None
+            except ArgumentError as error:
+                raise self._error(section, name, expected_and_found(error)) from None
 
     # -- the rendezvous server -----------------------------------------------------------------------------------------
 
     def rendezvous(self) -> RendezvousSettings:
-        """Make the settings of a rendezvous server. Reads the keys for encryption."""
+        """Return the settings of a rendezvous server. Reads the key files of encryption."""
         values = {**self._sections["rendezvous"], "curve": self.curve()}
         settings: RendezvousSettings = make(RendezvousSettings, values, "rendezvous", self._tree.get("rendezvous", {}))
         names = ("address", "unicast_address", "partner_address", "synod_address")
@@ -104,24 +108,23 @@ class Configuration:
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def security(self) -> NoSecurity | DomainSecurity:
-        """Make the security of the domains, or none. Reads the key file."""
+        """Return the signature settings of all domains. Reads the key file."""
         sections: list[DomainSection] = self._sections["security"].get("domains", [])
         if not sections:
             if "key_file" in self._sections["security"]:
-                raise self._error("security", "key_file", "there are keys, but no [[security.domains]] to use them in")
+                raise self._error("security", "key_file", "there are keys, but no [[security.domains]] that uses them")
             return NoSecurity()
-        signed = [one.name for one in sections if one.unsigned is not True]
+        signed = [section.name for section in sections if section.unsigned is not True]
         path = self._path("security", "key_file")
         if signed and path is None:
             problem = f"expected the file that has the keys of {', '.join(signed)}, found nothing"
             raise self._error("security", "key_file", problem)
         self.key_ring = KeyRing(path, domains=signed) if signed and path is not None else None
-        domains = [self._domain(index, one) for index, one in enumerate(sections)]
+        domains = [self._domain(index, section) for index, section in enumerate(sections)]
         try:
             return DomainSecurity(domains, clock=time.time, key_ring=self.key_ring)
-        except LocalError as error:
-            problem = f"expected {error.expected}, found {shown(error.found)}"
-            raise self._error("security", "domains", problem) from None
+        except ArgumentError as error:
+            raise self._error("security", "domains", expected_and_found(error)) from None
 
     def _domain(self, index: int, section: DomainSection) -> Domain:
         keys = () if self.key_ring is None or section.unsigned is True else self.key_ring[section.name]
@@ -138,14 +141,13 @@ class Configuration:
                 clock_skew=section.clock_skew,
                 replay_capacity=section.replay_capacity,
             )
-        except LocalError as error:
-            said = first_origin(self._tree["security"]["domains"])
+        except ArgumentError as error:
+            origin = first_origin(self._tree["security"]["domains"]).origin
             key = f"security.domains[{index}].{error.field}"
-            problem = f"expected {error.expected}, found {shown(error.found)}"
-            raise ConfigurationError(said.origin, key, problem) from None
+            raise ConfigurationError(origin, key, expected_and_found(error)) from None
 
     def curve(self) -> Curve | None:
-        """Make the keys for encryption, if there are any. Reads their files."""
+        """Return the keys of encryption, or None if it is not configured. Reads the key files."""
         section = self._sections["curve"]
         if not section:
             return None
@@ -170,7 +172,7 @@ class Configuration:
     # -- metrics -------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> tuple[str, int] | None:
-        """Give the host and port where Prometheus may ask, if it may."""
+        """Return the host and port of the endpoint for Prometheus, or None if there is none."""
         text = self._sections["metrics"].get("address")
         if text is None:
             return None
@@ -182,7 +184,7 @@ class Configuration:
     # -- capture -------------------------------------------------------------------------------------------------------
 
     def capture(self) -> CaptureSettings | None:
-        """Give where the node may record its traffic, and how much of it; None if nowhere."""
+        """Return the capture settings, or None if the node has no capture directory."""
         values = self._sections["capture"]
         if not values:
             return None
@@ -196,27 +198,35 @@ class Configuration:
     def _error(self, section: str, key: str, problem: str) -> ConfigurationError:
         table: Tree = self._tree.get(section, {})
         node = table.get(key, table)
-        said = first_origin(node)
-        return ConfigurationError(said.origin, f"{section}.{key}" if said.names_key else "", problem)
+        given = first_origin(node)
+        return ConfigurationError(given.origin, f"{section}.{key}" if given.names_key else "", problem)
 
     def _path(self, section: str, key: str) -> Path | None:
-        """Give a path as its origin means it: beside the file that names it, or from where the command runs."""
+        """Return a path: relative to the file that names it, otherwise to the current directory."""
         text = self._sections[section].get(key)
         if text is None:
             return None
-        said = self._tree[section][key]
         path = Path(str(text)).expanduser()
-        in_file = self.file is not None and isinstance(said, Given) and said.origin == str(self.file)
-        return self.file.parent / path if in_file and self.file is not None else path
+        given = self._tree[section][key]
+        if self.file is None or not isinstance(given, Given):
+            return path
+        is_from_file = given.origin == str(self.file)
+        return self.file.parent / path if is_from_file else path
 
 
 def read_configuration(
     path: Path | None, environment: Mapping[str, str], options: Mapping[str, Given] | None = None
 ) -> Configuration:
-    """Read a file, the environment over it, and options over both.
+    """Read a configuration.
 
-    Without a path it is the file that ``HOPLINE_CONFIG`` names, else ``hopline.toml`` where the command runs, if it is
-    there. `options` are named with their dots: ``{"node.address": given("--address", "tcp://127.0.0.1:5101")}``.
+    Args:
+        path: The file. By default, the one that ``HOPLINE_CONFIG`` names, or ``hopline.toml`` in the current directory
+            if it exists.
+        environment: Overrides the file.
+        options: Override both; by key, as in ``{"node.address": given("--address", "tcp://127.0.0.1:5101")}``.
+
+    Raises:
+        ConfigurationError: For the first value that cannot be used.
     """
     if path is None and FILE_VARIABLE in environment:
         path = Path(environment[FILE_VARIABLE])

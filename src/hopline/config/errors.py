@@ -1,12 +1,20 @@
-"""What is wrong with a configuration: where it was said, which key, what was expected and found."""
+"""Errors of a configuration: where the value comes from, its key, what was expected and what was found."""
 
 from __future__ import annotations
 
 from hopline.message import HoplineError
 
+_LONGEST = 80  # characters of a value in a message
+
 
 class ConfigurationError(HoplineError):
-    """One value that cannot be used. `origin` is the file, the variable or the option that said it."""
+    """A value that cannot be used.
+
+    Attributes:
+        origin: The file, the environment variable or the option that the value comes from.
+        key: The key, with dots; empty if the origin names it.
+        problem: What was expected, and what was found.
+    """
 
     def __init__(self, origin: str, key: str, problem: str) -> None:
         super().__init__(origin, key, problem)
@@ -19,8 +27,10 @@ class ConfigurationError(HoplineError):
 
 
 def shown(value: object) -> str:
-    """Write a value as messages show it."""
+    """Return a value as error messages show it."""
     if value is None:
         return "nothing"
-    text = ("false", "true")[value] if isinstance(value, bool) else repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -1,4 +1,4 @@
-"""Where values come from: a file, the environment, the command line. Later ones win."""
+"""The sources of a configuration: a file, the environment, the command line. Later ones override earlier ones."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ FILE_VARIABLE = "HOPLINE_CONFIG"
 _PREFIX = "HOPLINE_"
 _DOT = "__"
 
-Tree = dict[str, Any]  # tables as dictionaries; every other value is a `Given`
+Tree = dict[str, Any]  # tables are dictionaries, every other value is a `Given`
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A value, who said it, and its text if it was told as text."""
+    """A value, and the file, variable or option that it comes from."""
 
     value: Any
     origin: str
-    text: str | None = None
-    names_key: bool = True  # whether the key is to be named beside the origin
+    text: str | None = None  # as it is in the environment, before it was parsed
+    names_key: bool = True  # whether an error names the key in addition to the origin
 
 
 def given(option: str, value: Any) -> Given:
-    """Give a value of the command line; its option says which it is."""
+    """Return a value of the command line; errors name the option only."""
     return Given(value, option, names_key=False)
 
 
@@ -44,18 +44,18 @@ def from_file(path: Path) -> Tree:
         raise ConfigurationError(str(path), "", error.strerror or str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(path), "", f"not TOML: {error}") from None
-    return _planted(tables, str(path))
+    return _with_origin(tables, str(path))
 
 
-def _planted(table: Mapping[str, Any], origin: str) -> Tree:
-    return {
-        key: _planted(value, origin) if isinstance(value, dict) else Given(value, origin)
-        for key, value in table.items()
-    }
+def _with_origin(table: Mapping[str, Any], origin: str) -> Tree:
+    tree: Tree = {}
+    for key, value in table.items():
+        tree[key] = _with_origin(value, origin) if isinstance(value, dict) else Given(value, origin)
+    return tree
 
 
 def from_environment(environment: Mapping[str, str]) -> Tree:
-    """Read variables such as ``HOPLINE_NODE__CLUSTER__HEARTBEAT_INTERVAL=2``. Values are TOML, or else text."""
+    """Read variables such as ``HOPLINE_NODE__CLUSTER__HEARTBEAT_INTERVAL=2``. A value that is not TOML is text."""
     tree: Tree = {}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(_PREFIX):
@@ -64,15 +64,16 @@ def from_environment(environment: Mapping[str, str]) -> Tree:
         if _DOT not in key:
             _refuse_single_underscore(variable, key)
             continue
-        put(tree, key.split(_DOT), Given(_toml_value(text), variable, text, names_key=False))
+        value = Given(_toml_value(text), variable, text, names_key=False)
+        put(tree, key.split(_DOT), value)
     return tree
 
 
 def _refuse_single_underscore(variable: str, key: str) -> None:
     section, _, rest = key.partition("_")
     if section in SECTIONS and rest:
-        meant = f"{_PREFIX}{section}{_DOT}{rest}".upper()
-        raise ConfigurationError(variable, "", f"two underscores stand for a dot: did you mean {meant}?")
+        suggestion = f"{_PREFIX}{section}{_DOT}{rest}".upper()
+        raise ConfigurationError(variable, "", f"two underscores stand for a dot: did you mean {suggestion}?")
 
 
 def _toml_value(text: str) -> Any:
@@ -84,7 +85,7 @@ def _toml_value(text: str) -> Any:
 
 
 def put(tree: Tree, path: Iterable[str], value: Given) -> None:
-    """Set one value, whatever stood there."""
+    """Set the value at a path, and replace what is there."""
     *tables, last = path
     for name in tables:
         inner = tree.get(name)
@@ -95,16 +96,19 @@ def put(tree: Tree, path: Iterable[str], value: Given) -> None:
 
 
 def merged(below: Tree, above: Tree) -> Tree:
-    """Lay one tree over another."""
+    """Return a tree with the values of both; those of `above` override those of `below`."""
     tree = dict(below)
     for key, value in above.items():
-        known = tree.get(key)
-        tree[key] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        overridden = tree.get(key)
+        if isinstance(overridden, dict) and isinstance(value, dict):
+            tree[key] = merged(overridden, value)
+        else:
+            tree[key] = value
     return tree
 
 
 def first_origin(node: Given | Tree) -> Given:
-    """Find out who said a value, or the first one of a table."""
+    """Return a value, or the first one of a table."""
     while isinstance(node, dict):
         if not node:
             return Given(None, "")
@@ -112,8 +116,12 @@ def first_origin(node: Given | Tree) -> Given:
     return node
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Guess what was meant, or list what there is."""
-    choices = sorted(known)
-    close = [choice for choice in choices if choice.startswith(word)] or difflib.get_close_matches(word, choices, 1)
-    return f"did you mean {close[0]}?" if close else f"there is {', '.join(choices)}"
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """Return the closest name as a suggestion, or all names if none is close."""
+    choices = sorted(names)
+    matches = [choice for choice in choices if choice.startswith(word)]
+    if not matches:
+        matches = difflib.get_close_matches(word, choices, 1)
+    if matches:
+        return f"did you mean {matches[0]}?"
+    return f"expected one of {', '.join(choices)}"

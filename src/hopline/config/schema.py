@@ -1,4 +1,4 @@
-"""Which sections and keys there are. Most are the fields of the settings that they fill in."""
+"""The sections of a configuration and their keys. Most keys are the fields of the settings that they fill in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from hopline.capture.settings import CaptureSettings
-from hopline.node import Network, NodeSettings, RendezvousSettings
+from hopline.node import Network, NodeSettings
+from hopline.rendezvous import RendezvousSettings
 from hopline.security import DEFAULT_CLOCK_SKEW, DEFAULT_REPLAY_CAPACITY, DEFAULT_WINDOW, Profile
 from hopline.wire import MacAlgorithm
 
@@ -29,7 +30,7 @@ class DomainSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecuritySection(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may send which messages."""
+    """Signatures of messages."""
 
     key_file: str | None = None  # the keys of all domains, see `hopline keys`; read again when it changes
     domains: Sequence[DomainSection] = ()  # the first is also that of the protocol's own messages
@@ -44,20 +45,20 @@ class CurveSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """Where Prometheus may ask."""
+    """The endpoint for Prometheus."""
 
     address: str | None = None  # host:port, such as 127.0.0.1:9100; without one nothing is collected
 
 
 class NodeSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node has beside its network."""
+    """The keys of a node that are not of its network."""
 
     identity: str | None = None  # who it is for others: no two nodes may have the same; by default always a new one
     settings: NodeSettings = msgspec.field(default_factory=NodeSettings)
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key of a section: what it may hold, its default, and the settings that it fills in, if that is a section."""
+    """One key of a section: its type, its default, and the struct that it is a field of."""
 
     name: str
     type: Any
@@ -67,20 +68,20 @@ class Key(msgspec.Struct, frozen=True):
 
 Keys = dict[str, Key]
 
-# These are made of sections of their own, or have no place in a file.
-_LEFT_OUT: dict[type, frozenset[str]] = {
+# Fields that are made of other sections, or cannot be set in a file.
+_EXCLUDED: dict[type, frozenset[str]] = {
     Network: frozenset({"security", "curve", "limits"}),
     RendezvousSettings: frozenset({"curve"}),
 }
 
 
 def keys_of(*owners: type[msgspec.Struct]) -> Keys:
-    """Give the keys of a section that fills in these settings."""
+    """Return the keys of a section that fills in these settings."""
     keys: Keys = {}
     for owner in owners:
         hints = typing.get_type_hints(owner)
         for field in msgspec.structs.fields(owner):
-            if field.name not in _LEFT_OUT.get(owner, frozenset()):
+            if field.name not in _EXCLUDED.get(owner, frozenset()):
                 keys[field.name] = Key(field.name, hints[field.name], _default(field), owner)
     return keys
 

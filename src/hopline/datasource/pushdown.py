@@ -1,4 +1,4 @@
-"""Spark's filters as conditions that Arrow can test, first against the statistics of a row group, then row by row."""
+"""Spark's filters as Arrow conditions, which are tested against the statistics of row groups, then row by row."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _COMPARISONS: dict[type[Filter], Callable[[Any, Any], Any]] = {
 
 
 def condition_of(filters: Iterable[Filter], wanted: pa.Schema, physical: pa.Schema) -> pc.Expression | None:
-    """Return what holds for every row of a file that passes the filters; None where nothing can be told.
+    """Return a condition that every row which passes the filters meets, or None if there is none.
 
-    A filter that is not understood, or whose column the file writes in a type of its own, is left to Spark.
+    A filter of an unknown kind, or on a column that the file has in another type, is left to Spark.
     """
     whole: pc.Expression | None = None
     for one in filters:

@@ -17,11 +17,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles
 from pyspark.sql.types import StructField, StructType
 
-from hopline.capture.reading import CaptureError
+from hopline.capture.segment_files import CaptureError, find_segments
 from hopline.datasource.pushdown import condition_of
 from hopline.datasource.records import RECORDS
-from hopline.datasource.segments import find_segments, open_segment, read_rows
-from hopline.message import LocalError
+from hopline.datasource.segments import open_segment, read_rows
+from hopline.message import ArgumentError
 
 MAX_FILES = "maxfilespertrigger"
 
@@ -72,24 +72,24 @@ class HoplineSource(DataSource):
         return RECORDS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read what is there."""
+        """Return a reader of the segments that exist now."""
         return RecordReader(self._path(), _checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Read what is there and what comes."""
+        """Return a reader of the segments that exist and of those that are still to come."""
         return RecordStreamReader(self._path(), _checked(schema), self._max_files())
 
     def _path(self) -> str:
         if path := self.options.get("path"):
             return path
-        raise LocalError("path", 'the captures, as in spark.read.format("hopline").load("captures")', None)
+        raise ArgumentError("path", 'the captures, as in spark.read.format("hopline").load("captures")', None)
 
     def _max_files(self) -> int | None:
         text = self.options.get(MAX_FILES)
         if text is None:
             return None
         if not (text.isdecimal() and int(text) > 0):
-            raise LocalError("maxFilesPerTrigger", "a whole number above 0", text)
+            raise ArgumentError("maxFilesPerTrigger", "a whole number above 0", text)
         return int(text)
 
 
@@ -101,35 +101,35 @@ class RowGroup(InputPartition):
     number: int
 
 
-class NotedFilters:
-    """Takes note of the filters of a query, to leave out what cannot pass; Spark still applies every one of them.
+class FilterRecorder:
+    """Records the filters of a query, so that rows which cannot pass are skipped; Spark still applies all of them.
 
-    It stands in for a reader's method `pushFilters`: where pushdown is off, as it is by default, Spark refuses readers
-    that override that one, which it asks for as `__func__`. Then nobody calls this, and nothing is left out.
+    It replaces a reader's method `pushFilters`. Where pushdown is off, as it is by default, Spark refuses readers that
+    override that method, which it finds out by `__func__`. Then this is never called, and no rows are skipped.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
-    def __init__(self, noted: list[Filter]) -> None:
-        self._noted = noted
+    def __init__(self, recorded: list[Filter]) -> None:
+        self._recorded = recorded
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Note them."""
-        self._noted[:] = filters
+        """Record the filters, and return all of them to Spark."""
+        self._recorded[:] = filters
         return filters
 
 
 class RecordReader(DataSourceReader):
-    """Read all segments at a place."""
+    """Read all segments at a location."""
 
     def __init__(self, path: str, schema: StructType) -> None:
         self._path = path
         self._wanted = to_arrow_schema(schema, timezone="UTC")
         self._filters: list[Filter] = []
-        self.pushFilters = NotedFilters(self._filters)  # type: ignore[method-assign]
+        self.pushFilters = FilterRecorder(self._filters)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[RowGroup]:
-        """Plan the row groups that may have rows that pass."""
+        """Plan the row groups that may have rows that pass the filters."""
         paths = find_segments(self._path)
         if not paths:
             raise CaptureError(self._path, "has no closed segments (*.parquet) in it")
@@ -141,9 +141,9 @@ class RecordReader(DataSourceReader):
 
 
 class RecordStreamReader(DataSourceStreamReader):
-    """Read every segment at a place once, when it appears.
+    """Read every segment at a location once, when it appears.
 
-    An offset is the segments read so far: for each folder their names, with slashes between, which no name has in it.
+    An offset is the segments read so far: by directory, their names joined with slashes.
     """
 
     def __init__(self, path: str, schema: StructType, max_files: int | None) -> None:
@@ -184,12 +184,12 @@ class RecordStreamReader(DataSourceStreamReader):
 
 
 def _checked(schema: StructType) -> StructType:
-    """Return a schema. Raise `LocalError` if it has columns that no capture has."""
+    """Return a schema. Raise `ArgumentError` if it has columns that no capture has."""
     known = {field.name: field.dataType for field in RECORDS}
     for field in schema:
         if known.get(field.name) != field.dataType:
             columns = ", ".join(_column_text(column) for column in RECORDS)
-            raise LocalError("schema", f"columns among {columns}", _column_text(field))
+            raise ArgumentError("schema", f"columns among {columns}", _column_text(field))
     return schema
 
 

@@ -1,7 +1,7 @@
-"""From frames to messages: many at once where they are plain, one by one with `hopline.wire` where they are not.
+"""Decoding captured frames in bulk: many at once where they are plain, one by one with `hopline.wire` otherwise.
 
-`segments` is the way in: the bytes of a segment go in, rows of the tables come out, in Arrow. `batches` decodes one
-batch of records, and says how the other modules work together. Nothing here knows Spark.
+Begin with `segments`, which turns the bytes of a segment into Arrow tables. `batches` decodes one batch of records, and
+explains how the other modules work together. Nothing here imports Spark.
 """
 
 from hopline.decoding.careful import MISSING_FRAME

@@ -1,10 +1,10 @@
-"""The careful way: records that are not plain, read one by one by `hopline.wire`."""
+"""The careful reader: records that are not plain, read one by one by `hopline.wire`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,10 +16,13 @@ from hopline.decoding.schemas import BODY_LIMIT, MESSAGES, RECORD_COLUMNS, REJEC
 from hopline.message import TICKS_PER_MICROSECOND, Message, MessageIdentifier, Version
 from hopline.wire import RemoteError, decode
 
-MISSING_FRAME = "missing_frame"
-"""The code of a record whose frames, or one of them, are null: no decoder ever sees it."""
+Fields: TypeAlias = dict[str, Any]
+"""The values of a message or reject, by column."""
 
-_COMPUTED = (  # of both ways alike
+MISSING_FRAME = "missing_frame"
+"""The reject code of a record whose frames, or one of whose frames, are null."""
+
+_COMPUTED = (  # outside of this module
     "date",
     "segment",
     "flow_id",
@@ -35,70 +38,74 @@ def _without(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([field for field in schema if field.name not in names])
 
 
-_SAID = _without(MESSAGES, *RECORD_COLUMNS, *_COMPUTED).append(pa.field("body_digest", pa.int64()))
-_REFUSED = _without(REJECTS, *RECORD_COLUMNS, "date", "segment", "frames")
+_MESSAGE_FIELDS = _without(MESSAGES, *RECORD_COLUMNS, *_COMPUTED).append(pa.field("body_digest", pa.int64()))
+_REJECT_FIELDS = _without(REJECTS, *RECORD_COLUMNS, "date", "segment", "frames")
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What was found out of some of the records, by their numbers among all of them."""
+class DecodedRows:
+    """The fields of some of the records, and the indexes of these records among all of them."""
 
     schema: pa.Schema
     rows: list[int] = field(default_factory=list)
-    said: list[dict[str, Any]] = field(default_factory=list)
+    fields: list[Fields] = field(default_factory=list)
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return it as columns, by their names."""
+        """Return the fields as columns, by their names."""
         columns = {}
         for column in self.schema:
-            values = [row[column.name] for row in self.said]
+            values = [row[column.name] for row in self.fields]
             columns[column.name] = pa.array(values, column.type)
         return columns
 
 
 def read_carefully(
     records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring, *, with_bodies: bool = False
-) -> tuple[Answers, Answers]:
-    """Return the messages among the records, and why the others are none; verify what came from outside."""
-    taken = Answers(_SAID)
-    refused = Answers(_REFUSED)
+) -> tuple[DecodedRows, DecodedRows]:
+    """Decode records one by one, and verify those that came from another node.
+
+    Returns:
+        The fields of those that are messages, and the reasons why the others are not.
+    """
+    decoded = DecodedRows(_MESSAGE_FIELDS)
+    rejected = DecodedRows(_REJECT_FIELDS)
     with_origins = zip(records.to_pylist(), is_outside.tolist(), strict=True)
     for row, (frames, outside) in enumerate(with_origins):
         keys = keyring if outside else None
-        said = _read(frames, keys)
-        is_refused = "code" in said
-        answers = refused if is_refused else taken
+        fields = _read(frames, keys)
+        is_rejected = "code" in fields
+        results = rejected if is_rejected else decoded
         if not with_bodies:
-            said["bodies"] = None
-        answers.rows.append(row)
-        answers.said.append(said)
-    return taken, refused
+            fields["bodies"] = None
+        results.rows.append(row)
+        results.fields.append(fields)
+    return decoded, rejected
 
 
-def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None) -> dict[str, Any]:
-    """Return what a message says, by column, or why the frames are none; without keys, there is no verdict."""
+def _read(frames: Sequence[bytes | None] | None, keyring: Keyring | None) -> Fields:
+    """Return the fields of a message, or of a reject if the frames cannot be decoded. No keyring: no verdict."""
     if frames is None:
-        return _refusal(MISSING_FRAME, None, "expected frames, found null")
+        return _reject(MISSING_FRAME, None, "expected frames, found null")
     if None in frames:
         missing = frames.index(None)
         detail = f"expected bytes in frame {missing} of {len(frames)}, found null"
-        return _refusal(MISSING_FRAME, missing, detail)
+        return _reject(MISSING_FRAME, missing, detail)
     whole = [frame for frame in frames if frame is not None]
     try:
         message = decode(whole)
     except RemoteError as error:
         from_end = error.position
         index = None if from_end is None else len(whole) - from_end
-        return _refusal(str(error.reason), index, str(error))
+        return _reject(str(error.reason), index, str(error))
     verdict = None if keyring is None else keyring.verdict(message)
     return _message(message, verdict)
 
 
-def _refusal(code: str, frame_index: int | None, detail: str) -> dict[str, Any]:
+def _reject(code: str, frame_index: int | None, detail: str) -> Fields:
     return {"code": code, "frame_index": frame_index, "detail": detail}
 
 
-def _message(message: Message, verdict: str | None) -> dict[str, Any]:
+def _message(message: Message, verdict: str | None) -> Fields:
     return {
         "wire_format": message.wire_format.name if message.wire_format else None,
         "identity": shown(message.identity),
@@ -132,12 +139,12 @@ def _kind(identifier: MessageIdentifier) -> tuple[str, str, str]:
 
 def kept_bodies(bodies: Sequence[bytes]) -> list[bytes]:
     """Return the body frames as far as they are kept: the one that goes beyond the limit is cut."""
-    room = BODY_LIMIT
+    remaining = BODY_LIMIT
     kept = []
     for body in bodies:
-        part = bytes(body[:room])
+        part = bytes(body[:remaining])
         kept.append(part)
-        room -= len(part)
+        remaining -= len(part)
     return kept
 
 

@@ -1,4 +1,4 @@
-"""The columns of plain messages, made of where everything is."""
+"""The columns of plain messages, cut out of the memory of the frames at the places in `Headers`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopline.decoding.header import Headers, Listed, Slices
 from hopline.decoding.schemas import BODY_LIMIT, MESSAGES
 from hopline.decoding.shapes import WITH_URIS, Shape, is_one_of
 from hopline.message import TICKS_PER_MICROSECOND
-from hopline.wire.unusual import USUAL_SCHEMES
+from hopline.wire.fast_path import USUAL_SCHEMES
 
 NAMES = {
     "identity": "identity",
@@ -26,7 +26,7 @@ NAMES = {
     "callback_receiver_identity": "callback_receiver",
     "callback_receiver_node_identity": "callback_receiver_node",
 }
-"""The names among the fields of a message, and what the table calls them."""
+"""The columns of names, by the fields of a message that they show."""
 
 
 def _shape_names() -> pa.StringArray:
@@ -44,7 +44,7 @@ _CONVENTIONAL_VERSION = r"\A(0|[1-9][0-9]{0,3})\.0\z"  # of these, none is above
 
 
 class PlainColumns:
-    """What plain messages say."""
+    """The columns of the table for plain messages, cut out of the frames."""
 
     def __init__(self, frames: Frames, headers: Headers, *, with_bodies: bool = False) -> None:
         self.frames = frames
@@ -64,27 +64,27 @@ class PlainColumns:
     def _uris(self) -> pa.BinaryArray:
         return self._bytes(self.headers.lists["routing"].fields["uri"])
 
-    def odd(self) -> Flags:
+    def unusual(self) -> Flags:
         """Return the messages that are not plain after all, because a text is not what its format requires."""
-        is_odd: Flags = ~_are_texts(self._domains)
-        is_odd[self._with_odd_uris()] = True
-        is_odd[self._unconventional(self.headers.names["version"], self._is_first)] = True
+        is_unusual: Flags = ~_are_texts(self._domains)
+        is_unusual[self._with_unusual_uris()] = True
+        is_unusual[self._unconventional(self.headers.names["version"], self._is_first)] = True
         kinds = self.headers.lists["callback_point"]
         of_first = self._is_first[kinds.message]
-        odd_kinds = self._unconventional(kinds.fields["version"], of_first)
-        is_odd[kinds.message[odd_kinds]] = True
-        return is_odd
+        unusual_kinds = self._unconventional(kinds.fields["version"], of_first)
+        is_unusual[kinds.message[unusual_kinds]] = True
+        return is_unusual
 
-    def _with_odd_uris(self) -> Longs:
+    def _with_unusual_uris(self) -> Longs:
         """Return the messages with a router whose address is no text, or no URI where the format requires one."""
         message = self.headers.lists["routing"].message
-        is_odd = ~_are_texts(self._uris)
+        is_unusual = ~_are_texts(self._uris)
         must_be_uri = is_one_of(self.headers.shape, WITH_URIS)
         entries = np.flatnonzero(must_be_uri[message])
-        is_odd[entries] |= ~_are_usual_uris(self._uris.take(pa.array(entries)))
-        return message[is_odd]
+        is_unusual[entries] |= ~_are_usual_uris(self._uris.take(pa.array(entries)))
+        return message[is_unusual]
 
-    def said(self) -> dict[str, pa.Array]:
+    def columns(self) -> dict[str, pa.Array]:
         """Return the columns by their names."""
         headers = self.headers
         numbers = headers.numbers

@@ -57,7 +57,8 @@ def fingerprints(repeats: Repeats) -> Longs:
     outlines = repeats.outlines
     begins, sizes = repeats.sizes
     of_contents = _of_bytes(contents.dictionary)
-    of_outlines = _of_sizes(sizes, begins[:-1], np.diff(begins))
+    frame_counts = np.diff(begins)
+    of_outlines = _of_sizes(sizes, begins[:-1], frame_counts)
     of_bytes = of_contents[contents.indices.to_numpy()]
     of_sizes = of_outlines[outlines.indices.to_numpy()]
     return _signed(of_bytes + of_sizes)
@@ -67,7 +68,8 @@ def body_digests(frames: Frames, first: Longs, count: Longs) -> Longs:
     """Return the digest of some neighbouring frames of each record."""
     start = frames.start(first)
     end = frames.start(first + count)
-    of_bytes = _of_bytes(frames.cut(start, end - start))
+    bodies = frames.cut(start, end - start)
+    of_bytes = _of_bytes(bodies)
     of_sizes = _of_sizes(frames.sizes, first, count)
     return _signed(of_bytes + of_sizes)
 
@@ -76,7 +78,8 @@ def digest_of(frames: Sequence[bytes]) -> int:
     """Return the digest of some frames, the same as `body_digests` does."""
     digest = xxhash.xxh3_64_intdigest(b"".join(frames))
     for place, frame in enumerate(frames[:-1]):
-        factor = int(_FACTOR[min(place, _FACTORS - 1)])
+        last_place = min(place, _FACTORS - 1)
+        factor = int(_FACTOR[last_place])
         digest += (len(frame) + 1) * factor
     unsigned = digest & _MASK
     is_negative = unsigned >> 63
@@ -105,24 +108,28 @@ def _of_sizes(sizes: Longs, first: Longs, count: Longs) -> Digests:
     """Return the weighted sum of the sizes of some neighbouring frames, but for the last; sizes of 0 count as well."""
     weighed = np.maximum(count - 1, 0)
     begins = _begins(weighed)
-    place = np.arange(begins[-1]) - np.repeat(begins[:-1], weighed)
+    begin_of_each = np.repeat(begins[:-1], weighed)
+    place = np.arange(begins[-1]) - begin_of_each
     frame = np.repeat(first, weighed) + place
-    weights = (sizes[frame] + 1).view(np.uint64)
+    plus_one = sizes[frame] + 1
+    weights = plus_one.view(np.uint64)
     weights *= _FACTOR.take(place, mode="clip")
     return _sums(weights, begins)
 
 
 def _begins(counts: Longs | Flags) -> Longs:
     """Return where the entries of each record begin, and where the last ones end."""
-    begins: Longs = np.concatenate([[0], np.cumsum(counts)])
+    ends = np.cumsum(counts)
+    begins: Longs = np.concatenate([[0], ends])
     return begins
 
 
 def _sums(weights: Digests, begins: Longs) -> Digests:
     """Return the sum of the entries of each record."""
-    totals = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weights)])
+    zero = np.zeros(1, np.uint64)
+    totals = np.concatenate([zero, np.cumsum(weights)])
     at_bounds = totals[begins]
-    sums: Digests = at_bounds[1:] - at_bounds[:-1]
+    sums: Digests = np.diff(at_bounds)
     return sums
 
 
@@ -139,9 +146,11 @@ _RECEIPT = {
 def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
     """Return the same number for the same message wherever it was seen."""
     parts = [of_texts(columns[name]) for name in _SAME_TEXTS]
-    parts += [columns[name].to_numpy().view(np.uint64) for name in _SAME_NUMBERS]
+    for name in _SAME_NUMBERS:
+        numbers = columns[name].to_numpy()
+        parts.append(numbers.view(np.uint64))
     parts.append(_of_callbacks(columns["callbacks"]))
-    total = np.zeros(len(parts[0]), np.uint64)
+    total = np.zeros_like(parts[0])
     for part, factor in zip(parts, _FACTOR, strict=False):
         total += part * factor
     # Mixed, so that the low bits depend on the high ones as well.
@@ -154,7 +163,8 @@ def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
 def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
     """Return the digest of each text. Most are there more than once, and are looked at once."""
     encoded = texts.dictionary_encode()
-    of_distinct = _of_bytes(encoded.dictionary.view(pa.binary()))
+    distinct = encoded.dictionary.view(pa.binary())
+    of_distinct = _of_bytes(distinct)
     digests: Digests = of_distinct[encoded.indices.to_numpy()]
     return digests
 
@@ -162,18 +172,23 @@ def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
 def _of_callbacks(lists: pa.ListArray) -> Digests:
     """Return a digest of each list of kinds, in which receipts do not count."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    entries = lists.values.slice(offsets[0], offsets[-1] - offsets[0])  # a slice of lists still has all values
     begins = offsets - offsets[0]
-    fields = {name: entries.field(name).dictionary_encode() for name in _RECEIPT}
+    entries = lists.values.slice(offsets[0], begins[-1])  # a slice of lists still has all values
+    fields: dict[str, pa.DictionaryArray] = {}
+    for name in _RECEIPT:
+        field = entries.field(name)
+        fields[name] = field.dictionary_encode()
     is_receipt = _are_receipts(fields)
     others_before = _begins(~is_receipt)
-    record = np.repeat(np.arange(len(lists)), np.diff(begins))
+    counts = np.diff(begins)
+    record = np.repeat(np.arange(len(lists)), counts)
     first = begins[record]
     place = others_before[:-1] - others_before[first]  # among those entries of its list that are no receipts
     of_kinds = np.zeros(len(entries), np.uint64)
-    for field, factor in zip(fields.values(), _FACTOR[1:], strict=False):
-        of_kinds += of_texts(field) * factor
-    of_kinds *= _FACTOR.take(place, mode="clip")
+    for encoded, factor in zip(fields.values(), _FACTOR[1:], strict=False):
+        of_kinds += of_texts(encoded) * factor
+    weights = _FACTOR.take(place, mode="clip")
+    of_kinds *= weights
     of_kinds[is_receipt] = 0
     return _sums(of_kinds, begins)
 

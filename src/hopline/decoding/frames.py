@@ -45,7 +45,8 @@ class Frames:
         list_offsets = _offsets(records)
         first_value = list_offsets[0]
         # A slice of records still has all values.
-        values = records.values.slice(first_value, list_offsets[-1] - first_value)
+        value_count = list_offsets[-1] - first_value
+        values = records.values.slice(first_value, value_count)
         value_offsets = _offsets(values)
         begin = int(value_offsets[0])
         end = int(value_offsets[-1])
@@ -86,7 +87,7 @@ class Frames:
 
     def last(self, records: Longs, count: int) -> tuple[Longs, Longs]:
         """Return places and sizes of the last frames of some records: a row for each frame, the last one first."""
-        from_end = np.arange(count + 1)[:, np.newaxis]
+        from_end = np.arange(count + 1).reshape(-1, 1)
         frame = self.behind[records] - from_end
         bounds = self.starts[frame]
         starts = bounds[1:]
@@ -116,7 +117,12 @@ class Frames:
         count = len(self.data) - _WIDEST + 1
         views = {}
         for width, kind in _NUMBERS.items():
-            views[width] = np.ndarray((count,), kind, self.data.data, strides=(1,))
+            views[width] = np.ndarray(
+                shape=(count,),
+                dtype=kind,
+                buffer=self.data.data,
+                strides=(1,),
+            )
         return views
 
     def cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
@@ -125,7 +131,7 @@ class Frames:
         if len(there) > _MANY * len(size):
             return self._cut(start, size)
         pieces = self._cut(start[there], size[there])
-        content = pieces.buffers()[2]
+        _, _, content = pieces.buffers()
         bounds = np.zeros(len(size) + 1, np.int32)  # what is empty has no bytes to take
         np.cumsum(size, out=bounds[1:])
         return binary_array(content or pa.py_buffer(b""), bounds)
@@ -145,19 +151,24 @@ class Frames:
 def binary_array(content: pa.Buffer, bounds: Longs | npt.NDArray[np.int32]) -> pa.BinaryArray:
     """Return the pieces of a buffer between neighbouring bounds, without a copy of it."""
     offsets = bounds.astype(np.int32, copy=False)
-    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(offsets), content])
+    buffers = [None, pa.py_buffer(offsets), content]
+    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
 
 
 def _offsets(array: pa.ListArray | pa.BinaryArray) -> npt.NDArray[np.int32]:
     """Return where each value of an array begins, and where the last one ends."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32)
-    return offsets[array.offset : array.offset + len(array) + 1]
+    _, offset_buffer, *_ = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)
+    begin = array.offset
+    end = begin + len(array)
+    return offsets[begin : end + 1]
 
 
 def _readable_bytes(content: pa.Buffer | None, begin: int, end: int) -> npt.NDArray[np.uint8]:
     """Return some bytes of a buffer, and behind them as many as the widest number has, so that none ends outside."""
     size = end - begin
-    data = np.frombuffer(content or b"", np.uint8)[begin : end + _WIDEST]
+    all_bytes = np.frombuffer(content or b"", np.uint8)
+    data = all_bytes[begin : end + _WIDEST]
     if len(data) >= size + _WIDEST:
         return data
     padding = np.zeros(_WIDEST, np.uint8)
@@ -171,6 +182,7 @@ def _has_no_nulls(records: pa.ListArray, values: pa.BinaryArray, first: Longs, b
         is_whole &= records.is_valid().to_numpy(zero_copy_only=False)
     if values.null_count:
         is_null = values.is_null().to_numpy(zero_copy_only=False)
-        nulls_before = np.concatenate([[0], np.cumsum(is_null)])
+        nulls_so_far = np.cumsum(is_null)
+        nulls_before = np.concatenate([[0], nulls_so_far])
         is_whole &= nulls_before[behind] == nulls_before[first]
     return is_whole

@@ -1,4 +1,4 @@
-"""What is found of many messages, whatever their shape: where their names are, their numbers, lists and bodies."""
+"""Where the fields of many messages are, whatever their layout: names, numbers, lists and bodies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Slices:
 
 
 class Listed:
-    """A list of each message, all of them behind each other: the fields of their entries, and versions as numbers."""
+    """One list per message, all lists concatenated: the fields of their entries, and versions as numbers."""
 
     def __init__(self, fields: Iterable[str], counts: Longs) -> None:
         total = int(counts.sum())
@@ -102,7 +102,7 @@ class Listed:
 
 
 class Headers:
-    """What is known of each record. Where `plain` is false, all else says nothing."""
+    """The fields of each record, by their places. Where `plain` is false, all other values are meaningless."""
 
     def __init__(self, shape: Longs, place: Longs) -> None:
         count = len(shape)
@@ -114,12 +114,12 @@ class Headers:
         self.body = np.zeros(count, np.int64)  # its first frame
         self.body_frames = np.ones(count, np.int64)
 
-    def refuse(self, rows: Longs, is_odd: Flags) -> None:
-        """Leave some of these rows to the careful way."""
-        self.plain[rows[is_odd]] = False
+    def refuse(self, rows: Longs, is_unusual: Flags) -> None:
+        """Leave the unusual ones of some rows to the careful reader."""
+        self.plain[rows[is_unusual]] = False
 
     def of(self, rows: Flags) -> Headers:
-        """Return what is known of some records."""
+        """Return the headers of some records."""
         nowhere = np.zeros(int(rows.sum()), np.int64)
         kept = Headers(self.shape[rows], nowhere)
         kept.plain = self.plain[rows]

@@ -2,7 +2,7 @@
 
 **Where things are.** A message ends with its fixed frames, at the same distance from the end in all messages of a
 layout: position 1 is the last frame. Above them are the lists (routing, callbacks) and the body frames, at offsets from
-the end that numbers in the fixed frames say; these numbers are frames of their own (FIRST) or words packed in one
+the end that numbers in the fixed frames give; these numbers are frames of their own (FIRST) or words packed in one
 (V4, V5). Any other frame, such as an envelope in front, is ignored:
 
     envelope… | lists and bodies, by their offsets | fixed frames, by their positions
@@ -11,11 +11,11 @@ the end that numbers in the fixed frames say; these numbers are frames of their 
 messages are two arrays. A name needs no more than that, a number is read, and a list has arrays of its own, with one
 value for each entry of any message.
 
-**What is plain.** `ok` starts with all messages and loses those in which something is not as we write it: a size, a
-value, an offset, frames that overlap. It is never an error here, even if it surely is one: these messages are left to
-the careful way, which knows the rules for foreign writers and names what is wrong. A message that is not ok is still
-read to the end, from whatever place its numbers say, because leaving it out would cost more; so every place that is
-computed must lie within the frames, and lists of messages that are not ok count as empty.
+**What is plain.** `is_plain` starts with all messages and loses those in which something is not as we write it: a
+size, a value, an offset, frames that overlap. Nothing is an error here, even if it surely is one: such messages are
+left to the careful reader, which knows the rules for foreign writers and names what is wrong. They are still read to
+the end, from whatever place their numbers give, because leaving them out would cost more; so every place that is
+computed must lie within the frames, and their lists count as empty.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from hopline.decoding.header import LISTS, NAMES, NUMBERS, Headers, Listed, Slic
 from hopline.wire.layout import Empty, Entries, Field, Layout, Type
 from hopline.wire.reader import I64_MAX
 
-_FORMAT = "version.wire_format"  # which has told the shape
+_FORMAT = "version.wire_format"  # already used to find the shape
 _WORD_BITS = 16
 _WORD = (1 << _WORD_BITS) - 1
 
 
 class Multipart:
-    """Some messages of one of these formats. `ok` tells which of them are plain so far."""
+    """Some messages of one of these formats. `is_plain` has those that were plain so far."""
 
     def __init__(self, frames: Frames, rows: Longs, layout: Layout) -> None:
         self.frames = frames
@@ -43,28 +43,32 @@ class Multipart:
         self.layout = layout
         self.first = frames.first[rows]
         self.behind = frames.behind[rows]
-        self.ok: Flags = np.ones(len(rows), np.bool_)
+        self.is_plain: Flags = np.ones(len(rows), np.bool_)
         self.numbers: dict[str, Longs] = {}
 
     def read(self, headers: Headers) -> dict[str, Listed]:
-        """Fill in what these messages say in the headers, refuse those that are not plain, and return the lists."""
+        """Fill in the headers of these messages, refuse those that are not plain, and return their lists."""
         self._read_fixed(headers)
         for name, numbers in self.numbers.items():
             if name in NUMBERS:
                 headers.numbers[name][self.rows] = numbers
-        lists = {group.name: self._listed(group) for group in self.layout.entries}
+        lists: dict[str, Listed] = {}
+        for group in self.layout.entries:
+            lists[group.name] = self._listed(group)
         self._find_bodies(headers)
-        headers.refuse(self.rows, ~self.ok)
+        headers.refuse(self.rows, ~self.is_plain)
         return lists
 
     def _read_fixed(self, headers: Headers) -> None:
-        places, sizes = self.frames.last(self.rows, len(self.layout.fixed))
-        for row in self.layout.fixed:
+        fixed = self.layout.fixed
+        places, sizes = self.frames.last(self.rows, len(fixed))
+        for row in fixed:
             place = places[row.position - 1]
             size = sizes[row.position - 1]
             is_number = bool(row.type.width)
             if not is_number and row.name in NAMES:
-                headers.names[row.name].put(self.rows, place, size)
+                slices = headers.names[row.name]
+                slices.put(self.rows, place, size)
             elif is_number and row.name != _FORMAT:
                 self._read_number(row, place, size)
 
@@ -75,20 +79,23 @@ class Multipart:
         if row.empty is Empty.NO_ENTRIES:
             is_empty = size == 0
             number = np.where(is_empty, 0, number)
-            self.ok &= is_empty | (is_exact & (number <= _WORD))
+            is_word = is_exact & (number <= _WORD)
+            self.is_plain &= is_empty | is_word
         elif row.values is not None:
-            self.ok &= is_exact
+            self.is_plain &= is_exact
             number = self._meaning(number, row.values)
         elif row.type is Type.I32:
-            self.ok &= is_exact & (number <= _WORD)
+            self.is_plain &= is_exact & (number <= _WORD)
         elif row.type is Type.U16:
-            self.ok &= is_exact  # a wider version is text
+            self.is_plain &= is_exact  # a wider version is text
         else:
-            self.ok &= size >= width
+            self.is_plain &= size >= width
         if row.scale != 1:
             largest = I64_MAX // row.scale
-            self.ok &= (number >= -largest) & (number <= largest)
-            number = np.where(self.ok, number, 0) * row.scale
+            is_small = (number >= -largest) & (number <= largest)
+            self.is_plain &= is_small
+            plain_number = np.where(self.is_plain, number, 0)
+            number = plain_number * row.scale
         self.numbers |= words_of(row, number)
 
     def _meaning(self, number: Longs, values: Mapping[int, int]) -> Longs:
@@ -99,7 +106,7 @@ class Multipart:
             is_it = number == wire
             meaning[is_it] = value
             is_known |= is_it
-        self.ok &= is_known
+        self.is_plain &= is_known
         return meaning
 
     def _listed(self, group: Entries) -> Listed:
@@ -107,17 +114,23 @@ class Multipart:
         offset, count, divisor = self._descriptor(group)
         bottom = self.behind - offset  # the lowest frame of the last entry
         top = bottom - count * group.divisor + 1
-        fits = (divisor == group.divisor) & (offset > len(self.layout.fixed)) & (top >= self.first)
-        self.ok &= (count == 0) | fits
-        listed = Listed(LISTS[group.name], np.where(self.ok, count, 0))
-        entries_behind = listed.counts[listed.message] - 1 - listed.nth
-        lowest = bottom[listed.message] - entries_behind * group.divisor  # frame of each entry
+        is_above_fixed = offset > len(self.layout.fixed)
+        is_inside = is_above_fixed & (top >= self.first)
+        fits = is_inside & (divisor == group.divisor)
+        self.is_plain &= fits | (count == 0)
+        plain_count = np.where(self.is_plain, count, 0)
+        listed = Listed(LISTS[group.name], plain_count)
+        counts = listed.counts[listed.message]
+        entries_behind = counts - 1 - listed.nth
+        frames_behind = entries_behind * group.divisor
+        lowest = bottom[listed.message] - frames_behind  # frame of each entry
         absent = set(LISTS[group.name])
         for row in group.fields:
             absent.discard(row.name)
             listed.fields[row.name] = self._entry_field(row, lowest, listed)
         for name in absent:  # nothing, but in its place
-            listed.fields[name] = Slices.empty_at(self.frames.start(lowest))
+            start = self.frames.start(lowest)
+            listed.fields[name] = Slices.empty_at(start)
         return listed
 
     def _entry_field(self, row: Field, lowest: Longs, listed: Listed) -> Slices:
@@ -130,11 +143,12 @@ class Multipart:
         width = row.type.width
         listed.version[:] = self.frames.number(start, width)
         is_text = size != width
-        self.ok[listed.message[is_text]] = False
+        messages_with_text = listed.message[is_text]
+        self.is_plain[messages_with_text] = False
         return Slices(start, np.zeros_like(size))
 
     def _descriptor(self, group: Entries) -> tuple[Longs, Longs, Longs]:
-        """Return what messages say of a list: the offset of its last entry, how many entries, and frames for each."""
+        """Return the descriptors of a list: the offset of its last entry, the entries, and frames per entry."""
         offset = self.numbers[f"{group.name}.offset"]
         count = self.numbers[f"{group.name}.count"]
         divisor = self.numbers.get(f"{group.name}.divisor")
@@ -144,14 +158,15 @@ class Multipart:
 
     def _find_bodies(self, headers: Headers) -> None:
         if not self.layout.has_body_offset:
-            headers.body[self.rows] = self.behind - 1
+            last_frame = self.behind - 1
+            headers.body[self.rows] = last_frame
             return
         fixed = len(self.layout.fixed)
         occupied = np.full(len(self.rows), fixed)
         for group in self.layout.entries:
             occupied = np.maximum(occupied, self._top(group))
         count = self.frames.counts[self.rows]
-        self.ok &= find_bodies(headers, self.rows, self.behind, count, fixed, occupied)
+        self.is_plain &= find_bodies(headers, self.rows, self.behind, count, fixed, occupied)
 
     def _top(self, group: Entries) -> Longs:
         """Return how far up a list goes, as `hopline.wire.reader` does."""
@@ -171,7 +186,14 @@ def words_of(row: Field, number: Longs) -> dict[str, Longs]:
     return words
 
 
-def find_bodies(headers: Headers, rows: Longs, behind: Longs, count: Longs, fixed: int, occupied: Longs | int) -> Flags:
+def find_bodies(
+    headers: Headers,
+    rows: Longs,
+    behind: Longs,
+    count: Longs,
+    fixed: int,
+    occupied: Longs | int,
+) -> Flags:
     """Fill in where the body frames of some messages are, and return in which they are not among other frames.
 
     Args:
@@ -179,14 +201,16 @@ def find_bodies(headers: Headers, rows: Longs, behind: Longs, count: Longs, fixe
         rows: The messages.
         behind: The frame behind the last one of each.
         count: The number of frames of each.
-        fixed: The number of frames at the end that no body may lie among.
-        occupied: As many frames from the end are taken by others; a single body may lie among lists.
+        fixed: The number of frames at the end that no body may be among.
+        occupied: The number of frames at the end that other fields take; a single body may be among lists.
     """
     offset = headers.numbers["body.offset"][rows]
     bodies = np.maximum(headers.numbers["body.count"][rows], 1)
     bottom = offset - bodies + 1
     is_within = (offset <= count) & (bottom > fixed)
-    fits: Flags = is_within & ((bodies == 1) | (bottom > occupied))
-    headers.body[rows] = np.where(fits, behind - offset, 0)
+    is_clear = (bodies == 1) | (bottom > occupied)
+    fits: Flags = is_within & is_clear
+    first_body = behind - offset
+    headers.body[rows] = np.where(fits, first_body, 0)
     headers.body_frames[rows] = np.where(fits, bodies, 0)
     return fits

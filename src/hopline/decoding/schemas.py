@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from hopline.capture.records import SCHEMA
+from hopline.capture.records import CAPTURE_SCHEMA
 
 BODY_LIMIT = 64 << 10
 """How many bytes of a message's body frames are kept, where any are."""
@@ -24,7 +24,7 @@ _FRAMES = _list_of(_BYTES)
 MESSAGE_KIND = pa.struct({"identity": _TEXT, "version": _TEXT, "partition": _TEXT})
 ROUTER = pa.struct({"uri": _TEXT, "identity": _TEXT})
 
-_RECORD = {field.name: field.type for field in SCHEMA if field.name != "frames"}
+_RECORD = {field.name: field.type for field in CAPTURE_SCHEMA if field.name != "frames"}
 RECORDS = pa.schema({**_RECORD, "frames": _FRAMES})
 """The columns that are read of a segment. Each may be null: other tools write less than a node does."""
 

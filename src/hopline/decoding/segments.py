@@ -1,4 +1,4 @@
-"""Segments as bytes in, their records out, decoded."""
+"""Decoding whole segments: the bytes of a file in, messages and rejects out."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hopline.capture.naming import DAY
-from hopline.capture.reading import CaptureError, first_line, foreign_column, in_schema
-from hopline.decoding.batches import Read, read_batch
+from hopline.capture.segment_files import CaptureError, check_columns, conform, open_errors, read_errors
+from hopline.decoding.batches import Decoded, read_batch
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import RECORD_COLUMNS, RECORDS
 
-BATCH = 16_384  # records that are decoded at once, more or less: what they need stays in the processor's cache
+BATCH = 16_384  # records to decode at once, about as many as fit into the processor's cache
 Span = tuple[datetime | None, datetime | None]
-"""From when, and until before when, records are read; None is no limit."""
+"""The first time, and the time before which records are read; None for no limit."""
 ALL_TIMES: Span = (None, None)
 
 
 def read_segment(
     path: str, content: pa.Buffer, keyring: Keyring, span: Span = ALL_TIMES, *, with_bodies: bool = False
-) -> Iterator[Read]:
-    """Read and decode a segment, some thousand records at a time; messages are sorted by flow within each of these.
+) -> Iterator[Decoded]:
+    """Read and decode a segment, some thousand records at a time.
 
     Args:
-        path: Where it lies, which the rows name.
+        path: The path of the file, from which the rows get the name of their segment.
         content: The bytes of the file.
-        keyring: The keys by which messages that came from outside are verified.
+        keyring: The keys that verify the signatures of messages from other nodes.
         span: The time to which records are limited.
-        with_bodies: Whether to keep the bodies of messages, up to `BODY_LIMIT` bytes of each.
+        with_bodies: Keep the body frames, up to `BODY_LIMIT` bytes of each message.
+
+    Yields:
+        Messages, sorted by flow, and rejects.
 
     Raises:
-        CaptureError: It is no whole capture, or damaged inside.
+        CaptureError: The file is not a capture, incomplete or damaged.
     """
     segment = _name_of(path)
     for rows in _row_groups(path, content):
@@ -45,11 +48,11 @@ def read_segment(
             read = read_batch(records, keyring, with_bodies=with_bodies)
             messages = _named(read.messages, segment)
             rejects = _named(read.rejects, segment)
-            yield Read(_sorted_by_flow(messages), rejects)
+            yield Decoded(_sorted_by_flow(messages), rejects)
 
 
 def _split(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield parts of about `BATCH` rows, all of them of one size: a small part would cost as much as a large one."""
+    """Yield parts of about `BATCH` rows, all of the same size, because a small part costs as much as a large one."""
     parts = max(1, round(len(rows) / BATCH))
     size = math.ceil(len(rows) / parts)
     for begin in range(0, len(rows), size):
@@ -57,25 +60,19 @@ def _split(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _row_groups(path: str, content: pa.Buffer) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a file, one row group after the other. Raise `CaptureError` if it is no whole capture."""
+    """Yield the records of a file, one row group after the other."""
     if not content.size:
         raise CaptureError(path, "is empty: 0 bytes")
-    try:
+    with open_errors(path):
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         schema = file.schema_arrow
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"is no whole Parquet file (truncated?): {first_line(problem)}") from problem
-    foreign = foreign_column(schema)
-    if foreign is not None:
-        raise CaptureError(path, f"is no capture: {foreign}")
+    check_columns(path, schema)
     columns = [name for name in RECORDS.names if name in schema.names]
-    try:
+    with read_errors(path):
         for number in range(file.num_row_groups):
-            rows = file.read_row_group(number, columns, use_threads=False).combine_chunks()
-            for batch in rows.to_batches():
-                yield in_schema(batch, RECORDS)
-    except (OSError, pa.ArrowException) as problem:
-        raise CaptureError(path, f"is damaged inside: {first_line(problem)}") from problem
+            rows = file.read_row_group(number, columns, use_threads=False)
+            for batch in rows.combine_chunks().to_batches():
+                yield conform(batch, RECORDS)
 
 
 def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
@@ -92,7 +89,7 @@ def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
 
 
 def _name_of(path: str) -> str:
-    """Return the part of a path that names a segment wherever the captures are: its day, if any, and its file."""
+    """Return the part of a path that does not depend on where the captures are: its day, if any, and its file."""
     folders, _, name = path.rpartition("/")
     folder = folders.rpartition("/")[2]
     if folder.startswith(DAY):
@@ -107,7 +104,7 @@ def _named(rows: pa.Table, segment: str) -> pa.Table:
 
 
 def _sorted_by_flow(messages: pa.Table) -> pa.Table:
-    """Return rows sorted by flow, so that those of one flow lie together in the files of the table."""
+    """Return rows sorted by flow, so that those of one flow are adjacent in the files of the table."""
     flow = messages["flow_id"].combine_chunks().dictionary_encode()
     if not len(flow.dictionary):
         return messages

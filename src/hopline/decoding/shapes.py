@@ -15,9 +15,9 @@ from hopline.wire.layouts import FIRST, V4, V5, V5_INT32, V6
 
 
 class Shape(IntEnum):
-    """A layout that is read for many records at once; `ODD` is for a closer look."""
+    """A layout that is read for many records at once; `UNUSUAL` is for a closer look."""
 
-    ODD = 0
+    UNUSUAL = 0
     FIRST = 1
     V4 = 4
     V5 = 5
@@ -84,7 +84,7 @@ def shapes(frames: Frames) -> Longs:
             is_meta & (size >= V6_META_SIZE) & ~may_be_first,
             may_be_first & ~is_meta,
         ],
-        [Shape.ODD, Shape.V5, Shape.V4, Shape.V5_INT32, Shape.V6, Shape.FIRST],
-        Shape.ODD,
+        [Shape.UNUSUAL, Shape.V5, Shape.V4, Shape.V5_INT32, Shape.V6, Shape.FIRST],
+        Shape.UNUSUAL,
     )
     return found

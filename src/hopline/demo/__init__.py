@@ -1,1 +1,1 @@
-"""The demonstration: a little shop on three nodes, what goes wrong in it, and what the pipeline finds out."""
+"""The demonstration: a shop on three nodes, failures and attacks in it, and what the pipeline finds out about them."""

@@ -1,6 +1,6 @@
-"""The node of the shop front: it prices orders, and its customers place them. Runs in a process of its own.
+"""The front node of the shop: it prices orders, and its customers place them. Runs in a process of its own.
 
-``python -m hopline.demo.customers CONFIG ORDERS RATE`` tells how it goes on standard output, a JSON object a line.
+``python -m hopline.demo.customers CONFIG ORDERS RATE`` reports the results so far on standard output, as JSON lines.
 """
 
 from __future__ import annotations
@@ -19,30 +19,32 @@ from hopline.demo.shop import CATALOGUE_PERIOD, PRICES, Catalogue, Placed, Prici
 from hopline.message import AnswerTimeoutError, DeliveryError, HoplineError
 from hopline.node import Node
 
-PATIENCE = 2.0  # seconds that a customer waits for a parcel
-NEWS_PERIOD = 0.25  # seconds between two words on how it goes
-DEADLINE = 20.0  # seconds until the other nodes must be there
+ORDER_TIMEOUT = 2.0  # seconds that a customer waits for the answer
+REPORT_PERIOD = 0.25  # seconds between two reports
+START_TIMEOUT = 20.0  # seconds until the other nodes must be known
 
 
-async def _order(node: Node, number: int, chance: Random, told: Counter[str]) -> None:
-    order = Placed(number, chance.choice(sorted(PRICES)), chance.randint(1, 4), f"card-{chance.randrange(10_000):04d}")
-    told["placed"] += 1
+async def _order(node: Node, number: int, random: Random, counts: Counter[str]) -> None:
+    sku = random.choice(sorted(PRICES))
+    pieces = random.randint(1, 4)
+    order = Placed(number, sku, pieces, f"card-{random.randrange(10_000):04d}")
+    counts["placed"] += 1
     try:
-        await node.hub.send(order, callback=Shipped, timeout=PATIENCE)
+        await node.hub.send(order, callback=Shipped, timeout=ORDER_TIMEOUT)
     except AnswerTimeoutError:
-        told["timed out"] += 1
+        counts["timed out"] += 1
     except DeliveryError:
-        told["undeliverable"] += 1
+        counts["undeliverable"] += 1
     except HoplineError:
-        told["failed"] += 1
+        counts["failed"] += 1
     else:
-        told["shipped"] += 1
+        counts["shipped"] += 1
 
 
-async def _tell(told: Counter[str]) -> None:
+async def _report_counts(counts: Counter[str]) -> None:
     while True:
-        _say({"told": told})
-        await asyncio.sleep(NEWS_PERIOD)
+        _write({"counts": counts})
+        await asyncio.sleep(REPORT_PERIOD)
 
 
 async def _publish_catalogues(node: Node) -> None:
@@ -54,7 +56,7 @@ async def _publish_catalogues(node: Node) -> None:
 
 
 async def run(config: Path, orders: int, rate: float) -> None:
-    """Open the shop, place so many orders at so many a second, and wait for what comes of them."""
+    """Place orders at a rate per second, and wait until each of them is answered or has timed out."""
     configuration = read_configuration(config, os.environ)
     node = Node(
         Pricing(),
@@ -63,28 +65,29 @@ async def run(config: Path, orders: int, rate: float) -> None:
         network=configuration.network(),
         capture=configuration.capture(),
     )
-    told: Counter[str] = Counter()
-    chance = Random(3)  # noqa: S311 - customers, not keys
-    async with node, asyncio.timeout(DEADLINE + orders / rate + 10 * PATIENCE):
-        while len(node.known_nodes) < 2:  # noqa: ASYNC110 - it tells nobody
+    counts: Counter[str] = Counter()
+    random = Random(3)  # noqa: S311 - orders, not keys
+    loop = asyncio.get_running_loop()
+    async with node, asyncio.timeout(START_TIMEOUT + orders / rate + 10 * ORDER_TIMEOUT):
+        while len(node.known_nodes) < 2:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)
-        _say({"ready": node.uri})
-        news = [asyncio.create_task(_tell(told)), asyncio.create_task(_publish_catalogues(node))]
-        start = asyncio.get_running_loop().time()
-        async with asyncio.TaskGroup() as shop:
+        _write({"ready": node.uri})
+        background = [asyncio.create_task(_report_counts(counts)), asyncio.create_task(_publish_catalogues(node))]
+        start = loop.time()
+        async with asyncio.TaskGroup() as customers:
             for number in range(orders):
                 due = start + number / rate
-                await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
-                shop.create_task(_order(node, number, chance, told))
-        for task in news:
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                customers.create_task(_order(node, number, random, counts))
+        for task in background:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        _say({"told": told})
+        _write({"counts": counts})
 
 
-def _say(news: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(news) + "\n")
+def _write(report: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(report) + "\n")
     sys.stdout.flush()
 
 

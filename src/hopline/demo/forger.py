@@ -1,6 +1,6 @@
-"""Somebody who has no key and wants parcels. Runs in a process of its own, and speaks to one node directly.
+"""An attacker without a key, who sends messages to one node directly. Runs in a process of its own.
 
-``python -m hopline.demo.forger ADDRESS DOMAIN CAPTURES`` tells what was sent on standard output, as a JSON object.
+``python -m hopline.demo.forger ADDRESS DOMAIN CAPTURES NODE`` writes what was sent to standard output, as JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -23,31 +23,47 @@ from hopline.wire import encode
 
 NAME = b"mallory"
 FORGED, FOREIGN, UNSIGNED, REPLAYED, GARBLED = 12, 5, 4, 6, 3
-LINGER = 2.0  # seconds for what was sent to leave
-PATIENCE = 15.0  # seconds to wait for something to listen to
-_LOOK = 0.2
+LINGER = 2.0  # seconds for the last messages to be sent
+RECORD_TIMEOUT = 15.0  # seconds to wait for records that can be replayed
+_POLL_INTERVAL = 0.2
 
 
 def _order(number: int) -> Message:
     return to_message(Reserved(900_000 + number, "desk", 40, "card-0000", cents=1))
 
 
-def _signed(domain: str, count: int) -> Iterator[Message]:
-    """Sign with a key of one's own, and hope."""
+def _encoded(messages: Sequence[Message]) -> list[Frames]:
+    return [encode(message, WireFormat.V5) for message in messages]
+
+
+def _signed_by_attacker(domain: str, count: int) -> list[Frames]:
+    """Return orders that are signed with a key of the attacker's own."""
     security = DomainSecurity([Domain(domain, new_key(), IDENTITIES)], clock=time.time)
-    return (security.protect(_order(number)) for number in range(count))
+    return _encoded([security.sign(_order(number)) for number in range(count)])
 
 
-def _overheard(captures: Path, node: str) -> list[Frames]:
-    """Take what the node got before, from its own segments: who listens to the wire has the same."""
-    for _ in range(round(PATIENCE / _LOOK)):
+def _unsigned(domain: str) -> list[Frames]:
+    return _encoded([_order(number).clone(domain=domain) for number in range(UNSIGNED)])
+
+
+def _garbled() -> list[Frames]:
+    """Return orders of which every other frame is missing."""
+    return [encode(_order(number), WireFormat.V5)[number + 1 :: 2] for number in range(GARBLED)]
+
+
+def _recorded(captures: Path, node: str) -> list[Frames]:
+    """Return messages that the node received before, from its own capture: the bytes that are on the wire."""
+    deadline = time.monotonic() + RECORD_TIMEOUT
+    is_received = (ds.field("event") == Event.RECEIVED.value) & (ds.field("node") == node)
+    while time.monotonic() < deadline:
         segments = sorted(captures.glob(f"*/{node}-*.parquet"))
         if segments:
-            received = (ds.field("event") == Event.RECEIVED.value) & (ds.field("node") == node)
-            table = ds.dataset(segments, format="parquet").to_table(columns=["frames"], filter=received)
+            dataset = ds.dataset(segments, format="parquet")
+            table = dataset.to_table(columns=["frames"], filter=is_received)
+            messages = [frames for frames in table["frames"].to_pylist() if len(frames) > 1]
             if len(table) >= REPLAYED:
-                return [frames for frames in table["frames"].to_pylist() if len(frames) > 1][:REPLAYED]
-        time.sleep(_LOOK)
+                return messages[:REPLAYED]
+        time.sleep(_POLL_INTERVAL)
     return []
 
 
@@ -56,18 +72,19 @@ async def run(address: str, domain: str, captures: Path, node: str) -> None:
     transport = open_transport(SocketSettings(), None)
     sender = transport.sender(address, capacity=1_000, identity=NAME)
     attacks: dict[str, list[Frames]] = {
-        "forged": [encode(message, WireFormat.V5) for message in _signed(domain, FORGED)],
-        "of a foreign domain": [encode(message, WireFormat.V5) for message in _signed("treasury", FOREIGN)],
-        "unsigned": [encode(_order(number).clone(domain=domain), WireFormat.V5) for number in range(UNSIGNED)],
-        "replayed": await asyncio.to_thread(_overheard, captures, node),
-        "garbled": [encode(_order(number), WireFormat.V5)[number + 1 :: 2] for number in range(GARBLED)],
+        "forged": _signed_by_attacker(domain, FORGED),
+        "of a foreign domain": _signed_by_attacker("treasury", FOREIGN),
+        "unsigned": _unsigned(domain),
+        "replayed": await asyncio.to_thread(_recorded, captures, node),
+        "garbled": _garbled(),
     }
-    for frames in attacks.values():
-        for one in frames:
-            sender.send(one)
+    for messages in attacks.values():
+        for frames in messages:
+            sender.send(frames)
             await asyncio.sleep(0.01)
     sender.close(LINGER)
-    sys.stdout.write(json.dumps({what: len(frames) for what, frames in attacks.items()}) + "\n")
+    counts = {attack: len(messages) for attack, messages in attacks.items()}
+    sys.stdout.write(json.dumps(counts) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The shop: an order is priced, its goods are reserved, the card is charged, the parcel is shipped.
 
-Four actors on three nodes, none of which knows another. The customer waits for `Shipped`; the callback point travels
-with the flow and brings it home from whoever sends it.
+Four actors on three nodes, none of which knows the address of another. The customer waits for `Shipped`: the callback
+point travels with the flow, so that the answer of the last actor reaches the caller directly.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hopline.message import payload
 PRICES = {"lamp": 2_990, "chair": 8_900, "desk": 24_900, "shelf": 5_900}
 CATALOGUE_PERIOD = 1.0  # seconds between two catalogues
 
-DECLINED_CARDS = 0.03  # the bank says no
-SLOW_CARDS = 0.015  # the bank takes longer than a customer waits
+DECLINED_CARDS = 0.03  # share of orders whose card is declined
+SLOW_CARDS = 0.015  # share of orders for which the bank takes SLOW_BANK, longer than a customer waits
 SLOW_BANK = 2.4  # seconds
-SOLD_OUT = 0.02
-WARM_UP = 0.001  # seconds that even the fastest step takes
+SOLD_OUT = 0.02  # share of orders whose goods are not in stock
+LEAST_TIME = 0.001  # seconds that the fastest step takes
 
 
 @payload("ORDER.PLACED")
 class Placed(msgspec.Struct, frozen=True):
-    """What the customer sends."""
+    """An order, as the customer sends it."""
 
     order: int
     sku: str
@@ -47,7 +47,7 @@ class Priced(msgspec.Struct, frozen=True):
 
 @payload("ORDER.RESERVED")
 class Reserved(msgspec.Struct, frozen=True):
-    """A priced order whose goods are set aside."""
+    """A priced order whose goods are reserved."""
 
     order: int
     sku: str
@@ -68,7 +68,7 @@ class Charged(msgspec.Struct, frozen=True):
 
 @payload("ORDER.SHIPPED")
 class Shipped(msgspec.Struct, frozen=True):
-    """What the customer waits for."""
+    """The answer that the customer waits for."""
 
     order: int
     parcel: str
@@ -77,7 +77,7 @@ class Shipped(msgspec.Struct, frozen=True):
 
 @payload("CATALOGUE.NEW")
 class Catalogue(msgspec.Struct, frozen=True):
-    """What the shop tells everybody, and waits for nobody's answer."""
+    """New prices, broadcast to all nodes without an answer."""
 
     number: int
     prices: dict[str, int]
@@ -87,15 +87,15 @@ IDENTITIES = ("ORDER.PLACED", "ORDER.PRICED", "ORDER.RESERVED", "ORDER.CHARGED",
 
 
 class SoldOutError(Exception):
-    """The goods are not there."""
+    """The goods are not in stock."""
 
 
 class CardDeclinedError(Exception):
-    """The bank says no."""
+    """The bank declined the card."""
 
 
 class Pricing(Actor):
-    """Knows the prices."""
+    """Prices orders."""
 
     @handler
     def price(self, order: Placed) -> Priced:
@@ -104,62 +104,62 @@ class Pricing(Actor):
 
 
 class Stock(Actor):
-    """Sets goods aside, a few orders at a time: here the queue builds up."""
+    """Reserves goods, four orders at a time, so that its mailbox fills up."""
 
     concurrency = 4
 
     def __init__(self) -> None:
-        self._chance = Random(1)  # noqa: S311 - a shop, not keys
+        self._random = Random(1)  # noqa: S311 - a shop, not keys
 
     @handler
     async def reserve(self, order: Priced) -> Reserved:
-        """Set the goods of one order aside."""
-        await asyncio.sleep(WARM_UP + self._chance.expovariate(1 / 0.008))
-        if self._chance.random() < SOLD_OUT:
+        """Reserve the goods of one order."""
+        await asyncio.sleep(LEAST_TIME + self._random.expovariate(1 / 0.008))
+        if self._random.random() < SOLD_OUT:
             raise SoldOutError(f"no {order.sku} left for order {order.order}")
         return Reserved(order.order, order.sku, order.pieces, order.card, order.cents)
 
     @handler
     def note(self, catalogue: Catalogue) -> None:
-        """Hear of new prices."""
+        """Receive new prices."""
 
 
 class Bank(Actor):
-    """Charges cards. The bank behind it is slow at times, and sometimes says no."""
+    """Charges cards; slow for some, and declines others."""
 
     def __init__(self) -> None:
-        self._chance = Random(2)  # noqa: S311 - a shop, not keys
+        self._random = Random(2)  # noqa: S311 - a shop, not keys
 
     @handler
     async def charge(self, order: Reserved) -> Charged:
         """Charge the card of one order."""
-        fate = self._chance.random()
-        if fate < DECLINED_CARDS:
+        chance = self._random.random()
+        if chance < DECLINED_CARDS:
             raise CardDeclinedError(f"the bank declined card {order.card} for order {order.order}")
-        is_slow = fate < DECLINED_CARDS + SLOW_CARDS
-        await asyncio.sleep(SLOW_BANK if is_slow else WARM_UP + self._chance.expovariate(1 / 0.02))
+        is_slow = chance < DECLINED_CARDS + SLOW_CARDS
+        await asyncio.sleep(SLOW_BANK if is_slow else LEAST_TIME + self._random.expovariate(1 / 0.02))
         return Charged(order.order, order.sku, order.pieces, order.cents)
 
     @handler
     def note(self, catalogue: Catalogue) -> None:
-        """Hear of new prices."""
+        """Receive new prices."""
 
 
 class Shipping(Actor):
-    """Sends parcels."""
+    """Ships parcels."""
 
     @handler
     async def ship(self, order: Charged) -> Shipped:
-        """Send one."""
-        await asyncio.sleep(WARM_UP)
+        """Ship one order."""
+        await asyncio.sleep(LEAST_TIME)
         return Shipped(order.order, f"{order.pieces} x {order.sku}", order.cents)
 
 
 def warehouse() -> list[Actor]:
-    """Make the actors of the warehouse's node."""
+    """Return the actors of the node `warehouse`."""
     return [Stock(), Shipping()]
 
 
 def payments() -> list[Actor]:
-    """Make the actors of the payment node."""
+    """Return the actors of the node `payments`."""
     return [Bank()]

@@ -22,7 +22,8 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
 
 
 def own_path(text: str) -> str:
-    """Return an address if it is one of ours, the overview's otherwise: nobody is sent elsewhere by a link of ours."""
+    """Return an address if it is one of the explorer's, else the overview's: no link leads to another site."""
     parts = urlsplit(text.replace("\\", "/"))
-    is_ours = not parts.scheme and not parts.netloc and parts.path.startswith("/") and not text.startswith("//")
-    return text if is_ours and text.isprintable() else "/"
+    has_host = bool(parts.scheme or parts.netloc) or text.startswith("//")
+    is_path = parts.path.startswith("/") and text.isprintable()
+    return text if is_path and not has_host else "/"

@@ -1,4 +1,4 @@
-"""The web application: which address is which page, who is answered, and what a page may load.
+"""The web application: its routes, which hosts it answers, and what a page may load.
 
 Pages are made in threads: DuckDB works there without holding the event loop. Nothing but GET is answered, and nothing
 is ever written. Every answer forbids the browser to load, run or embed anything that does not come from here.
@@ -120,7 +120,7 @@ def create_app(explorer: Explorer) -> ASGIApp:
 
     def fault(request: Request, error: Exception) -> Response:
         LOGGER.error("%s could not be made", request.url.path, exc_info=error)
-        problem = f"{type(error).__name__}. The explorer's own log says more."
+        problem = f"{type(error).__name__}. See the explorer's log for details."
         return failed(request, "This page could not be made", problem, 500)
 
     routes = [

@@ -312,7 +312,7 @@ def _plain(rows: Rows) -> list[dict[str, Any]]:
 def _plain_value(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, str) and name != "href":  # names come from strangers
+    if isinstance(value, str) and name != "href":  # names are untrusted
         return printable(value, _LONGEST_NAME)
     return value
 

@@ -1,7 +1,7 @@
 """Which columns the pages read, and of which kind: tables come from anywhere.
 
-Tables with columns that are missing or have another type get a page that says so, instead of an error somewhere inside.
-The meaning of the columns stands in ``docs/tables``.
+Tables with columns that are missing or have another type get a page that names them, instead of an error from a query.
+The meaning of the columns stands in ``docs/reference/tables``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _LOOPBACK_NAMES = frozenset({"localhost"})
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine and nobody else can reach it."""
+    """Return whether a host can be reached from this machine only."""
     if host.lower() in _LOOPBACK_NAMES:
         return True
     try:

@@ -1,6 +1,6 @@
 """How values become text on a page: Jinja with autoescape, and filters that make foreign text harmless.
 
-Whatever comes from a table may have been chosen by a stranger: names and bodies come off the wire. HTML in it is
+Values of tables are untrusted: names and bodies come off the wire. HTML in it is
 escaped by Jinja, always. What a browser would obey nevertheless (bidirectional controls, line breaks, characters
 without a picture) is written as escapes by `hopline.message.printable`, and what is long is cut.
 """
@@ -69,7 +69,7 @@ def cut(value: Any, characters: int) -> str:
 
 
 def name(value: str | None) -> str:
-    """Return the whole name of a node, an actor, a hub or a flow, without the byte that says which kind it is."""
+    """Return the whole name of a node, an actor, a hub or a flow, without the byte for its kind."""
     return "" if value is None else printable(str(value).lstrip(_KINDS), LONGEST_NAME)
 
 

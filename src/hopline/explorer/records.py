@@ -55,7 +55,7 @@ class RecordedFrames:
         if self._folder is None and self._filesystem is None:
             raise FramesError("the captures are not at hand: start the explorer with --captures CAPTURES to see frames")
         if not segment or seq is None:
-            raise FramesError("the table does not say which record of which segment this is")
+            raise FramesError("the table has no segment and number for this record")
         relative = PurePosixPath(segment)
         if relative.is_absolute() or ".." in relative.parts or "\0" in segment:
             raise FramesError(f"{printable(segment)}: no segment of these captures")

@@ -1,4 +1,4 @@
-"""The report: the explorer's pages in one file, which needs nothing else and asks nobody for anything.
+"""The report: the explorer's pages in one file, which needs no other file and makes no request.
 
 Each part of the report is a page of the explorer, made by the same function and template, in another layout. What is
 a link on a page is a link to another part here, or plain text where the report has no such part.

@@ -1,4 +1,4 @@
-"""Serves the explorer until it is told to stop."""
+"""Serves the explorer until a signal stops it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WARM_UP_SECONDS = 60.0
 
 
 class AddressError(HoplineError):
-    """The explorer cannot listen where it was told to."""
+    """The explorer cannot listen at the given address."""
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -120,5 +120,5 @@ def _warm_up(explorer: Explorer) -> None:
     try:
         charts.warm_up()
         explorer.tables.read(lambda snapshot: overview.page(explorer.context("/", snapshot)))
-    except HoplineError as problem:  # which the page says
+    except HoplineError as problem:  # the page shows it
         _LOGGER.debug("the overview could not be prepared: %s", problem)

@@ -1,7 +1,7 @@
 """Journeys as traces for the tools that people already have: OTLP and Zipkin, made of the tables on Spark.
 
 `run_export(options)` starts Spark and writes or sends the traces; `export(options, spark)` does it in a session that is
-there. docs/export.md has the mapping.
+there. docs/how-to/export-traces.md has the mapping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ids of traces and spans: the same for the same captures, whoever exports them, and how often.
+"""The ids of traces and spans: every export of the same captures gives the same ids.
 
 A journey whose id is a GUID, as those of Hopline and of the reference are, has the digits of the GUID as its trace id,
 so that a correlation id finds its trace. Any other id is hashed, and so is the GUID of zeros only. A span is named by

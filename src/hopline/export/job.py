@@ -20,7 +20,7 @@ from hopline.export.post import FEW_LINES_A_BATCH, Endpoint, Sent, post
 from hopline.export.records import is_usable, records
 from hopline.export.selection import select
 from hopline.export.spans import spans
-from hopline.message import HoplineError, LocalError
+from hopline.message import ArgumentError, HoplineError
 from hopline.pipeline.progress import Progress, Silent, StepResult, Steps
 from hopline.pipeline.spark_work import exactly, tagged, translated, with_settings
 from hopline.pipeline.starting import own_session, started
@@ -125,7 +125,7 @@ class _Job:
         self._tables = PathTables(spark, options.tables, options.format)
 
     def check_folder(self, name: str, folder: str) -> None:
-        """Raise LocalError if a folder is there already: an export replaces nothing."""
+        """Raise ArgumentError if a folder is there already: an export replaces nothing."""
         with translated(name):
             try:
                 self._spark.read.text(exactly(folder)).schema  # noqa: B018 - looked for only now, behind Connect
@@ -133,7 +133,7 @@ class _Job:
                 if problem.getCondition() != "PATH_NOT_FOUND":
                     raise
             else:
-                raise LocalError(name, "a folder that is not there yet (an export replaces nothing)", folder)
+                raise ArgumentError(name, "a folder that is not there yet (an export replaces nothing)", folder)
 
     def check_endpoint(self, endpoint: Endpoint) -> None:
         """Raise EndpointError unless the executors reach the endpoint, before all the work instead of after it."""

@@ -67,7 +67,7 @@ def is_within_limit() -> Column:
 
 
 def _position() -> Column:
-    """Return where a record stands in its journey: by time, after the one that began it, whatever clocks say."""
+    """Return the position of a record in its journey: the one that began it first, then by recorded time."""
     is_start = (sf.col("node") == sf.col("origin")) & (sf.col("ts") == sf.col("start_ts"))
     is_first = flag(is_start & (sf.col("flow_id") == sf.col("journey_id")))
     return sf.struct((~is_first).alias("is_later"), "ts", "node", "seq")

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import urlsplit
 
+from hopline.checks import require, require_choice
 from hopline.export.limits import RECORDS_A_TRACE
 from hopline.export.post import Endpoint
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline.days import Days
 from hopline.pipeline.options import DEFAULT_MEMORY, PATH_FORMATS, is_within
 
@@ -19,7 +20,7 @@ TRACES_PATH = "/v1/traces"
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """Which journeys of which tables, where to put them, and where Spark runs. Wrong ones raise `LocalError`."""
+    """Which journeys of which tables, where to put them, and where Spark runs. Wrong ones raise `ArgumentError`."""
 
     tables: str  # the folder of the tables, on any storage that Spark knows
     otlp: str | None = None  # folders to be made, likewise
@@ -37,26 +38,28 @@ class ExportOptions:
     verbose: bool = False
 
     def __post_init__(self) -> None:
+        self._check_folders()
+        require_choice("format", self.format, PATH_FORMATS)
+        require(self.trace_limit >= 1, "trace limit", "at least 1", self.trace_limit)
+        require(self.journey != "", "journey", "an id, or the beginning of one", "''")
+        first, last = self.first_day, self.last_day
+        is_ordered = first is None or last is None or first <= last
+        require(is_ordered, "days", "the first not after the last", f"{first} to {last}")
+        require(not (self.master and self.remote), "master", "none beside remote", self.master)
+
+    def _check_folders(self) -> None:
+        """Raise `ArgumentError` unless there is a target, and no folder is inside another."""
         folders = [folder for folder in (self.otlp, self.zipkin) if folder is not None]
-        if not folders and self.endpoint is None:
-            raise LocalError("target", "at least one of --otlp DIR, --zipkin DIR and --endpoint URL", "none")
-        if "" in (self.tables, *folders):
-            raise LocalError("folder", "a name", "''")
-        if len(folders) == 2 and (is_within(folders[0], folders[1]) or is_within(folders[1], folders[0])):
-            raise LocalError("zipkin", f"another folder than that of OTLP ({self.otlp})", self.zipkin)
+        has_target = bool(folders) or self.endpoint is not None
+        require(has_target, "target", "at least one of --otlp DIR, --zipkin DIR and --endpoint URL", "none")
+        require("" not in (self.tables, *folders), "folder", "a name", "''")
+        if len(folders) == 2:
+            otlp, zipkin = folders
+            are_apart = not is_within(otlp, zipkin) and not is_within(zipkin, otlp)
+            require(are_apart, "zipkin", f"another folder than that of OTLP ({otlp})", zipkin)
         for folder in folders:
-            if is_within(folder, self.tables):
-                raise LocalError("folder", f"one that is not in the tables ({self.tables})", folder)
-        if self.format not in PATH_FORMATS:
-            raise LocalError("format", f"one of {', '.join(PATH_FORMATS)}", self.format)
-        if self.trace_limit < 1:
-            raise LocalError("trace limit", "at least 1", self.trace_limit)
-        if self.journey == "":
-            raise LocalError("journey", "an id, or the beginning of one", "''")
-        if self.first_day and self.last_day and self.first_day > self.last_day:
-            raise LocalError("days", "the first not after the last", f"{self.first_day} to {self.last_day}")
-        if self.master and self.remote:
-            raise LocalError("master", "none beside remote", self.master)
+            is_outside = not is_within(folder, self.tables)
+            require(is_outside, "folder", f"one that is not in the tables ({self.tables})", folder)
 
     @property
     def days(self) -> Days:
@@ -68,19 +71,19 @@ def endpoint_of(url: str, headers: Mapping[str, str] | None = None) -> Endpoint:
     """Return the endpoint at an address; without a path it is the usual one of OTLP/HTTP.
 
     Raises:
-        LocalError: This is no address of a web server.
+        ArgumentError: This is no address of a web server.
     """
     expected = "an address such as http://127.0.0.1:4318"
     try:
         parts = urlsplit(url)
         has_port = parts.port is None or parts.port > 0
     except ValueError:
-        raise LocalError("endpoint", expected, url) from None
+        raise ArgumentError("endpoint", expected, url) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
-        raise LocalError("endpoint", expected, url)
+        raise ArgumentError("endpoint", expected, url)
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise LocalError("endpoint", f"{expected}, in plain ASCII", url)
+        raise ArgumentError("endpoint", f"{expected}, in plain ASCII", url)
     if parts.username is not None:
-        raise LocalError("endpoint", "no user or password in it: give a header instead", f"one for {parts.hostname}")
+        raise ArgumentError("endpoint", "no user or password in it: give a header instead", f"one for {parts.hostname}")
     path = parts.path if parts.path not in ("", "/") else TRACES_PATH
     return Endpoint(parts._replace(path=path, fragment="").geturl(), dict(headers or {}))

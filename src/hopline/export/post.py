@@ -8,8 +8,8 @@ need nothing but the standard library for it.
 What may pass by itself is tried again, as the protocol asks: no connection, a connection that broke, and the answers
 429, 502, 503 and 504, after the time that the server names or one that doubles from try to try, with some jitter so
 that tasks do not come back all at once. Any other refusal is final for the batch. A batch that is given up is counted
-and does not stop the others, unless nobody answers at all: then the rest of the task would only wait in vain, and is
-counted as failed without being tried.
+and does not stop the others, unless the endpoint does not answer at all: then the rest of the task is counted as failed
+without being tried.
 
 A task never raises for what the server does: Spark would run it again, and send everything twice. It returns counts.
 Where Spark itself runs a task again, because an executor was lost, spans are sent twice, with the same ids.
@@ -111,7 +111,7 @@ class Sender:
         self._sleep = sleep
         self._url = urlsplit(endpoint.url)
         self._connection: http.client.HTTPConnection | None = None
-        self._is_gone = False  # nobody answered, however often it was tried
+        self._is_gone = False  # the endpoint did not answer any attempt
         self.sent = Sent()
 
     def send_all(self, lines: Iterator[tuple[str, int]]) -> Sent:
@@ -224,7 +224,7 @@ def _request(contents: list[bytes]) -> bytes:
 
 
 def _partial_success(answer: bytes) -> tuple[int, str]:
-    """Return how many spans the server says that it rejected, and why. An answer that says nothing took all."""
+    """Return how many spans the server rejected, and why. An answer without that accepted all of them."""
     try:
         partial = json.loads(answer)["partialSuccess"]
         return max(int(partial.get("rejectedSpans", 0)), 0), str(partial.get("errorMessage", ""))

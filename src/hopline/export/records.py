@@ -49,7 +49,7 @@ _OF_JOURNEY = ("journey_id", "origin", "start_ts", "last")
 
 
 def is_usable() -> Column:
-    """Return whether spans are made of a row of the table of messages: it was not forged, and says what happened."""
+    """Return whether spans are made of a row of the table of messages: it is authentic and has an event."""
     return sf.col("node").isNotNull() & sf.col("event").isNotNull() & ~is_offence()
 
 
@@ -87,7 +87,7 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
 
 
 def is_submission() -> Column:
-    """Return whether a record says that a message was submitted; one with a reason says that it was given back."""
+    """Return whether a record is the submission of a message; one with a reason was returned by a link."""
     return is_event(Event.SUBMITTED) & sf.col("reason").isNull()
 
 

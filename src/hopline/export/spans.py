@@ -1,4 +1,4 @@
-"""Spans, one row each: who sent a message, who handled it, and what led to what.
+"""Spans, one row each: producers and consumers of messages, and what caused them.
 
 Theory of operation
 -------------------
@@ -6,7 +6,7 @@ A trace is a journey. Each submission of a message is a producer span, each deli
 producer span of what a handler submits lies below the consumer span of that handler: its `submitted` record names the
 record of the delivery as its cause. So the tree of spans is the tree of causes, through all flows of the journey.
 
-Where a capture does not tell the cause (level `wire`, and reports of the router), what the node had received or
+Where a capture does not have the cause (level `wire`, and reports of the router), what the node had received or
 delivered of the flow last is taken for it, as the table of flows does. Nothing else is guessed: a message whose cause
 was lost from the capture has no parent. Causes are looked up inside the trace, so that every parent is in it.
 

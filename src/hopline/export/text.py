@@ -1,4 +1,4 @@
-r"""Text that a stranger chose, made fit for a trace viewer: what `hopline.message.printable` does, for columns.
+r"""Untrusted text, made safe for trace viewers: what `hopline.message.printable` does, for columns.
 
 Identities, actors, correlation ids and reasons may hold anything. In a file, JSON would escape the worst of it; but a
 trace is shown by other programs, in a browser, a terminal or the log of a collector. So control characters,

@@ -1,227 +1,262 @@
-"""The faults: one play for each kind of flow that goes wrong, and in just one way."""
+"""Scenarios of faulty traffic: each function builds the template of a flow that goes wrong in exactly one way."""
 
 from __future__ import annotations
 
 from hopline.capture.records import Event
+from hopline.generator.flow_template import HUB, Delay, FaultMark, FlowTemplate, MessageInFlight, TransitStatus
 from hopline.generator.scenarios import (
     HOP_LIMIT,
     LEDGER,
     ORDERS,
     answer_quote,
-    ask_quote,
+    handle_record,
     metric,
     note,
     quote,
+    request_quote,
+    start_metric,
 )
-from hopline.generator.script import Arrival, Delay, Parcel, Play
 from hopline.generator.topology import Service
 from hopline.message import Message
 
-STRANGER = "stranger"
-"""A key that no domain has."""
+UNKNOWN_SIGNER = "stranger"
+"""The name of a key that no domain has."""
+
+_DELIVERY_ERROR = "hopline.message.errors.DeliveryError"
 
 
-def _fails(play: Play, outcome: str, callback: str = "") -> None:
-    play.fate.outcome, play.fate.callback = outcome, callback
+def _expect(flow: FlowTemplate, outcome: str, callback: str = "") -> None:
+    flow.expected.outcome = outcome
+    flow.expected.callback = callback
 
 
-# -- on the way --------------------------------------------------------------------------------------------------------
+# -- on the network ----------------------------------------------------------------------------------------------------
 
 
-def lost_request(play: Play) -> None:
-    """Lose the question."""
-    sending = ask_quote(play).leave(1)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "request")
-    _fails(play, "expired", "expired")
+def _lose(message: MessageInFlight, to: int, kind: str) -> None:
+    sending = message.send(to)
+    sending.transit = TransitStatus.LOST
+    sending.mark = FaultMark("lost", kind)
 
 
-def lost_answer(play: Play) -> None:
+def lost_request(flow: FlowTemplate) -> None:
+    """Lose the request."""
+    request = request_quote(flow)
+    _lose(request, 1, "request")
+    _expect(flow, "expired", "expired")
+
+
+def lost_answer(flow: FlowTemplate) -> None:
     """Lose the answer."""
-    sending = answer_quote(ask_quote(play).travel(1).deliver(Service.PRICE)).leave(0)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "answer")
-    _fails(play, "expired", "expired")
+    request = request_quote(flow).transfer(1)
+    request.deliver(Service.PRICE)
+    answer = answer_quote(request)
+    _lose(answer, 0, "answer")
+    _expect(flow, "expired", "expired")
 
 
-def lost_metric(play: Play) -> None:
-    """Lose a message that nobody waits for."""
-    sending = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west").leave(1)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "one_way")
-    _fails(play, "failed")
+def lost_metric(flow: FlowTemplate) -> None:
+    """Lose a one-way message."""
+    _lose(start_metric(flow), 1, "one_way")
+    _expect(flow, "failed")
 
 
-def lost_at_the_end(play: Play) -> None:
-    """Lose the last message to a node that says hardly anything more: what its clock says then decides."""
-    sending = play.start(b"METRIC", play.body("gauge", 200), partition=b"eu-west").leave(1)
-    sending.arrival, sending.mark = Arrival.LOST, ("lost", "last")
-    _fails(play, "failed")
+def lost_at_the_end(flow: FlowTemplate) -> None:
+    """Lose a one-way message just before its receiver's capture ends, so that the clocks decide whether it is lost."""
+    _lose(start_metric(flow), 1, "last")
+    _expect(flow, "failed")
 
 
-def duplicated_answer(play: Play) -> None:
-    """Let the answer arrive twice: the hub throws the second one away."""
-    answer = quote(play)
-    _arrives_again(answer, 1, ("duplicated", "answer"))
-    answer.happens(Event.DELIVERED, Delay.MAILBOX, receiver=-1, since=answer.last)
+def duplicated_answer(flow: FlowTemplate) -> None:
+    """Receive the answer twice; the hub discards the second."""
+    answer = quote(flow)
+    _receive_duplicate(answer, 1, FaultMark("duplicated", "answer"))
+    answer.add_step(Event.DELIVERED, Delay.MAILBOX, receiver=HUB, duration_from=answer.last_step)
 
 
-def duplicated_metric(play: Play) -> None:
-    """Let a message arrive twice, and be handled twice."""
-    message = metric(play)
-    _arrives_again(message, 0, ("duplicated", "one_way"))
-    message.deliver(Service.RECORDS).handled(delay=Delay.RUN)
+def duplicated_metric(flow: FlowTemplate) -> None:
+    """Receive and handle a one-way message twice."""
+    message = metric(flow)
+    _receive_duplicate(message, 0, FaultMark("duplicated", "one_way"))
+    handle_record(message)
 
 
-def _arrives_again(parcel: Parcel, sender: int, mark: tuple[str, str]) -> None:
-    at = parcel.role
-    parcel.role = sender
-    parcel.arrive(at, delay=Delay.AGAIN, arrival=Arrival.DUPLICATE, mark=mark)
+def _receive_duplicate(message: MessageInFlight, sender: int, mark: FaultMark) -> None:
+    receiver = message.role
+    message.role = sender
+    message.receive(receiver, delay=Delay.DUPLICATE, transit=TransitStatus.DUPLICATE, mark=mark)
 
 
-def late(play: Play, *, is_taken: bool = False) -> None:
-    """Answer when the lifetime of the question is over. A promise may take it all the same: then it was not late."""
-    request = ask_quote(play).travel(1).deliver(Service.PRICE)
-    answer = request.result(b"QUOTED", play.body("price", 176), delay=Delay.OVERTIME)
-    request.handled(answer)
-    answer.leave(0)
-    answer.arrive(0, mark=("late", "taken" if is_taken else "answer"))
-    answer.come_home(is_awaited=is_taken)
-    play.fate.is_overtime = True
+def late(flow: FlowTemplate, *, is_taken: bool = False) -> None:
+    """Answer after the lifetime of the request. One that the promise takes all the same is not late."""
+    request = request_quote(flow).transfer(1)
+    request.deliver(Service.PRICE)
+    answer = request.result(b"QUOTED", flow.body("price", 176), delay=Delay.OVERTIME)
+    request.finish_handler(answer)
+    answer.send(0)
+    kind = "taken" if is_taken else "answer"
+    answer.receive(0, mark=FaultMark("late", kind))
+    answer.deliver_to_hub(is_awaited=is_taken)
+    flow.expected.is_overtime = True
     if is_taken:
-        play.fate.callback = "answered"
+        flow.expected.callback = "answered"
     else:
-        _fails(play, "expired", "late")
+        _expect(flow, "expired", "late")
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
 
 
-def expired(play: Play) -> None:
-    """Let the question wait in the mailbox until its time is up."""
-    request = ask_quote(play).travel(1)
-    step = request.end(Event.EXPIRED, "its lifetime was over while it waited", delay=Delay.LIFETIME)
-    step.mark = ("expired", "mailbox")
-    _fails(play, "expired", "expired")
+def expired(flow: FlowTemplate) -> None:
+    """Keep the request in the mailbox until it expires."""
+    request = request_quote(flow).transfer(1)
+    ending = request.end(Event.EXPIRED, "its lifetime was over while it waited", delay=Delay.EXPIRY)
+    ending.mark = FaultMark("expired", "mailbox")
+    _expect(flow, "expired", "expired")
 
 
-def overflow(play: Play) -> None:
-    """Find no room in the mailbox, and tell nobody."""
-    step = ask_quote(play).travel(1).end(Event.OVERFLOW, "too many messages wait for room")
-    step.mark = ("overflow", "mailbox")
-    _fails(play, "failed", "unanswered")
+def overflow(flow: FlowTemplate) -> None:
+    """Drop the request at a full mailbox, without a report."""
+    request = request_quote(flow).transfer(1)
+    ending = request.end(Event.OVERFLOW, "too many messages wait for room")
+    ending.mark = FaultMark("overflow", "mailbox")
+    _expect(flow, "failed", "unanswered")
 
 
-def unroutable(play: Play) -> None:
-    """Ask for what nobody does; the router says so."""
-    request = ask_quote(play)
-    request.end(Event.UNROUTABLE, "nobody handles it").mark = ("unroutable", "reported")
-    request.exception("nobody handles QUOTE/1", "hopline.message.errors.DeliveryError").come_home()
-    _fails(play, "failed", "exception")
+def unroutable(flow: FlowTemplate) -> None:
+    """Request what no node handles; the router reports it."""
+    request = request_quote(flow)
+    ending = request.end(Event.UNROUTABLE, "nobody handles it")
+    ending.mark = FaultMark("unroutable", "reported")
+    report = request.exception_report("nobody handles QUOTE/1", _DELIVERY_ERROR)
+    report.deliver_to_hub()
+    _expect(flow, "failed", "exception")
 
 
-def failed(play: Play) -> None:
-    """Lose the actor while the question waits for it; its node says so."""
-    request = ask_quote(play).travel(1)
-    request.end(Event.FAILED, "its actor was removed before it could handle it").mark = ("failed", "reported")
-    report = request.exception("its actor was removed", "hopline.message.errors.DeliveryError")
-    report.travel(0).come_home()
-    _fails(play, "failed", "exception")
+def failed(flow: FlowTemplate) -> None:
+    """Remove the actor while the request waits for it; its node reports it."""
+    request = request_quote(flow).transfer(1)
+    ending = request.end(Event.FAILED, "its actor was removed before it could handle it")
+    ending.mark = FaultMark("failed", "reported")
+    report = request.exception_report("its actor was removed", _DELIVERY_ERROR)
+    report.transfer(0).deliver_to_hub()
+    _expect(flow, "failed", "exception")
 
 
-def hop_limit(play: Play) -> None:
-    """Send the question to and fro between two nodes that each think the other handles it."""
-    request = ask_quote(play)
-    for hop in range(HOP_LIMIT):
-        request.leave((hop + 1) % 2, delay=Delay.TURN)
-        request.arrive((hop + 1) % 2)
-    step = request.end(Event.HOP_LIMIT, f"sent from node to node {HOP_LIMIT} times")
-    step.mark = ("hop_limit", "loop")
-    _fails(play, "failed", "unanswered")
+def hop_limit(flow: FlowTemplate) -> None:
+    """Send the request back and forth between two nodes that each take the other for its handler."""
+    request = request_quote(flow)
+    for hop in range(1, HOP_LIMIT + 1):
+        receiver = hop % 2
+        request.send(receiver, delay=Delay.FORWARD)
+        request.receive(receiver)
+    ending = request.end(Event.HOP_LIMIT, f"sent from node to node {HOP_LIMIT} times")
+    ending.mark = FaultMark("hop_limit", "loop")
+    _expect(flow, "failed", "unanswered")
 
 
 # -- handlers ----------------------------------------------------------------------------------------------------------
 
 
-def exception(play: Play) -> None:
+def exception(flow: FlowTemplate) -> None:
     """Fail in the handler."""
-    request = ask_quote(play).travel(1).deliver(Service.PRICE)
-    report = request.exception("no such article", "LookupError")
-    request.handled(report, "LookupError: no such article")
-    report.leave(0)
-    report.arrive(0, mark=("exception", "handler"))
-    report.come_home()
-    _fails(play, "failed", "exception")
-
-
-def unanswered(play: Play) -> None:
-    """Handle the question, and return nothing."""
-    request = ask_quote(play)
-    request.leave(1)
-    request.arrive(1, mark=("unanswered", "handler"))
-    request.deliver(Service.PRICE).handled(delay=Delay.RUN)
-    _fails(play, "unanswered", "unanswered")
-
-
-def orphan(play: Play) -> None:
-    """Answer somebody whose node has no capture: how it began nobody knows."""
-    request = ask_quote(play)
-    request.leave(1)
-    request.arrive(1, mark=("orphan", "request"))
+    request = request_quote(flow).transfer(1)
     request.deliver(Service.PRICE)
-    answer_quote(request).leave(0)
-    _fails(play, "orphan", "unanswered")
+    report = request.exception_report("no such article", "LookupError")
+    request.finish_handler(report, "LookupError: no such article")
+    report.send(0)
+    report.receive(0, mark=FaultMark("exception", "handler"))
+    report.deliver_to_hub()
+    _expect(flow, "failed", "exception")
+
+
+def unanswered(flow: FlowTemplate) -> None:
+    """Handle the request and return nothing."""
+    request = request_quote(flow)
+    request.send(1)
+    request.receive(1, mark=FaultMark("unanswered", "handler"))
+    request.deliver(Service.PRICE)
+    request.finish_handler(delay=Delay.RUN)
+    _expect(flow, "unanswered", "unanswered")
+
+
+def orphan(flow: FlowTemplate) -> None:
+    """Answer a requester whose node has no capture, so that no record shows how the flow began."""
+    request = request_quote(flow)
+    request.send(1)
+    request.receive(1, mark=FaultMark("orphan", "request"))
+    request.deliver(Service.PRICE)
+    answer = answer_quote(request)
+    answer.send(0)
+    _expect(flow, "orphan", "unanswered")
 
 
 # -- attacks -----------------------------------------------------------------------------------------------------------
 
 
-def _forged(play: Play, verdict: str, signer: str, label: str) -> None:
-    """Add to a flow that is as it should be a message that somebody else made for it."""
-    flow = quote(play)
-    message = Message(b"ORDER.CHARGE", bodies=(play.body("order", 208),), correlation_id=play.correlation, hops=1)
-    forgery = Parcel(play, message, 2, play.letters)
-    play.letters += 1
+def _forge(flow: FlowTemplate, verdict: str, signer: str, label: str) -> None:
+    """Add a message that an attacker made to a flow that is healthy otherwise."""
+    answer = quote(flow)
+    body = flow.body("order", 208)
+    message = Message(b"ORDER.CHARGE", bodies=(body,), correlation_id=flow.correlation, hops=1)
+    forgery = flow.new_message(message, role=2)
     forgery.sign(signer, label)
-    forgery.show()
-    forgery.arrive(1, delay=Delay.AGAIN, after=flow.last, verdict=verdict, mark=("forged", verdict), is_offence=True)
-    forgery.happens(Event.REJECTED, Delay.TAIL, reason=verdict, is_offence=True)
+    forgery.take_snapshot()
+    forgery.receive(
+        1,
+        delay=Delay.DUPLICATE,
+        after=answer.last_step,
+        verdict=verdict,
+        mark=FaultMark("forged", verdict),
+        is_offence=True,
+    )
+    forgery.add_step(Event.REJECTED, Delay.IMMEDIATE, reason=verdict, is_offence=True)
 
 
-def bad_signature(play: Play) -> None:
+def bad_signature(flow: FlowTemplate) -> None:
     """Sign with a key that is not the domain's."""
-    _forged(play, "bad_signature", STRANGER, ORDERS)
+    _forge(flow, "bad_signature", UNKNOWN_SIGNER, ORDERS)
 
 
-def wrong_domain(play: Play) -> None:
+def wrong_domain(flow: FlowTemplate) -> None:
     """Use the key of one domain for a message of another."""
-    _forged(play, "wrong_domain", LEDGER, LEDGER)
+    _forge(flow, "wrong_domain", LEDGER, LEDGER)
 
 
-def unknown_domain(play: Play) -> None:
-    """Use a domain that nobody has heard of."""
-    _forged(play, "unknown_domain", STRANGER, "outlands")
+def unknown_domain(flow: FlowTemplate) -> None:
+    """Use a domain that is not configured."""
+    _forge(flow, "unknown_domain", UNKNOWN_SIGNER, "outlands")
 
 
-def _replayed(play: Play, by: int, arrival: Arrival, kind: str) -> None:
-    message = note(play)
-    at = message.role
-    message.role = by
-    message.arrive(at, delay=Delay.LATER, verdict="replayed", arrival=arrival, mark=("replayed", kind), is_offence=True)
-    message.happens(Event.REJECTED, Delay.TAIL, reason="replayed", is_offence=True)
+def _replay(flow: FlowTemplate, sender: int, transit: TransitStatus, kind: str) -> None:
+    message = note(flow)
+    receiver = message.role
+    message.role = sender
+    message.receive(
+        receiver,
+        delay=Delay.REPLAY,
+        verdict="replayed",
+        transit=transit,
+        mark=FaultMark("replayed", kind),
+        is_offence=True,
+    )
+    message.add_step(Event.REJECTED, Delay.IMMEDIATE, reason="replayed", is_offence=True)
 
 
-def replayed_by_itself(play: Play) -> None:
-    """Send a good message again, in the name of the node that sent it."""
-    _replayed(play, 0, Arrival.DUPLICATE, "own_name")
+def replayed_in_senders_name(flow: FlowTemplate) -> None:
+    """Replay a valid message in the name of the node that sent it."""
+    _replay(flow, 0, TransitStatus.DUPLICATE, "own_name")
 
 
-def replayed_by_attacker(play: Play) -> None:
-    """Send a good message again, in a name of one's own."""
-    _replayed(play, 2, Arrival.UNSENT, "attacker")
+def replayed_by_attacker(flow: FlowTemplate) -> None:
+    """Replay a valid message in the attacker's own name."""
+    _replay(flow, 2, TransitStatus.UNSENT, "attacker")
 
 
-def unsigned(play: Play) -> None:
-    """Leave out the signature where the domain wants one."""
-    message = play.start(b"LEDGER.NOTE", play.body("entry", 304))
-    message.leave(1, signer="")
-    message.arrive(1, mark=("unsigned", "node"))
+def unsigned(flow: FlowTemplate) -> None:
+    """Omit the signature where the domain requires one."""
+    message = flow.start(b"LEDGER.NOTE", flow.body("entry", 304))
+    message.send(1, signer="")
+    message.receive(1, mark=FaultMark("unsigned", "node"))
     message.end(Event.REJECTED, "unsigned")
-    _fails(play, "failed")
+    _expect(flow, "failed")

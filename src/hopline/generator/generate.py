@@ -6,27 +6,36 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from hopline.generator import plan
-from hopline.generator.draws import Draws
+from hopline.generator.compiled_scenarios import CompiledFlow, CompiledScenarios
+from hopline.generator.flow_batch import FlowBatch, GeneratorContext
 from hopline.generator.keys import make_keys
-from hopline.generator.performance import Performance, Setting
-from hopline.generator.plan import Options
-from hopline.generator.segments import Segments
-from hopline.generator.stage import Stage
-from hopline.generator.tape import Tapes, Written
-from hopline.generator.topology import make_topology
-from hopline.generator.truth import Truth
-from hopline.message import LocalError
+from hopline.generator.node_logs import LogPart, NodeLogs
+from hopline.generator.plan import (
+    Options,
+    batch_share,
+    closing_time,
+    flow_counts,
+    scenarios_of,
+    wall_time,
+    wall_times,
+)
+from hopline.generator.randomness import Numbers, RandomStream
+from hopline.generator.segments import SegmentWriter
+from hopline.generator.topology import Topology, make_topology
+from hopline.generator.truth import GroundTruth
+from hopline.message import ArgumentError
 
 BATCH_RECORDS = 400_000
-"""Records that are made at once: what is in memory is some multiple of it."""
+"""Records that are made at a time. Memory is proportional to it."""
 PARTS = ("captures", "keys", "truth")
 _UNFINISHED = ".generating"
-_WRITERS = 2  # threads
+_WRITER_THREADS = 2
+_CLOSING_INTERVAL_US = 1_000
 
 
 def generate(
@@ -37,108 +46,169 @@ def generate(
     progress: Callable[[int], None] = lambda _: None,
     batch_records: int = BATCH_RECORDS,
 ) -> dict[str, int]:
-    """Write `out/captures`, `out/keys` and `out/truth`, all or nothing, and give the totals.
+    """Write `out/captures`, `out/keys` and `out/truth`, all or nothing.
 
-    A directory with anything in it is refused unless `force`, which replaces these three and nothing else. `progress`
-    is told how many records there are so far. Another number of records in a batch makes other records.
+    Args:
+        out: The directory, which must be empty or not exist.
+        options: What to generate.
+        force: Accept a directory that is not empty. The three parts are replaced, nothing else is touched.
+        progress: Called with the number of records so far.
+        batch_records: Records to make at a time. Other values give other records for the same seed.
+
+    Returns:
+        Counts by name, see `GroundTruth.close`.
+
+    Raises:
+        ArgumentError: `out` is not a directory, or not empty without `force`.
     """
     if out.exists() and not out.is_dir():
-        raise LocalError("out", "a directory", str(out))
+        raise ArgumentError("out", "a directory", str(out))
     if out.exists() and any(out.iterdir()) and not force:
-        raise LocalError("out", "an empty directory, or one to be made (--force replaces)", str(out))
+        raise ArgumentError("out", "an empty directory, or one to be made (--force replaces)", str(out))
+    with _unfinished_directory(out) as unfinished:
+        totals = _Generation(unfinished, options, batch_records).run(progress)
+        for part in PARTS:
+            shutil.rmtree(out / part, ignore_errors=True)
+            (unfinished / part).rename(out / part)
+    return totals
+
+
+@contextmanager
+def _unfinished_directory(out: Path) -> Iterator[Path]:
+    """Make a directory for the parts while they are incomplete, and remove all traces of it in the end."""
     is_new = not out.exists()
     unfinished = out / _UNFINISHED
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        totals = _generate(unfinished, options, progress, batch_records)
-        for part in PARTS:
-            shutil.rmtree(out / part, ignore_errors=True)
-            (unfinished / part).rename(out / part)
+        yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         if is_new and out.exists() and not any(out.iterdir()):
             out.rmdir()
-    return totals
 
 
-def _generate(directory: Path, options: Options, progress: Callable[[int], None], batch_records: int) -> dict[str, int]:
-    topology = make_topology(options.nodes, options.skewed, options.seed)
-    stage = Stage(plan.scenes_of(options), options.formats, options.level)
-    keys = make_keys(directory / "keys", options.seed)
-    setting = Setting(
-        topology,
-        options.seed,
-        keys,
-        int(plan.moments(np.array([options.active_us // 2]))[0]),
-        options.huge_messages,
-    )
-    truth = Truth(directory / "truth", stage, topology, options.seed, options.start_us)
-    tapes = Tapes(stage, topology, options.start_us)
-    segments = [Segments(directory / "captures", name) for name in topology.names()[: topology.captured]]
-    writers = ThreadPoolExecutor(_WRITERS)
-    try:
-        writing: list[Future[None]] = []
-        for batch in _batches(setting, stage, options, tapes, truth, batch_records):
-            for future in writing:
-                future.result()
-            writing = [writers.submit(segments[one.node].write, one) for one in batch]
-            progress(truth.totals["records"])
-        for future in writing:
-            future.result()
-    finally:
-        writers.shutdown(cancel_futures=True)  # no file is closed while somebody writes to it
-        for one in segments:
-            one.close()
-    truth.close()
-    _summarise(directory / "truth" / "summary.json", options, truth.totals)
-    return truth.totals
+class _Generation:
+    """One run of the generator."""
 
+    def __init__(self, directory: Path, options: Options, batch_records: int) -> None:
+        self._directory = directory
+        self._options = options
+        self._topology = make_topology(options.nodes, options.skewed, options.seed)
+        self._compiled = CompiledScenarios(scenarios_of(options), options.formats, options.level)
+        self._context = GeneratorContext(
+            topology=self._topology,
+            seed=options.seed,
+            keys=make_keys(directory / "keys", options.seed),
+            key_change=wall_time(options.active_us // 2),
+            items=options.huge_messages,
+        )
+        self._periods = max(1, -(-options.messages // batch_records))
+        self._flow_counts = flow_counts(options, self._compiled)
+        self._next_flow = 0
 
-def _batches(
-    setting: Setting, stage: Stage, options: Options, tapes: Tapes, truth: Truth, batch_records: int
-) -> Iterator[list[Written]]:
-    totals = plan.counts(options, stage)
-    batches = max(1, -(-options.messages // batch_records))
-    flow = 0
-    for batch in range(batches):
-        begin, end = (options.active_us * at // batches for at in (batch, batch + 1))
-        performances = []
-        for at, cell in enumerate(stage.cells):
-            number = plan.in_batch(totals[at], batch, batches, at)
-            before_end_us = cell.scene.before_end_us
-            if before_end_us is not None:
-                number = totals[at] if batch == batches - 1 else 0
-            if not number:
+    def run(self, progress: Callable[[int], None]) -> dict[str, int]:
+        """Write everything, and return the totals."""
+        truth = GroundTruth(
+            self._directory / "truth",
+            self._compiled,
+            self._topology,
+            self._options.seed,
+            self._options.start_us,
+        )
+        with _SegmentWriters(self._directory / "captures", self._topology) as writers:
+            for parts in self._log_parts(truth):
+                writers.write(parts)
+                progress(truth.records)
+        totals = truth.close()
+        _write_summary(self._directory / "truth" / "summary.json", self._options, totals)
+        return totals
+
+    def _log_parts(self, truth: GroundTruth) -> Iterator[list[LogPart]]:
+        """Yield the nodes' logs period by period."""
+        logs = NodeLogs(self._compiled, self._topology, self._options.start_us)
+        for period in range(self._periods):
+            batches = list(self._flow_batches(period))
+            is_last = period == self._periods - 1
+            until = None if is_last else wall_time(self._period_start(period + 1))
+            parts = list(logs.add(batches, until))
+            truth.add(batches, parts)
+            yield parts
+
+    def _flow_batches(self, period: int) -> Iterator[FlowBatch]:
+        for index, compiled in enumerate(self._compiled.flows):
+            count = self._count_in(period, index)
+            if not count:
                 continue
-            draws = Draws(options.seed, 2, batch, at)
-            flows = np.arange(flow, flow + number)
-            flow += number * cell.flows
-            starts = plan.moments(begin + draws.below(end - begin, number))
-            if before_end_us is not None:
-                starts = plan.closing_moment(options) - before_end_us + 1_000 * np.arange(number)
-            # A huge flow has rows of its own, and is given by itself.
-            parts = [slice(one, one + 1) for one in range(number)] if cell.play.repeated else [slice(None)]
-            for share in parts:
-                performances += Performance(setting, cell, flows[share], starts[share], draws).everything
-        until = int(plan.moments(np.array([end]))[0]) if batch < batches - 1 else None
-        for one in performances:
-            truth.add(one)
-        written = list(tapes.add(performances, until))
-        for part in written:
-            truth.add_written(part)
-        truth.flush()
-        yield written
+            stream = RandomStream(self._options.seed, 2, period, index)
+            flows = np.arange(self._next_flow, self._next_flow + count)
+            self._next_flow += count * compiled.flow_count
+            starts = self._start_times(compiled, period, count, stream)
+            # A huge flow is alone in its batch, because its repeated steps have a row per item.
+            size = 1 if compiled.template.repeated else count
+            for first in range(0, count, size):
+                some = slice(first, first + size)
+                batch = FlowBatch(self._context, compiled, flows[some], starts[some], stream)
+                yield from batch.with_nested()
+
+    def _count_in(self, period: int, index: int) -> int:
+        total = self._flow_counts[index]
+        if self._compiled.flows[index].scenario.before_end_us is None:
+            return batch_share(total, period, self._periods, index)
+        return total if period == self._periods - 1 else 0
+
+    def _start_times(self, compiled: CompiledFlow, period: int, count: int, stream: RandomStream) -> Numbers:
+        begin, end = self._period_start(period), self._period_start(period + 1)
+        random_times = begin + stream.below(end - begin, count)
+        before_end_us = compiled.scenario.before_end_us
+        if before_end_us is None:
+            return wall_times(random_times)
+        first = closing_time(self._options) - before_end_us
+        return first + _CLOSING_INTERVAL_US * np.arange(count)
+
+    def _period_start(self, period: int) -> int:
+        return self._options.active_us * period // self._periods
 
 
-def _summarise(path: Path, options: Options, totals: dict[str, int]) -> None:
+class _SegmentWriters:
+    """Writes the segments of all nodes in threads, one period while the next one is made."""
+
+    def __init__(self, directory: Path, topology: Topology) -> None:
+        names = topology.names()[: topology.captured]
+        self._writers = [SegmentWriter(directory, name) for name in names]
+        self._pool = ThreadPoolExecutor(_WRITER_THREADS)
+        self._futures: list[Future[None]] = []
+
+    def __enter__(self) -> _SegmentWriters:
+        return self
+
+    def write(self, parts: list[LogPart]) -> None:
+        """Start writing, once what was given before is written."""
+        self._wait()
+        self._futures = [self._pool.submit(self._writers[part.node].write, part) for part in parts]
+
+    def _wait(self) -> None:
+        for future in self._futures:
+            future.result()
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        try:
+            if error_type is None:
+                self._wait()
+        finally:
+            self._pool.shutdown(cancel_futures=True)  # a file must not be closed while a thread writes to it
+            for writer in self._writers:
+                writer.close()
+
+
+def _write_summary(path: Path, options: Options, totals: dict[str, int]) -> None:
     summary = {
         "seed": options.seed,
         "options": {
             "messages": options.messages,
             "nodes": options.nodes,
             "level": str(options.level),
-            "formats": [str(one) for one in options.formats],
+            "formats": [str(wire_format) for wire_format in options.formats],
             "rates": dict(options.rates),
             "skewed": options.skewed,
             "start": options.start.isoformat(),
@@ -147,4 +217,5 @@ def _summarise(path: Path, options: Options, totals: dict[str, int]) -> None:
         },
         "counts": dict(sorted(totals.items())),
     }
-    path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(summary, indent=2) + "\n"
+    path.write_text(text, encoding="utf-8")

@@ -4,40 +4,59 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopline.generator.draws import Draws
-from hopline.generator.faults import STRANGER
+from hopline.generator.faults import UNKNOWN_SIGNER
+from hopline.generator.randomness import RandomStream
 from hopline.generator.scenarios import LEDGER, LEDGER_IDENTITIES, ORDER_IDENTITIES, ORDERS
 from hopline.security import KEY_SIZE, Key, key_line
 from hopline.security.mac import Mac
 from hopline.wire import MacAlgorithm
 
 KEY_FILE, CONFIGURATION = "keys.txt", "hopline.toml"
-ALGORITHMS = {ORDERS: MacAlgorithm.SHA256, LEDGER: MacAlgorithm.MD5, STRANGER: MacAlgorithm.SHA256}
+ALGORITHMS = {ORDERS: MacAlgorithm.SHA256, LEDGER: MacAlgorithm.MD5, UNKNOWN_SIGNER: MacAlgorithm.SHA256}
 IDENTITIES = {ORDERS: ORDER_IDENTITIES, LEDGER: LEDGER_IDENTITIES}
-_KEYS = {ORDERS: 2, LEDGER: 1, STRANGER: 1}
-_PRIVATE = 0o600
+_KEY_COUNTS = {ORDERS: 2, LEDGER: 1, UNKNOWN_SIGNER: 1}
+_OWNER_ONLY = 0o600
 
 
 def make_keys(directory: Path, seed: int) -> dict[str, tuple[Mac, ...]]:
-    """Draw keys, write those of the domains to files, and give what signs with each, the newest first."""
-    draws = Draws(seed, 3)
-    drawn = {domain: [Key(row.tobytes()) for row in draws.octets(count, KEY_SIZE)] for domain, count in _KEYS.items()}
+    """Make random keys, and write those of the domains to files.
+
+    Returns:
+        What signs with each key, by the name of the signer, newest first.
+    """
+    stream = RandomStream(seed, 3)
+    keys: dict[str, list[Key]] = {}
+    for signer, count in _KEY_COUNTS.items():
+        keys[signer] = [Key(row.tobytes()) for row in stream.octets(count, KEY_SIZE)]
     directory.mkdir(parents=True)
-    key_file = directory / KEY_FILE
-    key_file.touch(_PRIVATE)
-    key_file.write_text("".join(key_line(domain, key) for domain in IDENTITIES for key in drawn[domain]))
-    (directory / CONFIGURATION).write_text(_configuration(), encoding="utf-8")
-    return {
-        domain: tuple(Mac(key.reveal(), ALGORITHMS[domain].value) for key in keys) for domain, keys in drawn.items()
-    }
+    _write_key_file(directory / KEY_FILE, keys)
+    configuration = directory / CONFIGURATION
+    configuration.write_text(_configuration(), encoding="utf-8")
+    return {signer: _macs(signer, signer_keys) for signer, signer_keys in keys.items()}
+
+
+def _write_key_file(path: Path, keys: dict[str, list[Key]]) -> None:
+    lines = [key_line(domain, key) for domain in IDENTITIES for key in keys[domain]]
+    path.touch(_OWNER_ONLY)
+    path.write_text("".join(lines))
+
+
+def _macs(signer: str, keys: list[Key]) -> tuple[Mac, ...]:
+    algorithm = ALGORITHMS[signer].value
+    return tuple(Mac(key.reveal(), algorithm) for key in keys)
 
 
 def _configuration() -> str:
     sections = [f'[security]\nkey_file = "{KEY_FILE}"\n']
     for domain, identities in IDENTITIES.items():
         names = ", ".join(f'"{identity.decode()}"' for identity in identities)
-        sections.append(
-            f'[[security.domains]]\nname = "{domain}"\nidentities = [{names}]\n'
-            f'profile = "reference"\nalgorithm = "{ALGORITHMS[domain]}"\n'
-        )
+        lines = [
+            "[[security.domains]]",
+            f'name = "{domain}"',
+            f"identities = [{names}]",
+            'profile = "reference"',
+            f'algorithm = "{ALGORITHMS[domain]}"',
+            "",
+        ]
+        sections.append("\n".join(lines))
     return "\n".join(sections)

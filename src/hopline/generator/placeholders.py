@@ -1,42 +1,51 @@
-"""Bytes that stand in a template for what differs from flow to flow, each of the size of the real thing."""
+"""Placeholders for the parts of a message that differ from flow to flow, each as long as the real value.
+
+A message is encoded once with placeholders in it; `frame_templates` finds them in its bytes. They are random, so that
+none occurs by accident. Placeholders in text use the letters g to v, which never occur in hex digits.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 
-from hopline.generator.draws import Draws
+from hopline.generator.randomness import GUID_SIZE, RandomStream
 from hopline.generator.topology import IDENTITY_SIZE, URI_SIZE
 from hopline.message import ReceiverKind
 
 MAX_ROLES = 12
 ID_SIZE = 16
-NOISE_SIZES = range(40, 360, 8)  # digits that a body may have drawn
-CORRELATION_SIZE = 36
+NOISE_SIZES = range(40, 360, 8)
+"""Numbers of random digits that a body may have."""
 TICKS_PER_MILLISECOND = 10_000
 
-_draws = Draws(0x9A3)
+_SEED, _NOISE_SEED = 0x9A3, 0x9A4
+_FIRST_LETTER = ord("g")
+
+_stream = RandomStream(_SEED)
 
 
 def _bytes(size: int) -> bytes:
-    return _draws.octets(1, size).tobytes()
+    return _stream.octets(1, size).tobytes()
 
 
-def _letters(size: int) -> str:
-    return "".join(chr(ord("g") + byte % 16) for byte in _bytes(size))  # behind f: never in a hex digit's place
+def _letters(octets: bytes) -> str:
+    return "".join(chr(_FIRST_LETTER + byte % 16) for byte in octets)
 
 
-CORRELATION = _bytes(CORRELATION_SIZE)
+# The order of these lines is part of the seed: each one takes the next bytes of the stream.
+CORRELATION = _bytes(GUID_SIZE)
 NODES = tuple(_bytes(IDENTITY_SIZE) for _ in range(MAX_ROLES))
 HUBS = tuple(ReceiverKind.HUB.value + _bytes(IDENTITY_SIZE) for _ in range(MAX_ROLES))
-URIS = tuple(f"tcp:{_letters(URI_SIZE - 4)}" for _ in range(MAX_ROLES))
-ID = _letters(ID_SIZE)  # the business's own number, in a body
-KEY = int.from_bytes(_bytes(7), "little")
+URIS = tuple("tcp:" + _letters(_bytes(URI_SIZE - 4)) for _ in range(MAX_ROLES))
+BUSINESS_ID = _letters(_bytes(ID_SIZE))
+CALLBACK_KEY = int.from_bytes(_bytes(7), "little")
 LIFETIME_MS = int.from_bytes(_bytes(5), "little")
 LIFETIME_TICKS = LIFETIME_MS * TICKS_PER_MILLISECOND
 SIGNATURES = {size: _bytes(size) for size in (16, 32)}
 
 
 @cache
-def noise(letter: int, size: int) -> str:
-    """Give what stands for the part of a body that is drawn, by the number of the message in its flow."""
-    return "".join(chr(ord("g") + byte % 16) for byte in Draws(0x9A4, letter).octets(1, size).tobytes())
+def noise(message_index: int, size: int) -> str:
+    """Return the placeholder for the random digits in the body of a flow's message."""
+    stream = RandomStream(_NOISE_SEED, message_index)
+    return _letters(stream.octets(1, size).tobytes())

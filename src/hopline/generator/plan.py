@@ -1,50 +1,75 @@
-"""How much of what, and when: flows of each kind for each stretch of time. Whole numbers throughout."""
+"""What to generate: the options, and how many flows of each kind begin when.
+
+Time comes in two kinds. Active time has no quiet minutes; flows are spread evenly over it. Wall time leaves out the
+last minute of every hour, so that no flow falls into two hours, however wrong the clocks are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
 
 from hopline.capture.records import Level
-from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, NESTED, USUAL, Scene
-from hopline.generator.draws import Numbers
+from hopline.checks import Range, require, require_choice, require_number
+from hopline.generator.catalogue import ALL_FORMATS, DEFAULT_RATES, FAULTY, HEALTHY, NESTED, Scenario
+from hopline.generator.compiled_scenarios import CompiledFlow, CompiledScenarios
+from hopline.generator.flow_template import ANY_NODE, EVERY_NODE, NO_FLOW_IDS, Lifetime
+from hopline.generator.randomness import Numbers
 from hopline.generator.scenarios import ping
-from hopline.generator.script import ANYONE, EACH, ZERO_IDS, Lifetime
-from hopline.generator.stage import Cell, Stage
 from hopline.generator.topology import MAX_NODES, MIN_NODES
-from hopline.message import LocalError, WireFormat
+from hopline.message import WireFormat
 
 MIN_MESSAGES, MAX_MESSAGES = 1_000, 100_000_000
-SURE_FROM = 20_000
-"""With as many records every kind of fault that is asked for is there at least once."""
+MIN_HUGE_MESSAGES, MAX_HUGE_MESSAGES = 501, 1_000_000
+MIN_HOURS, MAX_HOURS = 0.01, 24 * 366
+MAX_RATE = 1_000_000
+ALL_FAULTS_FROM = 20_000
+"""From this number of records on, every kind of each requested fault occurs at least once."""
 DEFAULT_RATE = 2_000
-MIN_SPAN_S = 600
-SECOND, HOUR_S = 1_000_000, 3_600
-# Nothing begins around the turn of an hour, so that no flow falls into two of them, whatever the clocks say.
-_AFTER_TURN_S, _ACTIVE_S = 5, 3_530
-_CLOSING_S = 50
-_HUGE_SHARE = 8
-_LAST_FAULTS = 8  # of each kind that is planted at the end
 DEFAULT_START = datetime(2026, 3, 2, 8, tzinfo=UTC)
+MIN_DURATION_S = 600
+SECOND_US, HOUR_S = 1_000_000, 3_600
 
-CLOSING = Scene(
+_QUIET_BEGIN_S, _ACTIVE_S = 5, 3_530  # of every hour
+_CLOSING_DELAY_S = 50
+_MAX_HUGE_PART = 8  # a huge flow may be at most one part in so many of all records
+_FAULTS_AT_END = 8  # flows of each kind that is planted at the end
+
+CLOSING = Scenario(
     "closing",
     ping,
-    (EACH, ANYONE),
+    (EVERY_NODE, ANY_NODE),
     lifetime=Lifetime.UNLIMITED,
-    correlation=ZERO_IDS["guid"],
+    correlation=NO_FLOW_IDS["guid"],
     formats=ALL_FORMATS,
     before_end_us=0,
 )
-"""What every node says last: its capture goes on beyond everything before."""
+"""The last record of every node, so that its capture covers everything before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What to generate. `messages` are records of a capture; a fault's rate is its share of all flows."""
+    """What to generate.
+
+    Attributes:
+        messages: Records of the captures; up to nine more are written.
+        seed: The same seed and options give the same records.
+        nodes: Nodes that are captured.
+        level: The level of the captures, full or wire.
+        formats: The wire formats of the traffic.
+        rates: The share of all flows that have each fault.
+        skewed: Nodes whose clocks are wrong.
+        rate: Records per second of the captures' own time.
+        hours: The captures' own time, instead of `rate`.
+        start: The first hour of the captures.
+        huge_messages: Answers in a huge flow.
+
+    Raises:
+        ArgumentError: A value is out of range.
+    """
 
     messages: int = 100_000
     seed: int = 1
@@ -52,142 +77,216 @@ class Options:
     level: Level = Level.FULL
     formats: tuple[WireFormat, ...] = ALL_FORMATS
     rates: Mapping[str, float] = field(default_factory=lambda: dict(DEFAULT_RATES))
-    skewed: int = 2  # nodes whose clocks are wrong
-    rate: int = DEFAULT_RATE  # records a second, over the time that there is
+    skewed: int = 2
+    rate: int = DEFAULT_RATE
     hours: float | None = None
     start: datetime = DEFAULT_START
-    huge_messages: int = 600  # answers in a huge flow
+    huge_messages: int = 600
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("messages", MIN_MESSAGES, MAX_MESSAGES),
-            ("nodes", MIN_NODES, MAX_NODES),
-            ("seed", 0, 2**63 - 1),
-            ("skewed", 0, self.nodes // 2),
-            ("rate", 1, 1_000_000),
-            ("huge_messages", 501, 1_000_000),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise LocalError(name, f"{low:,} to {high:,}", getattr(self, name))
-        if self.level is Level.OFF:
-            raise LocalError("level", "full or wire", str(self.level))
-        if not self.formats:
-            raise LocalError("formats", f"some of {', '.join(ALL_FORMATS)}", "none")
-        if self.hours is not None and not 0.01 <= self.hours <= 24 * 366:
-            raise LocalError("hours", "0.01 to 8784", self.hours)
-        if self.start.tzinfo is None or self.start.minute or self.start.second or self.start.microsecond:
-            raise LocalError("start", "a whole hour with a time zone", self.start.isoformat())
+        self._check_numbers()
+        self._check_choices()
+        self._check_rates()
+
+    def _check_numbers(self) -> None:
+        require_number("messages", self.messages, Range(MIN_MESSAGES, MAX_MESSAGES))
+        require_number("nodes", self.nodes, Range(MIN_NODES, MAX_NODES))
+        require_number("seed", self.seed, Range(0, 2**63 - 1))
+        require_number("skewed", self.skewed, Range(0, self.nodes // 2))
+        require_number("rate", self.rate, Range(1, MAX_RATE))
+        require_number("huge_messages", self.huge_messages, Range(MIN_HUGE_MESSAGES, MAX_HUGE_MESSAGES))
+        if self.hours is not None:
+            require_number("hours", self.hours, Range(MIN_HOURS, MAX_HOURS))
+
+    def _check_choices(self) -> None:
+        require(self.level is not Level.OFF, "level", "full or wire", str(self.level))
+        require(bool(self.formats), "formats", f"some of {', '.join(ALL_FORMATS)}", "none")
+        whole_hour = self.start.replace(minute=0, second=0, microsecond=0)
+        is_valid_start = self.start.tzinfo is not None and self.start == whole_hour
+        require(is_valid_start, "start", "a whole hour with a time zone", self.start.isoformat())
+
+    def _check_rates(self) -> None:
         for fault, rate in self.rates.items():
-            if fault not in DEFAULT_RATES:
-                raise LocalError("fault", f"one of {', '.join(DEFAULT_RATES)}", fault)
-            if not 0 <= rate <= 1:
-                raise LocalError(f"fault {fault}", "a share from 0 to 1", rate)
-        if self.rates.get("huge") and self.huge_messages * _HUGE_SHARE > self.messages >= SURE_FROM:
-            raise LocalError("huge_messages", f"at most a part in {_HUGE_SHARE} of all messages", self.huge_messages)
-        if sum(self.rates.values()) > 1:
-            raise LocalError("faults", "shares of at most 1 together", round(sum(self.rates.values()), 6))
+            require_choice("fault", fault, DEFAULT_RATES)
+            require(0 <= rate <= 1, f"fault {fault}", "a share from 0 to 1", rate)
+        must_have_huge_flow = bool(self.rates.get("huge")) and self.messages >= ALL_FAULTS_FROM
+        is_too_large = must_have_huge_flow and self.huge_messages * _MAX_HUGE_PART > self.messages
+        expected = f"at most a part in {_MAX_HUGE_PART} of all messages"
+        require(not is_too_large, "huge_messages", expected, self.huge_messages)
+        require(self.total_rate <= 1, "faults", "shares of at most 1 together", round(self.total_rate, 6))
+
+    @property
+    def total_rate(self) -> float:
+        """The share of all flows that have a fault."""
+        return sum(self.rates.values())
+
+    @property
+    def has_all_faults(self) -> bool:
+        """Whether every kind of each requested fault occurs at least once."""
+        return self.messages >= ALL_FAULTS_FROM
 
     @property
     def active_us(self) -> int:
-        """How long flows begin, in microseconds without the quiet minutes."""
-        seconds = round(self.hours * HOUR_S) if self.hours is not None else max(MIN_SPAN_S, self.messages // self.rate)
-        return seconds * SECOND * _ACTIVE_S // HOUR_S
+        """The active time in microseconds."""
+        if self.hours is not None:
+            seconds = round(self.hours * HOUR_S)
+        else:
+            seconds = max(MIN_DURATION_S, self.messages // self.rate)
+        return seconds * SECOND_US * _ACTIVE_S // HOUR_S
 
     @property
     def start_us(self) -> int:
-        """The start, in microseconds since 1970."""
-        return int(self.start.timestamp()) * SECOND
+        """The start in microseconds since 1970."""
+        return int(self.start.timestamp()) * SECOND_US
 
 
-def scenes_of(options: Options) -> list[Scene]:
-    """Give the plays that are needed."""
-    return [*USUAL, *NESTED, *(scene for scene in FAULTY if options.rates.get(scene.fault, 0) > 0), CLOSING]
+def scenarios_of(options: Options) -> list[Scenario]:
+    """Return the scenarios that the options ask for."""
+    faulty = [scenario for scenario in FAULTY if options.rates.get(scenario.fault, 0) > 0]
+    return [*HEALTHY, *NESTED, *faulty, CLOSING]
 
 
-def moments(active: Numbers) -> Numbers:
-    """Turn active time into time since the start."""
-    hours, rest = np.divmod(active, _ACTIVE_S * SECOND)
-    return hours * (HOUR_S * SECOND) + rest + _AFTER_TURN_S * SECOND
+# -- time --------------------------------------------------------------------------------------------------------------
 
 
-def closing_moment(options: Options) -> int:
-    """Tell when every node says its last word."""
-    return int(moments(np.array([options.active_us - 1]))[0]) + _CLOSING_S * SECOND
+def wall_times(active: Numbers) -> Numbers:
+    """Return active times as wall times since the start, in microseconds."""
+    hours, rest = np.divmod(active, _ACTIVE_S * SECOND_US)
+    hour_starts = hours * (HOUR_S * SECOND_US)
+    return hour_starts + rest + _QUIET_BEGIN_S * SECOND_US
 
 
-def counts(options: Options, stage: Stage) -> list[int]:
-    """Give the number of flows of each cell, so that there are as many records as asked for, or hardly more."""
-    weights = [_weight(options, stage, cell) for cell in stage.cells]
-    sizes = [cell.records(options.huge_messages) for cell in stage.cells]
-    closing = _closing(options, stage)
-    wanted = options.messages - sum(number * sizes[at] for at, number in closing.items())
-    found = _shared_out(wanted, weights, sizes)
-    if options.messages >= SURE_FROM:
-        # What is there for certain takes its part first, which for a huge flow is not little.
-        certain = _missing(stage, found, weights)
-        found = _shared_out(wanted - sum(sizes[at] for at in certain), weights, sizes)
-        for at in _missing(stage, found, weights):
-            found[at] = 1
-    _put_huge_ones_together(stage, found)
-    # What is too much or too little is made good with the most ordinary flows.
-    quotes = [at for at, cell in enumerate(stage.cells) if cell.scene.name == "quote"]
-    filler = max(quotes, key=lambda at: weights[at])
-    others = sum(number * size for at, (number, size) in enumerate(zip(found, sizes, strict=True)) if at != filler)
-    found[filler] = max(0, -(-(wanted - others) // sizes[filler]))
-    for at, number in closing.items():
-        found[at] = number
-    return found
+def wall_time(active: int) -> int:
+    """Return one active time as wall time since the start, in microseconds."""
+    return int(wall_times(np.array([active]))[0])
 
 
-def _weight(options: Options, stage: Stage, cell: Cell) -> float:
-    if cell.scene.before_end_us is not None:
+def closing_time(options: Options) -> int:
+    """Return the wall time of the first closing record."""
+    last_start = wall_time(options.active_us - 1)
+    return last_start + _CLOSING_DELAY_S * SECOND_US
+
+
+# -- numbers of flows --------------------------------------------------------------------------------------------------
+
+
+def flow_counts(options: Options, compiled: CompiledScenarios) -> list[int]:
+    """Return how many flows of each compiled flow to make, for as many records as requested or a few more.
+
+    The records are shared out by weight. Kinds of faults that would not occur by their weight alone are guaranteed one
+    flow from `ALL_FAULTS_FROM` records on; as one flow may be huge, its records are set aside first. In the end the
+    most common flow makes up the difference.
+    """
+    flows = compiled.flows
+    weights = [_weight(options, compiled, flow) for flow in flows]
+    sizes = [flow.record_count(options.huge_messages) for flow in flows]
+    at_end = _counts_at_end(options, compiled)
+    records_at_end = [count * sizes[index] for index, count in at_end.items()]
+    available = options.messages - sum(records_at_end)
+    counts = _share_out(available, weights, sizes)
+    if options.has_all_faults:
+        guaranteed = _missing_faults(compiled, counts, weights)
+        reserved = sum(sizes[index] for index in guaranteed)
+        counts = _share_out(available - reserved, weights, sizes)
+        for index in _missing_faults(compiled, counts, weights):
+            counts[index] = 1
+    _merge_huge_flows(compiled, counts)
+    _fill_up(compiled, counts, available, weights, sizes)
+    for index, count in at_end.items():
+        counts[index] = count
+    return counts
+
+
+def _weight(options: Options, compiled: CompiledScenarios, flow: CompiledFlow) -> float:
+    """Return the share that a flow has of all flows."""
+    scenario = flow.scenario
+    if scenario.before_end_us is not None:
         return 0.0
-    if cell.scene.fault:
-        siblings = {
-            one.scene.name
-            for one in stage.cells
-            if one.scene.fault == cell.scene.fault and one.scene.before_end_us is None
-        }
-        return options.rates[cell.scene.fault] / len(siblings) * cell.share
-    usual = {one.scene.name: one.scene.weight for one in stage.cells if not one.scene.fault}
-    ordinary = 1 - sum(options.rates.values())
-    return ordinary * cell.scene.weight / sum(usual.values()) * cell.share
+    scenarios = {other.scenario.name: other.scenario for other in compiled.flows}
+    if scenario.fault:
+        kinds = [other for other in scenarios.values() if _is_kind_of(other, scenario.fault)]
+        rate = options.rates[scenario.fault]
+        return rate / len(kinds) * flow.share
+    healthy_rate = 1 - options.total_rate
+    healthy_weights = [other.weight for other in scenarios.values() if not other.fault]
+    return healthy_rate * scenario.weight / sum(healthy_weights) * flow.share
 
 
-def _shared_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
-    flows = records / sum(weight * size for weight, size in zip(weights, sizes, strict=True))
+def _is_kind_of(scenario: Scenario, fault: str) -> bool:
+    return scenario.fault == fault and scenario.before_end_us is None
+
+
+def _share_out(records: int, weights: list[float], sizes: list[int]) -> list[int]:
+    flows = records / _sum_of_products(weights, sizes)
     return [int(flows * weight + 0.5) for weight in weights]
 
 
-def _missing(stage: Stage, found: list[int], weights: list[float]) -> list[int]:
-    """Give a cell for each kind of fault that would not be there at all."""
-    by_scene: dict[str, list[int]] = {}
-    for at, cell in enumerate(stage.cells):
-        if cell.scene.fault and cell.scene.before_end_us is None:
-            by_scene.setdefault(cell.scene.name, []).append(at)
-    return [max(cells, key=lambda at: weights[at]) for cells in by_scene.values() if not any(found[at] for at in cells)]
+def _sum_of_products(factors: Sequence[float], sizes: Sequence[int]) -> float:
+    return sum(factor * size for factor, size in zip(factors, sizes, strict=True))
 
 
-def _put_huge_ones_together(stage: Stage, found: list[int]) -> None:
-    """Leave huge flows to one cell: no two of them come into one batch, and what a batch has in memory is bounded."""
-    cells = [at for at, cell in enumerate(stage.cells) if cell.play.repeated]
-    for at in cells[1:]:
-        found[cells[0]] += found[at]
-        found[at] = 0
+def _missing_faults(compiled: CompiledScenarios, counts: list[int], weights: list[float]) -> list[int]:
+    """Return a flow, its most common format, for each kind of fault that would not occur at all."""
+    by_scenario: dict[str, list[int]] = {}
+    for index, flow in enumerate(compiled.flows):
+        if flow.scenario.fault and flow.scenario.before_end_us is None:
+            by_scenario.setdefault(flow.scenario.name, []).append(index)
+    missing: list[int] = []
+    for indexes in by_scenario.values():
+        total = sum(counts[index] for index in indexes)
+        if total == 0:
+            most_common = max(indexes, key=weights.__getitem__)
+            missing.append(most_common)
+    return missing
 
 
-def _closing(options: Options, stage: Stage) -> dict[int, int]:
-    """Return the numbers of flows that begin at the end, by cell: in one format each."""
-    found: dict[int, int] = {}
-    seen: set[str] = set()
-    for at, cell in enumerate(stage.cells):
-        if cell.scene.before_end_us is not None and cell.scene.name not in seen:
-            seen.add(cell.scene.name)
-            found[at] = options.nodes if cell.scene is CLOSING else _LAST_FAULTS * (options.messages >= SURE_FROM)
-    return found
+def _merge_huge_flows(compiled: CompiledScenarios, counts: list[int]) -> None:
+    """Leave all huge flows to one compiled flow, so that they are spread over the batches and memory is bounded."""
+    huge = [index for index, flow in enumerate(compiled.flows) if flow.template.repeated]
+    for index in huge[1:]:
+        counts[huge[0]] += counts[index]
+        counts[index] = 0
 
 
-def in_batch(total: int, batch: int, batches: int, cell: int) -> int:
-    """Give a batch's part of a number, so that all parts sum to it; small numbers are spread over the batches."""
-    phase = cell * 7919 % batches
-    return (total * (batch + 1) + phase) // batches - (total * batch + phase) // batches
+def _fill_up(
+    compiled: CompiledScenarios,
+    counts: list[int],
+    records: int,
+    weights: list[float],
+    sizes: list[int],
+) -> None:
+    """Set the number of the most common quotes so that there are `records` records, or just more."""
+    names = [flow.scenario.name for flow in compiled.flows]
+    quotes = [index for index, name in enumerate(names) if name == "quote"]
+    filler = max(quotes, key=weights.__getitem__)
+    counts[filler] = 0
+    missing_records = records - int(_sum_of_products(counts, sizes))
+    flows = -(-missing_records // sizes[filler])
+    counts[filler] = max(0, flows)
+
+
+def _counts_at_end(options: Options, compiled: CompiledScenarios) -> dict[int, int]:
+    """Return the numbers of flows that begin at the end: each kind in one format only."""
+    counts: dict[int, int] = {}
+    names: set[str] = set()
+    for index, flow in enumerate(compiled.flows):
+        scenario = flow.scenario
+        if scenario.before_end_us is None or scenario.name in names:
+            continue
+        names.add(scenario.name)
+        if scenario is CLOSING:
+            counts[index] = options.nodes
+        else:
+            counts[index] = _FAULTS_AT_END if options.has_all_faults else 0
+    return counts
+
+
+def batch_share(total: int, batch: int, batches: int, flow: int) -> int:
+    """Return a batch's part of a number of flows, so that the parts of all batches add up to it.
+
+    Small numbers are spread: different flows have their first instances in different batches.
+    """
+    phase = flow * 7919 % batches
+    before = (total * batch + phase) // batches
+    after = (total * (batch + 1) + phase) // batches
+    return after - before

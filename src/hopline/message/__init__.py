@@ -1,11 +1,15 @@
 """The message and what identifies it. No I/O, no wire format."""
 
-from hopline.message.errors import (
+from hopline.errors import (
     ActorError,
     AnswerTimeoutError,
+    ArgumentError,
+    ArgumentTypeError,
+    BindError,
     DeliveryError,
     HoplineError,
     LocalError,
+    MissingExtraError,
     NoRoomError,
     NotRunningError,
     PayloadError,
@@ -87,6 +91,9 @@ __all__ = [
     "TICKS_PER_MICROSECOND",
     "ActorError",
     "AnswerTimeoutError",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "BindError",
     "DeliveryError",
     "Distribution",
     "ExceptionReport",
@@ -95,6 +102,7 @@ __all__ = [
     "LocalError",
     "Message",
     "MessageIdentifier",
+    "MissingExtraError",
     "NoRoomError",
     "NotRunningError",
     "Payload",

@@ -1,4 +1,4 @@
-"""The protocol's own message that says what went wrong: `KINO.EXCEPTION`, a BSON document.
+"""The protocol's message that reports an exception: `KINO.EXCEPTION`, a BSON document.
 
 Two generations of the reference write and need different documents:
 
@@ -16,7 +16,7 @@ import struct
 
 import msgspec
 
-from hopline.message.errors import PayloadError
+from hopline.errors import PayloadError
 from hopline.message.identifier import MessageIdentifier
 
 EXCEPTION = MessageIdentifier(b"KINO.EXCEPTION")
@@ -36,20 +36,24 @@ _INNER_RESULT = -2146233088
 
 
 class ExceptionReport(msgspec.Struct, frozen=True):
-    """What an exception message carries: the text, the type by its full name, and the stack if its sender tells it."""
+    """The content of an exception message: text, qualified type name, and the traceback if the sender includes it."""
 
     text: str
     type_name: str
     stack: str = ""
 
     def to_body(self) -> bytes:
-        """Write a BSON document that both generations of the reference read."""
-        texts = b"".join(map(_text, _KEYS, (self.text, self.type_name, self.stack)))
-        return _document(b"\x03%b\0%b" % (_INNER.encode(), self._inner_document()) + texts)
+        """Return a BSON document that both generations of the reference read."""
+        inner = b"\x03%b\0%b" % (_INNER.encode(), self._inner_document())
+        values = (self.text, self.type_name, self.stack)
+        texts = map(_text, _KEYS, values)
+        return _document(inner + b"".join(texts))
 
     def _inner_document(self) -> bytes:
-        """Write .NET's fields of an exception. Its class is always the same, so the text names the real one."""
-        text = f"{self.text} [{self.type_name}]" + (f" ==> {self.stack}" if self.stack else "")
+        """Return .NET's fields of an exception. Its class is always the same, so the text names the real one."""
+        text = f"{self.text} [{self.type_name}]"
+        if self.stack:
+            text += f" ==> {self.stack}"
         return _document(
             _text("ClassName", _INNER_CLASS)
             + _text("Message", text)
@@ -62,28 +66,32 @@ class ExceptionReport(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_body(cls, body: bytes) -> ExceptionReport:
-        """Read a BSON document; bytes after it are padding. One that cannot be read becomes a report of just that."""
+        """Return the report in a body, ignoring bytes behind it; one that cannot be read is reported as such."""
         try:
             texts, inner = _read(body)
-            if inner and not texts.keys() >= set(_KEYS):
+            has_all = texts.keys() >= set(_KEYS)
+            if inner and not has_all:
                 inner_texts, _ = _read(inner)
-                texts = dict(zip(_KEYS, map(inner_texts.get, _INNER_KEYS), strict=True)) | texts
+                for key, inner_key in zip(_KEYS, _INNER_KEYS, strict=True):
+                    texts.setdefault(key, inner_texts.get(inner_key))
         except (struct.error, ValueError) as error:
             return cls(f"an exception message that cannot be read: {error}", _full_name(PayloadError))
         return cls(*(texts.get(key) or "" for key in _KEYS))
 
     @classmethod
     def of(cls, error: BaseException, stack: str = "") -> ExceptionReport:
-        """Report an error of this process."""
+        """Return the report of an exception of this process."""
         try:
             text = str(error)
         except Exception as fault:
-            text = f"(its text cannot be told: {type(fault).__qualname__})"
+            text = f"(its text cannot be shown: {type(fault).__qualname__})"
         return cls(text, _full_name(type(error)), stack)
 
 
 def _full_name(kind: type) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind.__module__ == "builtins":
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _document(elements: bytes) -> bytes:

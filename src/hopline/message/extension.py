@@ -1,10 +1,9 @@
-"""Hopline's extension of a message: a small map of what helps those who watch a network, and nobody needs.
+"""Hopline's extension of a message: a small map that helps to observe a network, and that delivery never depends on.
 
 The documents of the protocol say how a format grows: new frames come on top, and readers ignore what they do not know.
 The extension is one such frame (or, in V6, the bytes behind the last field of the meta frame), which holds a
-MessagePack map. It comes from strangers: what is larger than `LARGEST_EXTENSION`, or no map of names to plain values,
-is taken for no extension at all, never for an error. Names that a node does not know stay in the map when the message
-goes on.
+MessagePack map. It is untrusted: bytes that are longer than `LARGEST_EXTENSION`, or no map of names to plain values,
+count as no extension, never as an error. A node that forwards a message keeps names that it does not know.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from typing import TypeAlias
 
 import msgspec
 
-from hopline.message.errors import LocalError
+from hopline.errors import LocalError
 
 LARGEST_EXTENSION = 1_024  # bytes; a trace context with all the state that its standard asks for takes two thirds
 
 Plain: TypeAlias = str | int | float | bool | None
 ExtensionValue: TypeAlias = Plain | list[Plain] | dict[str, Plain]
 
-# A type that ends, so that no nesting of a stranger's reaches the interpreter's limit of recursion.
+# Not recursive, so that no nesting in received bytes reaches the recursion limit of the interpreter.
 _decode = msgspec.msgpack.Decoder(dict[str, ExtensionValue]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def read_extension(raw: bytes) -> dict[str, ExtensionValue]:
-    """Return what an extension says; nothing, if it is none."""
+    """Return the entries of an extension; none if the bytes are no extension."""
     if not raw or len(raw) > LARGEST_EXTENSION:
         return {}
     try:
@@ -37,7 +36,7 @@ def read_extension(raw: bytes) -> dict[str, ExtensionValue]:
 
 
 def usable_extension(raw: bytes) -> bytes:
-    """Return bytes that were received as an extension as they are, or no bytes if they are none."""
+    """Return the bytes unchanged if they are an extension, else no bytes."""
     if not raw or len(raw) > LARGEST_EXTENSION:
         return b""
     try:
@@ -48,10 +47,10 @@ def usable_extension(raw: bytes) -> bytes:
 
 
 def write_extension(entries: Mapping[str, object]) -> bytes:
-    """Return the extension that says this; no bytes for no entries.
+    """Return an extension with these entries; no bytes if there are none.
 
     Raises:
-        LocalError: it would be larger than `LARGEST_EXTENSION`, or no peer could read it.
+        LocalError: It would be larger than `LARGEST_EXTENSION`, or no peer could read it.
     """
     if not entries:
         return b""

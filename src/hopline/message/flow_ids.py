@@ -1,7 +1,7 @@
-"""Correlation ids of new flows: GUID text that costs a fraction of a random GUID and is as unique.
+"""Correlation ids of new flows: text of GUIDs, made in a fraction of the time of a random GUID and as unique.
 
 A process draws one random prefix of 74 bits and counts the last twelve digits from a random start, in blocks: all ids
-of a block begin alike.
+of a block have the same beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _FlowIds:
 
     def _begin_block(self) -> None:
         beginning = b"%b%0*x" % (self._prefix, 12 - _DIGITS_IN_BLOCK, next(self._blocks) % _BLOCKS)
-        self._block = beginning, iter(_LAST_DIGITS)  # taken together, so that threads never mix two blocks
+        self._block = beginning, iter(_LAST_DIGITS)  # one tuple, so that threads never mix two blocks
 
     def new(self) -> bytes:
         while True:
@@ -40,7 +40,7 @@ class _FlowIds:
 
 
 _ids = _FlowIds()
-if hasattr(os, "register_at_fork"):  # else a child would count on from where its parent does
+if hasattr(os, "register_at_fork"):  # otherwise a child process would make the ids of its parent
     os.register_at_fork(after_in_child=_ids.renew)
 
 new_flow_id = _ids.new

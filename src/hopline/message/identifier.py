@@ -1,4 +1,4 @@
-"""What kind of message this is: the (identity, version, partition) triple that routes and callbacks match on."""
+"""The identifier of a message: the (identity, version, partition) triple that routes and callbacks match on."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import msgspec
 from hopline.message.printable import printable_name
 
 # A u16 in every format since late 2016. The first format carries text, "1.0" by convention: that is 1 here, so that
-# both generations name the same kind of message; a text of another shape stays the bytes that it was.
+# both generations have the same identifier; any other text stays the bytes that it was.
 Version: TypeAlias = int | bytes
 
 MAX_VERSION = 0xFFFF
 
 _CONVENTIONAL_TEXT = re.compile(rb"(0|[1-9][0-9]{0,4})\.0")
 
-# What nearly every version is as text; the fast paths of the first format know no others.
+# Nearly every version as text; the fast paths of the first format accept no others.
 COMMON_VERSIONS = {b"%d.0" % number: number for number in range(256)}
 COMMON_VERSION_TEXTS: dict[Version, bytes] = {number: text for text, number in COMMON_VERSIONS.items()}
 
 
 def version_from_text(text: bytes) -> Version:
-    """Read a version as the first format writes it: ``b"1.0"`` is 1, ``b"1.1"`` stays ``b"1.1"``."""
+    """Return the version that a text of the first format means: ``b"1.0"`` is 1, ``b"1.1"`` stays ``b"1.1"``."""
     common = COMMON_VERSIONS.get(text)
     if common is not None:
         return common
@@ -35,19 +35,19 @@ def version_from_text(text: bytes) -> Version:
 
 
 def version_to_text(version: Version) -> bytes:
-    """Write a version as the first format does; the inverse of `version_from_text`."""
+    """Return a version as text of the first format; the inverse of `version_from_text`."""
     return version if isinstance(version, bytes) else b"%d.0" % version
 
 
 class MessageIdentifier(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """The kind of a message. Two are equal only when all three parts are, byte for byte."""
+    """The kind of a message. Two are equal if all three parts are, byte for byte."""
 
     identity: bytes
     version: Version = 1
     partition: bytes = b""
 
     def __str__(self) -> str:
-        """Return the kind as logs, errors and terminals show it: ``NAME/VERSION/PARTITION``, printable and bounded."""
+        """Return it as logs, errors and terminals show it: ``NAME/VERSION/PARTITION``, printable and bounded."""
         version = self.version if isinstance(self.version, int) else printable_name(self.version)
         text = f"{printable_name(self.identity)}/{version}"
         return f"{text}/{printable_name(self.partition)}" if self.partition else text

@@ -1,9 +1,9 @@
-"""Loggers whose records a stranger's text cannot forge or flood.
+"""Loggers whose records untrusted text can neither forge nor flood.
 
 Every logger of Hopline is made here. A filter on the logger itself, not on a handler, makes the arguments of each
-record printable and short before any handler sees them, whoever set those up: ``log.info("node %s is gone", identity)``
-is safe as it stands. A traceback, whose last lines are the text of an error, is indented: no line of it can pass for a
-record.
+record printable and short before any handler sees them, so that ``log.info("node %s is gone", identity)`` is safe with
+any handler of the application. A traceback, whose last lines are the text of an error, is indented, so that no line of
+it looks like a record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class _PrintableRecords(logging.Filter):
         else:
             record.args = {key: _argument(value) for key, value in record.args.items()}
         if record.exc_info and record.exc_info[0] is not None:
-            record.exc_text = printable_traceback("".join(traceback.format_exception(*record.exc_info)))
+            lines = traceback.format_exception(*record.exc_info)
+            record.exc_text = printable_traceback("".join(lines))
         return True
 
 
@@ -41,7 +42,8 @@ _PRINTABLE = _PrintableRecords()
 
 def printable_traceback(text: str, limit: int = LONGEST_LINES) -> str:
     """Return a formatted traceback, printable, bounded and indented: each line of it belongs to the record above."""
-    return "  " + printable_lines(text.rstrip("\n"), limit).replace("\n", "\n  ")
+    lines = printable_lines(text.rstrip("\n"), limit)
+    return "  " + lines.replace("\n", "\n  ")
 
 
 def _argument(value: Any) -> Any:
@@ -52,5 +54,5 @@ def _argument(value: Any) -> Any:
         return printable(value, LONGEST_TEXT)
     try:
         return printable(str(value), LONGEST_TEXT)
-    except Exception as error:  # a record is no reason to fail
-        return f"(a {type(value).__qualname__} whose text cannot be told: {type(error).__qualname__})"
+    except Exception as error:  # logging must not fail
+        return f"(a {type(value).__qualname__} whose text cannot be shown: {type(error).__qualname__})"

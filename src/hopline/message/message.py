@@ -1,4 +1,4 @@
-"""The message: a value. What changes on its way (hops, trace, receivers) changes by making a new one."""
+"""The message: an immutable value. Whatever changes in transit (hops, trace, receivers) makes a new one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import msgspec
 
-from hopline.message.errors import LocalError
+from hopline.errors import ArgumentTypeError, LocalError
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.wire_format import WireFormat
 
-# What `Message.create` puts where a flow start has its own GUID: never empty, and never a flow.
+# The correlation id of messages that belong to no flow: never empty, and never that of a flow.
 NO_FLOW = b"00000000-0000-0000-0000-000000000000"
 
 TICKS_PER_MICROSECOND = 10
@@ -23,21 +23,21 @@ _NOT_CONTENT = frozenset({"socket_identity", "wire_format"})
 
 
 class Distribution(IntEnum):
-    """Who gets the message. "Direct" is unicast with a receiver node."""
+    """To one receiver or to all. What the protocol calls "direct" is unicast with a receiver node."""
 
     UNICAST = 0
     BROADCAST = 1
 
 
 class TraceOptions(IntFlag):
-    """What to record on the way."""
+    """What nodes record in the message while they forward it."""
 
     NONE = 0
     ROUTING = 1
 
 
 class RoutingEntry(msgspec.Struct, frozen=True, gc=False):
-    """One router that the message passed: where it listens and who it is."""
+    """A node that the message passed: its address and its identity."""
 
     uri: str
     identity: bytes
@@ -46,9 +46,9 @@ class RoutingEntry(msgspec.Struct, frozen=True, gc=False):
 class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Everything that travels in one message. Empty bytes mean "not set".
 
-    `distribution` and `trace_options` keep values that no enum names, because the wire may carry them.
-    `wire_format` is the format that the message was read from, and `socket_identity` where a socket sends it next;
-    neither is part of equality, because the same message may come in any format and over any socket.
+    `distribution` and `trace_options` are plain integers, because a peer may send values that the enums do not have.
+    `wire_format` is the format that the message was decoded from, and `socket_identity` the peer that a socket sends it
+    to; neither is part of equality, because the same message may arrive in any format and over any socket.
     `extension` is a MessagePack map that only Hopline nodes read, such as a trace context: see `write_extension`.
     """
 
@@ -74,7 +74,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     extension: bytes = b""
     wire_format: WireFormat | None = None
 
-    # -- making one -------------------------------------------------------------------------------------------------
+    # -- construction -----------------------------------------------------------------------------------------------
 
     @classmethod
     def create(
@@ -88,7 +88,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
         correlation_id: bytes = NO_FLOW,
         ttl: timedelta = timedelta(0),
     ) -> Self:
-        """Make a message that starts no flow of its own: a result, a service message, a broadcast."""
+        """Return a message that starts no flow: a result, a service message, a broadcast."""
         return cls(
             identity=identity,
             version=version,
@@ -110,7 +110,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
         correlation_id: bytes | None = None,
         ttl: timedelta = timedelta(0),
     ) -> Self:
-        """Make the first message of a flow: always unicast, with a correlation id of its own unless one is given."""
+        """Return the first message of a flow: unicast, with a new correlation id unless one is given."""
         return cls.create(
             identity,
             body,
@@ -121,14 +121,14 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def clone(self, **changes: Any) -> Self:
-        """Copy the message with some fields changed. Nothing of the copy is shared that could change."""
+        """Return a copy of the message with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
-    # -- what it says -----------------------------------------------------------------------------------------------
+    # -- properties -------------------------------------------------------------------------------------------------
 
     @property
     def identifier(self) -> MessageIdentifier:
-        """The kind of this message."""
+        """Identity, version and partition."""
         return MessageIdentifier(self.identity, self.version, self.partition)
 
     @property
@@ -140,19 +140,22 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     def ttl(self) -> timedelta:
         """The remaining lifetime; zero is no limit. `ttl_ticks` has the exact 100 ns count.
 
-        It is rounded away from zero to a microsecond, so that what is nearly over is not taken for unlimited.
+        Rounded away from zero to a microsecond, so that a lifetime that is nearly over does not become unlimited.
         """
-        ticks, per_microsecond = self.ttl_ticks, TICKS_PER_MICROSECOND
-        return _MICROSECOND * (-(-ticks // per_microsecond) if ticks > 0 else ticks // per_microsecond)
+        if self.ttl_ticks > 0:
+            microseconds = -(-self.ttl_ticks // TICKS_PER_MICROSECOND)
+        else:
+            microseconds = self.ttl_ticks // TICKS_PER_MICROSECOND
+        return _MICROSECOND * microseconds
 
     # -- receivers --------------------------------------------------------------------------------------------------
 
     def with_receiver_node(self, node: bytes) -> Self:
-        """Address one node; whoever handles the message there gets it."""
+        """Return the message addressed to one node, for any actor there that handles it."""
         return self._addressed(node, b"")
 
     def with_receiver_actor(self, node: bytes, actor: bytes) -> Self:
-        """Address one actor on one node."""
+        """Return the message addressed to one actor on one node."""
         return self._addressed(node, actor)
 
     def _addressed(self, node: bytes, receiver: bytes) -> Self:
@@ -165,10 +168,16 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     def register_callback_point(
         self, node: bytes, receiver: bytes, identifiers: Iterable[MessageIdentifier], key: int
     ) -> Self:
-        """Say who waits for which messages of this flow, replacing whoever waited before.
+        """Return the message with a callback point: the hub that waits for some messages of this flow.
 
-        When this message is itself one of them it is addressed to the one who waits, over any receiver that it had.
-        The list stays on the message: matching happens here only, never on arrival.
+        It replaces a callback point that the message had. If this message is itself one of those waited for, it is
+        addressed to the hub, whatever receiver it had. Messages are matched here only, never on arrival.
+
+        Args:
+            node: The node of the hub.
+            receiver: The hub.
+            identifiers: The messages that the hub waits for.
+            key: The number of the promise at the hub.
         """
         callback_point = tuple(identifiers)
         if self.identifier in callback_point:
@@ -184,20 +193,20 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def without_callback(self, identifier: MessageIdentifier) -> Self:
-        """Drop the first callback that equals `identifier`; a message that has none comes back as it is."""
+        """Return the message without the first callback that equals `identifier`; itself if it has none."""
         if identifier not in self.callback_point:
             return self
         at = self.callback_point.index(identifier)
         return self.clone(callback_point=self.callback_point[:at] + self.callback_point[at + 1 :])
 
-    # -- on the way -------------------------------------------------------------------------------------------------
+    # -- in transit -------------------------------------------------------------------------------------------------
 
     def add_hop(self) -> Self:
-        """Count one more sending to another node."""
+        """Return the message with one hop more."""
         return self.clone(hops=self.hops + 1)
 
     def push_router_address(self, uri: str, node: bytes) -> Self:
-        """Append a router to the end of the trace."""
+        """Return the message with a node appended to its trace."""
         return self.clone(routing=(*self.routing, RoutingEntry(uri, node)))
 
     # -- equality ---------------------------------------------------------------------------------------------------
@@ -210,7 +219,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
             return NotImplemented
         return self._content() == other._content()
 
-    def __ne__(self, other: object) -> bool:  # else msgspec's own would answer, which compares identities
+    def __ne__(self, other: object) -> bool:  # otherwise msgspec's own would compare identities
         return not self == other
 
     def __hash__(self) -> int:
@@ -218,7 +227,7 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def ticks(duration: timedelta) -> int:
-    """Count a duration in the wire's unit of 100 ns."""
+    """Return a duration in the wire's unit of 100 ns."""
     if not isinstance(duration, timedelta):
-        raise LocalError("ttl", "a timedelta", duration)
+        raise ArgumentTypeError("ttl", "a timedelta", duration)
     return duration // _MICROSECOND * TICKS_PER_MICROSECOND

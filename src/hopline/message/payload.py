@@ -1,4 +1,4 @@
-"""Typed payloads: a class that says which message it is, and how it is written.
+"""Typed payloads: classes with the identity of their message and a serializer.
 
 >>> import msgspec
 >>> @payload("ORDER.PRICE")
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import timedelta
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, dataclass_transform, overload
 
 import msgspec
 
-from hopline.message.errors import LocalError
+from hopline.errors import ArgumentTypeError
 from hopline.message.flow_ids import new_flow_id
 from hopline.message.identifier import MessageIdentifier, Version
 from hopline.message.message import Distribution, Message
@@ -31,15 +31,15 @@ PAYLOAD_MARK = "__hopline_payload__"  # where a class keeps its `PayloadType`
 
 
 class PayloadType(msgspec.Struct, frozen=True):
-    """What a payload class says of itself."""
+    """The identity, serializer and codecs of a payload class."""
 
     identifier: MessageIdentifier
     serializer: Serializer
-    of: type  # the class that says it, for what is derived from it does not
-    read: Callable[[bytes], Any]  # makes an instance of a body
-    write: Callable[[Any], bytes]  # makes a body of an instance; if it fails, the serializer says why
-    is_value: Callable[[Any], bool] | None  # tells which instances can be handed over as they are; None: none can
-    is_plain: bool  # neither something to wait for nor something that gives others
+    of: type  # the class itself: classes derived from it do not inherit this
+    read: Callable[[bytes], Any]  # from a body to an instance
+    write: Callable[[Any], bytes]  # from an instance to a body; if it fails, the serializer reports why
+    is_value: Callable[[Any], bool] | None  # whether an instance can be handed over without a copy; None: none can
+    is_plain: bool  # neither an awaitable nor an iterator
 
 
 @overload
@@ -59,9 +59,18 @@ def payload(
     partition: bytes = b"",
     serializer: Serializer = MSGPACK,
 ) -> Any:
-    """Make a class a payload: any class that the serializer can write, of any library.
+    """Make a class a payload class. It may be any class that the serializer can encode.
 
-    Bare, ``@payload`` takes the name of the class for its identity.
+    Without arguments, as ``@payload``, the identity is the name of the class.
+
+    Args:
+        identity: The identity of the message.
+        version: The version of the message.
+        partition: The partition that messages go to unless another one is given.
+        serializer: Encodes and decodes the payload: `MSGPACK`, `JSON`, `PROTOBUF`, `RAW`, or one of your own.
+
+    Raises:
+        ArgumentTypeError: An argument has the wrong type.
     """
     if isinstance(identity, type):
         return payload(identity.__name__)(identity)
@@ -72,9 +81,9 @@ def payload(
         ("partition", partition, bytes, "bytes"),
     ):
         if not isinstance(value, kinds):
-            raise LocalError(f"payload {field}", expected, value)
+            raise ArgumentTypeError(f"payload {field}", expected, value)
     if not (hasattr(serializer, "encode") and hasattr(serializer, "decode")) or isinstance(serializer, str):
-        raise LocalError("payload serializer", "an object with encode and decode", serializer)
+        raise ArgumentTypeError("payload serializer", "an object with encode and decode", serializer)
     identifier = MessageIdentifier(name, version, partition)
 
     def mark(cls: Kind) -> Kind:
@@ -88,30 +97,40 @@ def payload(
     return mark
 
 
-class Payload(msgspec.Struct):
-    """A payload that needs no decorator: its identity is the name of its class, its version 1.
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Payload(msgspec.Struct, frozen=True):
+    """Base class of payloads: the identity of the message is the name of the class, its version is 1.
 
-    Two classes of one name are one message: give one of them another name with the decorator.
+    Instances are frozen, so that a node can hand them over to its own actors without a copy (`hopline.message.values`).
+    Two classes of the same name are the same message: give one of them another name with `payload`.
+
+    >>> class Greet(Payload):
+    ...     name: str
+    >>> to_message(Greet("Ada")).identity
+    b'Greet'
     """
 
 
 def payload_type(cls: type) -> PayloadType:
-    """Give what a class says of itself; one that says nothing is the caller's mistake.
+    """Return the payload type of a class.
 
-    A class speaks for itself only: what is derived from a payload is another kind, and needs a name of its own.
+    A class derived from a decorated payload class does not inherit its identity: it needs a decorator of its own.
+
+    Raises:
+        ArgumentTypeError: The class is no payload class.
     """
-    found: PayloadType | None = getattr(cls, PAYLOAD_MARK, None)
-    if found is not None and found.of is cls:
-        return found
+    payload_type_of_class: PayloadType | None = getattr(cls, PAYLOAD_MARK, None)
+    if payload_type_of_class is not None and payload_type_of_class.of is cls:
+        return payload_type_of_class
     if issubclass(cls, type):
-        raise LocalError("payload", "an instance of a payload class, not the class itself", cls)
+        raise ArgumentTypeError("payload", "an instance of a payload class, not the class itself", cls)
     if cls is Payload or not issubclass(cls, Payload):
-        raise LocalError("payload", "a class derived from Payload, or with the decorator @payload", cls)
+        raise ArgumentTypeError("payload", "a class derived from Payload, or with the decorator @payload", cls)
     return payload_type(payload(cls.__name__)(cls))
 
 
 def as_value(content: object) -> object | None:
-    """Give a payload that can be handed over as it is, and None for any other."""
+    """Return the payload if it is a value that can be handed over without a copy, else None."""
     kind: PayloadType | None = getattr(content.__class__, PAYLOAD_MARK, None)
     if kind is None or kind.of is not content.__class__ or kind.is_value is None:
         return None
@@ -126,9 +145,18 @@ def to_message(
     correlation_id: bytes | None = None,
     ttl: timedelta = timedelta(0),
 ) -> Message:
-    """Make the message of a payload, which starts a flow unless a correlation id is given.
+    """Return the message of a payload. The payload is encoded at once.
 
-    The payload is written now: what happens to the object later does not matter.
+    Args:
+        content: The payload.
+        partition: The partition, if it is not the one of the payload class.
+        distribution: To one receiver, or to all of them.
+        correlation_id: The flow that the message belongs to; None starts a new one.
+        ttl: The lifetime of the message; zero is unlimited.
+
+    Raises:
+        ArgumentTypeError: The content is no payload.
+        LocalError: The serializer cannot encode it.
     """
     kind = payload_type(type(content))
     named = kind.identifier
@@ -144,6 +172,6 @@ def to_message(
 
 
 def from_message(message: Message, cls: type[Content]) -> Content:
-    """Read the payload of a message, or raise `PayloadError` when the body is not of that kind."""
+    """Return the payload of a message, or raise `PayloadError` if the body does not fit the class."""
     read: Content = payload_type(cls).read(message.body)
     return read

@@ -1,12 +1,12 @@
-r"""Text that a stranger chose, made fit for a log or a terminal.
+r"""Make untrusted text safe for a log or a terminal.
 
 Identities, partitions, correlation ids, node names and reasons come off the wire: they may hold anything, at any
-length. A line break forges a record of a log, an escape sequence (also as one character, C1) takes over a terminal, a
-bidirectional override makes a line read backwards, and a name of 20 MB fills a disk. So whatever leaves for a log or a
-terminal passes `printable`, which escapes every character that is not printable as Python writes it (``\\n``,
+length. A line break forges a log record, an escape sequence (also as one character, C1) controls a terminal, a
+bidirectional override makes a line read backwards, and a name of 20 MB fills a disk. So everything that is written to a
+log or a terminal passes `printable`, which escapes every character that is not printable as Python writes it (``\\n``,
 ``\\x1b``, ``\\u202e``) and cuts what is long. Printable text, of any script, stays as it is.
 
-JSON has escapes of its own: `printable_json` uses these, so that a program reads the very value that was there.
+JSON has escapes of its own: `printable_json` uses these, so that a program reads the original value.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NOT_PLAIN = re.compile(r"[^ -~]")
 
 
 def printable(text: str | bytes, limit: int | None = LONGEST_TEXT) -> str:
-    r"""Return a text as one line without anything that a terminal obeys, cut to `limit` characters if there is one.
+    r"""Return a text as one line without control sequences, cut to `limit` characters if there is one.
 
     Bytes are read as UTF-8; those that are not become ``\\xff``.
     """
     size = len(text)
     if isinstance(text, bytes):
-        # Of what is cut anyway no more is decoded than is shown.
+        # Decode no more than can be shown.
         start = text if limit is None else text[: limit * _BYTES_PER_CHARACTER + 1]
         text = start.decode("utf-8", "backslashreplace")
         unit = "bytes"
@@ -48,9 +48,12 @@ def printable_name(name: str | bytes) -> str:
 
 
 def printable_lines(text: str, limit: int | None = LONGEST_LINES) -> str:
-    r"""Return a text of several lines with its line breaks (``\\n``) kept, and nothing else that a terminal obeys."""
-    lines = "\n".join(_escaped(line) for line in text[:limit].split("\n"))
-    return lines if limit is None or len(text) <= limit else f"{lines}... ({len(text):,} characters)"
+    r"""Return a text of several lines with its line breaks (``\\n``) kept, and no other control characters."""
+    lines = text[:limit].split("\n")
+    shown = "\n".join(map(_escaped, lines))
+    if limit is None or len(text) <= limit:
+        return shown
+    return f"{shown}... ({len(text):,} characters)"
 
 
 def printable_json(document: str, *, ascii_only: bool = False) -> str:
@@ -58,15 +61,20 @@ def printable_json(document: str, *, ascii_only: bool = False) -> str:
 
     With `ascii_only` every character outside ASCII is, for an output that has no others.
     """
-    if document.isprintable() and not (ascii_only and not document.isascii()):
+    is_displayable = document.isascii() or not ascii_only
+    if document.isprintable() and is_displayable:
         return document
 
     def escape(match: re.Match[str]) -> str:
         character = match[0]
         if character.isprintable() and not ascii_only:
             return character
-        units = character.encode("utf-16-be", "surrogatepass")
-        return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+        code_units = character.encode("utf-16-be", "surrogatepass")
+        escapes = []
+        for at in range(0, len(code_units), 2):
+            code_unit = code_units[at : at + 2]
+            escapes.append(f"\\u{code_unit.hex()}")
+        return "".join(escapes)
 
     return _NOT_PLAIN.sub(escape, document)
 
@@ -74,4 +82,8 @@ def printable_json(document: str, *, ascii_only: bool = False) -> str:
 def _escaped(text: str) -> str:
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    characters = []
+    for character in text:
+        is_safe = character.isprintable()
+        characters.append(character if is_safe else repr(character)[1:-1])
+    return "".join(characters)

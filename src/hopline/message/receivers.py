@@ -1,4 +1,4 @@
-"""Who can get a message: nodes, and the hubs and actors on them, each by an identity of its own."""
+"""Identities of receivers: of nodes, and of the hubs and actors on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class ReceiverKind(Enum):
-    """What lives behind a receiver identity. Its first byte is the only thing that tells."""
+    """The kind of a receiver, which is the first byte of its identity."""
 
     HUB = b"\x00"
     ACTOR = b"\x01"
@@ -17,20 +17,20 @@ _KINDS = {kind.value: kind for kind in ReceiverKind}
 
 
 def receiver_kind(identity: bytes) -> ReceiverKind | None:
-    """Tell a hub from an actor; None for what is neither, such as a receiver of the first format."""
+    """Return whether an identity is that of a hub or of an actor; None if neither, as in the first format."""
     return _KINDS.get(identity[:1])
 
 
 def new_node_identity() -> bytes:
-    """Make the identity of a node: a GUID as text."""
+    """Return a new identity for a node: a GUID as text."""
     return str(uuid.uuid4()).encode()
 
 
 def new_hub_identity() -> bytes:
-    """Make the identity of a message hub."""
+    """Return a new identity for a message hub."""
     return ReceiverKind.HUB.value + new_node_identity()
 
 
 def new_actor_identity() -> bytes:
-    """Make the identity of an actor."""
+    """Return a new identity for an actor."""
     return ReceiverKind.ACTOR.value + new_node_identity()

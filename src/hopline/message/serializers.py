@@ -1,4 +1,4 @@
-"""How a payload becomes the body of a message and back. Nothing is ever pickled."""
+"""Serializers: from a payload to the body of a message, and back. Nothing is ever pickled."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from hopline.message.errors import LocalError, PayloadError
+from hopline.errors import LocalError, PayloadError
 
 Payload = TypeVar("Payload")
 
 
 class Serializer(Protocol):
-    """Turns payloads into bytes and back. Raises `LocalError` and `PayloadError` when it cannot."""
+    """Turns payloads into bytes and back."""
 
     def encode(self, payload: Any) -> bytes:
-        """Write a payload."""
+        """Return the body for a payload, or raise `LocalError`."""
         ...
 
     def decode(self, body: bytes, kind: type[Payload]) -> Payload:
-        """Read a payload of a kind."""
+        """Return the payload that a body holds, or raise `PayloadError`."""
         ...
 
 
@@ -28,7 +28,7 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class _MsgspecSerializer:
-    """A format of msgspec: structs, dataclasses, typed dicts and plain types, checked against the type in reading."""
+    """A format of msgspec: structs, dataclasses, typed dicts and plain types. Decoding checks the types."""
 
     def __init__(self, name: str, codec: Any) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class _MsgspecSerializer:
 
         def read(body: bytes) -> Payload:
             nonlocal decode
-            if decode is None:  # not before the first body: the annotations may name what is defined later
+            if decode is None:  # with the first body, because annotations may name classes that are defined later
                 decode = self._decoder(kind).decode
             try:
                 return decode(body)
@@ -76,7 +76,7 @@ class _ProtobufSerializer:
             raise LocalError("payload", f"a protobuf message ({error})", payload) from None
 
     def decode(self, body: bytes, kind: type[Payload]) -> Payload:
-        # What a generated class raises is protobuf's own; naming it here would make protobuf a dependency of everyone.
+        # Generated classes raise errors of protobuf's own; catching them by name would import protobuf for everyone.
         try:
             read: Payload = kind.FromString(body)  # type: ignore[attr-defined]
         except Exception as error:
@@ -85,7 +85,7 @@ class _ProtobufSerializer:
 
 
 class _RawSerializer:
-    """No serializer: the payload is the body. The kind is bytes, or a class that is made of them."""
+    """The payload is the body: bytes, or a class whose constructor takes bytes."""
 
     name = "raw"
 
@@ -99,14 +99,14 @@ class _RawSerializer:
 
 
 def reader_of(serializer: Serializer, kind: type[Payload]) -> Callable[[bytes], Payload]:
-    """Give what reads many payloads of one kind: it does what `decode` does, but finds out only once how."""
+    """Return a function that decodes payloads of one class, prepared once for many."""
     if isinstance(serializer, _MsgspecSerializer):
         return serializer.reader(kind)
     return lambda body: serializer.decode(body, kind)
 
 
 def writer_of(serializer: Serializer) -> Callable[[Any], bytes]:
-    """Give the shortest way to write a payload. Where it fails, `encode` says what is wrong."""
+    """Return the fastest function that encodes payloads; if it fails, call `encode` for a `LocalError`."""
     return serializer.write if isinstance(serializer, _MsgspecSerializer) else serializer.encode
 
 

@@ -1,4 +1,4 @@
-"""The names of the formats that a message may travel in. What they look like is the business of `hopline.wire`."""
+"""The names of the wire formats. `hopline.wire` defines what they look like."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""The node: hubs, actors and the router put together, the thing that a user starts. And the rendezvous server."""
+"""The node: hubs, actors and the router put together, the thing that a user starts."""
 
 from hopline.node.context import Context
-from hopline.node.network import Network
+from hopline.node.network.settings import Network
 from hopline.node.node import Node, StopReport
-from hopline.node.rendezvous import PartnerNetwork, RendezvousServer, RendezvousSettings
 from hopline.node.report import ActorReport, LinkReport, NetworkReport, NodeReport
-from hopline.node.router import Router
+from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 from hopline.transport import Link
@@ -20,9 +19,6 @@ __all__ = [
     "Node",
     "NodeReport",
     "NodeSettings",
-    "PartnerNetwork",
-    "RendezvousServer",
-    "RendezvousSettings",
     "Router",
     "Stats",
     "StopReport",

@@ -1,4 +1,4 @@
-"""The context of a handler on a node: it can ask others, too."""
+"""The context of a handler on a node: it can send requests too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
-from hopline.actors import HandlerContext, Services
+from hopline.actors import ActorRuntime, HandlerContext
 from hopline.client import Callback, HandlerHub, MessageHub, Timeout
 from hopline.message import Message, MessageIdentifier
 
@@ -16,24 +16,24 @@ Second = TypeVar("Second")
 
 
 @dataclass(slots=True, kw_only=True)
-class NodeServices(Services):
-    """What the actor hosts of a node share, with the node's hub."""
+class NodeRuntime(ActorRuntime):
+    """What the actor hosts of a node share, and the node's hub."""
 
     hub: MessageHub
 
 
 class Context(HandlerContext):
-    """What a handler gets that has a second parameter: its message, its flow, and the node's hub."""
+    """The second argument of a handler that has one: its message, its flow, and the node's hub."""
 
     __slots__ = ()
 
     @property
     def hub(self) -> MessageHub:
-        """The node's hub, to send requests of one's own. They are flows of their own unless told otherwise.
+        """The node's hub, for requests. Each begins a flow of its own, unless it is a `Message` with another flow.
 
-        A request without a `timeout` waits as long as the message that is handled lives; see `HandlerHub`.
+        A request without a `timeout` waits for the remaining lifetime of the message that is handled; see `HandlerHub`.
         """
-        return HandlerHub(cast(NodeServices, self._services).hub, self._deadline)
+        return HandlerHub(cast(NodeRuntime, self._runtime).hub, self._deadline)
 
     @overload
     async def ask(self, content: object, callback: type[Answer], *, timeout: Timeout = None) -> Answer: ...
@@ -54,7 +54,7 @@ class Context(HandlerContext):
             content: A payload or a message.
             callback: The kind of the answer; of several, the first to come wins.
             timeout: Seconds to wait. Default: what is left of the lifetime of the message that is handled, or, where
-                that has no limit, the node's `answer_time`.
+                that has no limit, the node's `request_timeout`.
 
         Raises:
             AnswerTimeoutError: No answer came in time, or none was left; then nothing is sent.

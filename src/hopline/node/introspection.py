@@ -1,7 +1,7 @@
-"""What every node of a network answers when it is asked by its identity: its routes, its books, a probe.
+"""Requests that every node of a network answers: for its routes, its statistics, its capture, and a probe.
 
-The route queries are the reference's, byte for byte. Probe and stats are Hopline's own: a node of the reference does
-not know them, and drops them. Nothing of this is ever announced.
+They are addressed to a node by its identity, and never announced. The route queries are the reference's, byte for byte.
+The others are Hopline's own: a node of the reference does not know them, and drops them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from hopline.actors import Actor, handler
 from hopline.capture.events import Level
-from hopline.cluster.service import (
+from hopline.cluster.messages.service import (
     EXTERNAL_ROUTES,
     INTERNAL_ROUTES,
     MESSAGE_ROUTES,
@@ -25,7 +25,7 @@ from hopline.cluster.service import (
     read,
     service_message,
 )
-from hopline.cluster.service_pb2 import (
+from hopline.cluster.messages.service_pb2 import (
     ExternalRoutes,
     InternalRoutes,
     MessageReceivingRoute,
@@ -37,7 +37,7 @@ from hopline.cluster.service_pb2 import (
 )
 from hopline.message import MAX_VERSION, Message, MessageIdentifier, get_logger, payload
 from hopline.node.report import ActorReport, NodeReport
-from hopline.node.tap import CaptureReport
+from hopline.observers.recorder import CaptureReport
 from hopline.routing import KnownNode, Tables
 
 log = get_logger("hopline.node")
@@ -45,14 +45,14 @@ log = get_logger("hopline.node")
 
 @payload("HOPLINE.PROBE")
 class Probe(msgspec.Struct, frozen=True):
-    """A question: who would get this kind of message there. It reaches no handler of any user."""
+    """Asks which actors would get a message of this kind. No handler of an application is called."""
 
     kind: MessageIdentifier
 
 
 @payload("HOPLINE.PROBED")
 class Probed(msgspec.Struct, frozen=True, kw_only=True):
-    """Who would get it: the actors in the order of their turns. Times are of that node's own clock, since 1970."""
+    """The answer: the actors in the order of their turns. Times are seconds since 1970, by that node's clock."""
 
     node: bytes
     uri: str
@@ -64,32 +64,32 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
 
 @payload("HOPLINE.REQSTATS")
 class RequestStats(msgspec.Struct, frozen=True):
-    """A question: how is that node."""
+    """Asks for the report of a node."""
 
 
 @payload("HOPLINE.STATS")
 class NodeStats(msgspec.Struct, frozen=True):
-    """And the answer."""
+    """The answer: the report of the node."""
 
     report: NodeReport
 
 
 @payload("HOPLINE.REQCAPTURE")
 class RequestCapture(msgspec.Struct, frozen=True):
-    """A question: how is that node's capture. With a level, it is to be at that from now on."""
+    """Asks for the state of a node's capture; with a level, changes to that level first."""
 
     level: Level | None = None
 
 
 @payload("HOPLINE.CAPTURE")
 class NodeCapture(msgspec.Struct, frozen=True):
-    """And the answer. Where the records go is up to the node alone; if it was given no place, it has no capture."""
+    """The answer: the state of the capture, or None if the node was given no directory for one."""
 
     report: CaptureReport | None = None
 
 
 class Introspection(Actor):
-    """The built-in actor. It is kept local: others reach it by the identity of its node only."""
+    """The built-in actor. It is kept local: other nodes reach it by the identity of its node only."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Introspection(Actor):
 
     @handler(keep_local=True)
     def probe(self, probe: Probe) -> Probed:
-        """Tell who would get a message, and when the question came."""
+        """Return which actors would get a message, and when the request came."""
         arrived_at = self._wall_clock()
         report = self._report()
         by_identity = {actor.identity: actor for actor in report.actors}
@@ -121,20 +121,20 @@ class Introspection(Actor):
 
     @handler(keep_local=True)
     def stats(self, _: RequestStats) -> NodeStats:
-        """Tell how this node is."""
+        """Return the report of this node."""
         return NodeStats(self._report())
 
     @handler(keep_local=True)
     def capture(self, request: RequestCapture) -> NodeCapture:
-        """Tell how this node's capture is, at another level if that is asked for."""
+        """Change the capture level if the request has one, and return the state of the capture."""
         if request.level is not None and self._report().capture is not None:
             self._set_capture_level(request.level)
-            log.info("capture is at level %s now, as somebody asked", request.level)
+            log.info("capture level changed to %s by a request over the network", request.level)
         return NodeCapture(self._report().capture)
 
     @handler(REQUEST_MESSAGE_ROUTES, keep_local=True)
     def message_routes(self, message: Message) -> Message:
-        """Tell who handles a message, here and elsewhere."""
+        """Return the actors that handle a message, on this node and on others."""
         request = read(message, RequestMessageRoutes)
         identifier = identifier_of(request.message_contract)
         content = MessageRoutes(message_contract=contract_of(identifier))
@@ -152,8 +152,8 @@ class Introspection(Actor):
         return service_message(MESSAGE_ROUTES, content)
 
     @handler(REQUEST_EXTERNAL_ROUTES, keep_local=True)
-    def external_routes(self, message: Message) -> Message:  # noqa: ARG002 - it asks for everything
-        """Tell what this node knows of others."""
+    def external_routes(self, message: Message) -> Message:  # noqa: ARG002 - the request has no parameters
+        """Return the receivers of other nodes that this node knows."""
         routes = [
             NodeExternalRegistration(
                 node_identity=node.identity,
@@ -166,8 +166,8 @@ class Introspection(Actor):
         return service_message(EXTERNAL_ROUTES, ExternalRoutes(routes=routes))
 
     @handler(REQUEST_INTERNAL_ROUTES, keep_local=True)
-    def internal_routes(self, message: Message) -> Message:  # noqa: ARG002 - it asks for everything
-        """Tell what lives here."""
+    def internal_routes(self, message: Message) -> Message:  # noqa: ARG002 - the request has no parameters
+        """Return the receivers of this node."""
         internal = self._tables.internal
         content = InternalRoutes(
             message_hubs=[  # a false flag is left out, as the reference does
@@ -180,17 +180,17 @@ class Introspection(Actor):
 
 
 def _handlers(node: KnownNode) -> dict[MessageIdentifier, tuple[bytes, ...]]:
-    """Turn round what lives on a node: by message, the actors that handle it."""
-    found: dict[MessageIdentifier, tuple[bytes, ...]] = {}
+    """Return the actors of a node by the messages that they handle."""
+    actors_by_message: dict[MessageIdentifier, tuple[bytes, ...]] = {}
     for actor, handled in node.actors.items():
         for identifier in handled:
-            found[identifier] = (*found.get(identifier, ()), actor)
-    return found
+            actors_by_message[identifier] = (*actors_by_message.get(identifier, ()), actor)
+    return actors_by_message
 
 
 def _registrations(handlers: dict[MessageIdentifier, tuple[bytes, ...]]) -> list[MessageRegistration]:
     return [
         MessageRegistration(message=contract_of(identifier), actors=actors)
         for identifier, actors in handlers.items()
-        if isinstance(identifier.version, int) and identifier.version <= MAX_VERSION  # others have no place on the wire
+        if isinstance(identifier.version, int) and identifier.version <= MAX_VERSION  # no format can carry others
     ]

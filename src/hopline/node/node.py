@@ -1,4 +1,4 @@
-"""The node: start it, give it actors, talk through its hub."""
+"""The node: runs actors and hubs, alone or as a part of a network."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from hopline.capture.events import Level
 from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.cluster import Membership
-from hopline.cluster.refusals import Refusal
-from hopline.message import LocalError, Message, NotRunningError, WireFormat, new_node_identity
-from hopline.node.attachment import Attachment
-from hopline.node.context import Context, NodeServices
+from hopline.cluster.membership.refusals import Refusal
+from hopline.message import ArgumentError, Message, NotRunningError, WireFormat, new_node_identity
+from hopline.node.context import Context, NodeRuntime
 from hopline.node.introspection import Introspection
-from hopline.node.ledger import Ledger
-from hopline.node.links import Connect
-from hopline.node.network import Network
+from hopline.node.network.connection import NetworkConnection
+from hopline.node.network.settings import Network
 from hopline.node.report import ActorReport, NodeReport, software
-from hopline.node.router import Router
+from hopline.node.routing.links import Connect
+from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
-from hopline.node.tap import Tap
-from hopline.node.telemetry import telemetry_for
-from hopline.routing import KnownNode, Settled, Tables
+from hopline.observers.observer import Observers
+from hopline.observers.outcomes import FailureLog, OutcomeHook
+from hopline.observers.recorder import TrafficRecorder
+from hopline.observers.telemetry import telemetry_for
+from hopline.routing import KnownNode, MessageOutcome, Tables
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ STANDALONE_URI = "tcp://localhost"
 
 
 class StopReport(msgspec.Struct, frozen=True):
-    """How stopping went: what could not be finished in time."""
+    """What could not be finished before a node stopped."""
 
     failed_messages: int = 0
     cancelled_handlers: int = 0
@@ -51,36 +52,28 @@ class StopReport(msgspec.Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        """Tell whether nothing was lost."""
+        """Whether everything was finished."""
         return not (self.failed_messages or self.cancelled_handlers or self.failed_promises)
 
 
 class _Running:
-    """What exists only while the node runs."""
+    """The parts of a node that exist only while it runs."""
 
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
-        telemetry = telemetry_for(node.identity, node.tracer_provider)  # it may fail, and binds nothing
-        network = self.attachment = None if node.network is None else Attachment(node.identity, node.network, clock)
+        self.clock = clock
+        self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
+        self.connection = (
+            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
+        )
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
-        self.router = Router(
-            self.tables,
-            settings,
-            Ledger(clock, node.on_outcome),
-            self.deadlines,
-            clock,
-            uri=node.uri if network is None else network.uri,
-            connect=node.connect if network is None else network.connect,
-            discover=node.discover if network is None else network.discover,
-            explain=None if network is None else network.explain,
-            telemetry=telemetry,
-        )
+        self.router = self._new_router(node)
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
         self.hubs: list[MessageHub] = []
         self.hub = self.new_hub(node)
-        self.services = NodeServices(
+        self.runtime = NodeRuntime(
             exchange=self.router,
             loop=self.loop,
             threads=self.threads,
@@ -88,34 +81,58 @@ class _Running:
             context_type=Context,
             concurrency=settings.concurrency,
             mailbox_capacity=settings.mailbox_capacity,
-            tell_stacks=settings.tell_stacks,
+            include_tracebacks=settings.include_tracebacks,
             slow_handler=settings.slow_handler,
-            telemetry=telemetry,
             hub=self.hub,
         )
-        self.clock = clock
-        self.tap = None if node.capture is None else self._new_tap(node, node.capture)
+        self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}
-        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which are nobody's business
-        self.leaving: list[ActorHost] = []  # of actors that were removed and still do something
+        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
+        self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
 
-    def _new_tap(self, node: Node, capture: CaptureSettings) -> Tap:
-        network, attachment = node.network, self.attachment
-        tap = Tap(
-            capture,
-            node.identity,
-            node.uri if attachment is None else attachment.uri,
-            (network and network.wire_format) or WireFormat.V5,
-            DEFAULT_LIMITS if network is None else network.limits,
+    def _new_router(self, node: Node) -> Router:
+        connection = self.connection
+        if connection is None:
+            return Router(
+                self.tables,
+                node.settings,
+                self.observers,
+                self.deadlines,
+                self.clock,
+                uri=node.uri,
+                connect=node.connect,
+                discover=node.discover,
+            )
+        return Router(
+            self.tables,
+            node.settings,
+            self.observers,
+            self.deadlines,
             self.clock,
-            sees_wire=attachment is not None,
+            uri=connection.uri,
+            connect=connection.connect,
+            discover=connection.discover,
+            explain=connection.explain,
         )
-        watched = (self.router,) if attachment is None else (self.router, attachment)
-        tap.connect(watched, self.services, self.router.directory.label)
-        return tap
+
+    def _new_recorder(self, node: Node, capture: CaptureSettings) -> TrafficRecorder:
+        network, connection = node.network, self.connection
+        recorder = TrafficRecorder(
+            capture,
+            self.observers,
+            node=node.identity,
+            uri=node.uri if connection is None else connection.uri,
+            wire_format=(network and network.wire_format) or WireFormat.V5,
+            limits=DEFAULT_LIMITS if network is None else network.limits,
+            clock=self.clock,
+            label_of=self.router.directory.label,
+            sees_frames=connection is not None,
+        )
+        recorder.start()
+        return recorder
 
     def new_hub(self, node: Node) -> MessageHub:
         hub = MessageHub(
@@ -123,11 +140,18 @@ class _Running:
             self.deadlines,
             self.loop,
             node_identity=node.identity,
-            answer_time=node.settings.answer_time,
+            request_timeout=node.settings.request_timeout,
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)
         return hub
+
+    def new_host(self, actor: Actor) -> ActorHost:
+        handlers = handler_map(actor)
+        host = ActorHost(actor, handlers, self.runtime)
+        handled = {identifier: definition.keep_local for identifier, definition in handlers.items()}
+        self.router.directory.add_actor(host, handled)
+        return host
 
     def is_idle(self) -> bool:
         return not self.router.waiting and all(host.is_idle() for host in self.all_hosts)
@@ -137,19 +161,54 @@ class _Running:
         return (*self.hosts.values(), *self.leaving, *self.built_in)
 
     async def idle(self) -> None:
-        """Wait until nothing waits or runs anywhere; what one actor does may give work to another."""
+        """Wait until nothing waits or runs. Repeat, because one actor may have given work to another meanwhile."""
         while not self.is_idle():
             await self.router.nothing_waits()
             for host in self.all_hosts:
                 await host.idle()
 
 
-class Node:
-    """Actors and hubs that can reach one another. Use it as ``async with Node(Greeter()) as node``.
+def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
+    """Return the observers that a node has as long as it runs. Capture is added once there is a router."""
+    telemetry = telemetry_for(node.identity, node.tracer_provider)
+    observers = Observers()
+    observers.add(FailureLog(clock))
+    if node.on_outcome is not None:
+        observers.add(OutcomeHook(node.on_outcome, clock))
+    if telemetry is not None:
+        observers.add(telemetry)
+    return observers
 
-    It runs on the event loop where it was started, and may be started again after it stopped. `on_outcome` is called
-    with every message and what became of it. With a `network` it finds other nodes and is found by them; `connect` and
-    `discover` are how another kind of network is plugged in. `capture` says where it may record its traffic.
+
+def _actor_report(host: ActorHost) -> ActorReport:
+    handlers = handler_map(host.actor)
+    return ActorReport(
+        identity=host.identity,
+        name=host.name,
+        handles=tuple(handlers),
+        handlers=tuple(definition.method for definition in handlers.values()),
+        waiting=host.waiting,
+        running=host.running,
+    )
+
+
+class Node:
+    """Runs actors and hubs that can reach one another. Use it as ``async with Node(Greeter()) as node``.
+
+    It runs on the event loop on which it was started, and may be started again after it stopped.
+
+    Args:
+        actors: The actors to begin with.
+        identity: The node's identity. Default: a new one.
+        uri: The address that messages of this node carry in their trace, if it has no network.
+        settings: Capacities and timeouts.
+        on_outcome: Called with every message and its outcome.
+        tracer_provider: Where OpenTelemetry spans go. Default: the provider of the process, if one is set.
+        clock: Returns monotonic seconds, for tests.
+        network: The network to join, where nodes find each other.
+        connect: Opens links to other nodes, to plug in another kind of network.
+        discover: Looks for a route to a message, to plug in another kind of network.
+        capture: Where traffic may be recorded, and at which level to start.
     """
 
     def __init__(
@@ -158,7 +217,7 @@ class Node:
         identity: bytes | None = None,
         uri: str = STANDALONE_URI,
         settings: NodeSettings | None = None,
-        on_outcome: Callable[[Settled], None] | None = None,
+        on_outcome: Callable[[MessageOutcome], None] | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], float] | None = None,
         network: Network | None = None,
@@ -173,7 +232,7 @@ class Node:
             ("capture", capture, CaptureSettings),
         ):
             if not (value is None or isinstance(value, kind)):
-                raise LocalError(f"node {name}", f"{kind.__name__}, or nothing", value)
+                raise ArgumentError(f"node {name}", f"{kind.__name__}, or nothing", value)
         self.identity = new_node_identity() if identity is None else identity
         self.uri = uri
         self.settings = settings or NodeSettings()
@@ -193,54 +252,63 @@ class Node:
     # -- starting and stopping -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the node, and with it its actors; one that runs stays as it is."""
+        """Start the node and its actors. Does nothing if it is running."""
         if self._running is not None and self._running.stopping is not None:
             await asyncio.shield(self._running.stopping)
         if self._running is None:
             running = self._running = _Running(self)
             for actor in self._actors.values():
                 self._host(actor)
-            if running.attachment is not None:
-                self.uri = running.attachment.uri
+            if running.connection is not None:
+                self.uri = running.connection.uri
                 self._host_built_in(running)
                 try:
-                    await running.attachment.attach(running.router)
+                    await running.connection.attach(running.router)
                 except BaseException:
                     if self._running is running:
                         await self.stop(0.0)
                     raise
 
-    async def stop(self, drain_time: float | None = None) -> StopReport:
-        """Stop the node: finish what is under way, for so many seconds; then fail the rest, and say what that was.
+    async def stop(self, drain_timeout: float | None = None) -> StopReport:
+        """Stop the node: finish what is under way, then fail the rest.
 
-        Handlers may still send and ask meanwhile. Whoever waits for an answer that can no longer come is told.
+        Handlers can still send messages and requests meanwhile. Promises that can no longer be answered fail.
+
+        Args:
+            drain_timeout: Seconds to wait for what is under way. Default: the setting `drain_timeout`.
+
+        Returns:
+            What could not be finished.
+
+        Raises:
+            ArgumentError: Called from a handler of this node, which stopping would wait for.
         """
         running = self._running
         if running is None:
             return StopReport()
         if any(host.runs(asyncio.current_task()) for host in running.hosts.values()):
             advice = "a call from outside its handlers, which it would wait for: asyncio.create_task(node.stop())"
-            raise LocalError("stop", advice, "a call from a handler")
+            raise ArgumentError("stop", advice, "a call from a handler")
         if running.stopping is None:
             running.stopping = asyncio.get_running_loop().create_future()
             try:
-                await self._drain(running, self.settings.drain_time if drain_time is None else drain_time)
+                await self._drain(running, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
             finally:
-                # Whoever waits for this may give up, but a node does not stop half-way.
+                # In a task of its own: cancelling this call must not leave the node half stopped.
                 running.ending = asyncio.ensure_future(self._end(running, running.stopping))
         return await asyncio.shield(running.stopping)
 
     async def _drain(self, running: _Running, seconds: float) -> None:
-        attachment = running.attachment
-        if attachment is not None and seconds > 0:  # else the goodbye, which follows at once, says it all
-            attachment.withdraw_actors()
+        connection = running.connection
+        if connection is not None and seconds > 0:  # else the goodbye follows at once, and withdraws everything
+            connection.withdraw_actors()
         try:
             async with asyncio.timeout(seconds):
-                if attachment is not None:
-                    await attachment.withdrawn()
+                if connection is not None:
+                    await connection.withdrawn()
                 await running.idle()
-                if attachment is not None:
-                    await attachment.flushed()
+                if connection is not None:
+                    await connection.flushed()
         except TimeoutError:
             pass
 
@@ -251,9 +319,9 @@ class Node:
                 report = await self._fail_the_rest(running)
             finally:
                 report = await self._leave_network(running, report)
-                if running.tap is not None:
-                    await running.tap.close()
-        except Exception as error:  # whoever waits for the end is told, and never waits for ever
+                if running.recorder is not None:
+                    await running.recorder.close()
+        except Exception as error:  # passed on to those who wait in `stop`
             problem = error
         finally:
             running.deadlines.close()
@@ -266,32 +334,32 @@ class Node:
                 stopped.set_exception(problem)
         if not report.is_clean:
             log.warning(
-                "the node stopped with %d messages failed, %d handlers cancelled, %d answers missing",
+                "the node stopped with %d messages failed, %d handlers cancelled, %d requests unanswered",
                 report.failed_messages,
                 report.cancelled_handlers,
                 report.failed_promises,
             )
 
     async def _leave_network(self, running: _Running, report: StopReport) -> StopReport:
-        """Leave the network, and add to the report what never left for others."""
-        if running.attachment is None:
+        """Leave the network, and add the messages that never left to the report."""
+        if running.connection is None:
             return report
-        returned = running.router.ledger.returned
-        running.attachment.close()
-        never_left = running.router.ledger.returned - returned
-        await running.attachment.gone()
+        returned = running.router.counters.returned
+        running.connection.close()
+        never_left = running.router.counters.returned - returned
+        await running.connection.gone()
         return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
 
     async def _fail_the_rest(self, running: _Running) -> StopReport:
-        failed = running.router.fail_what_waits()
+        failed = running.router.fail_pending()
         hosts = running.all_hosts
         for host in hosts:
-            left = host.close()
-            failed += len(left)
-            running.router.close(host.identity, left)
-        cancelled = sum(await asyncio.gather(*(host.stop(self.settings.stop_grace) for host in hosts)))
-        while left_over := running.router.fail_what_waits():  # what the last handlers sent, and what was told of it
-            failed += left_over
+            unhandled = host.close()
+            failed += len(unhandled)
+            running.router.close(host.identity, unhandled)
+        cancelled = sum(await asyncio.gather(*(host.stop(self.settings.cancel_timeout) for host in hosts)))
+        while pending := running.router.fail_pending():  # what the last handlers sent, and the reports about it
+            failed += pending
         error = NotRunningError("the node stopped before the answer came")
         return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
 
@@ -302,12 +370,12 @@ class Node:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error nobody is left to wait for the rest.
+        # After an error there is no reason to wait for what is under way.
         await self.stop(0.0 if kind is not None else None)
 
     @property
     def is_running(self) -> bool:
-        """Tell whether the node was started and not stopped."""
+        """Whether the node was started and has not stopped."""
         return self._running is not None
 
     def _require_running(self) -> _Running:
@@ -317,9 +385,9 @@ class Node:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """Whose announcements this node refuses because of keys that are missing, wrong or of another kind."""
-        attachment = self._require_running().attachment
-        return () if attachment is None else attachment.refusals
+        """Announcements of other nodes that were refused because of keys: missing, wrong, or of another kind."""
+        connection = self._require_running().connection
+        return () if connection is None else connection.refusals
 
     # -- actors and hubs -----------------------------------------------------------------------------------------------
 
@@ -329,19 +397,19 @@ class Node:
         return self._require_running().hub
 
     def new_hub(self) -> MessageHub:
-        """Make another hub, with an identity of its own."""
+        """Return another hub, with an identity of its own."""
         return self._require_running().new_hub(self)
 
     @property
     def router(self) -> Router:
-        """The router, for what plugs a network in."""
+        """The router, for plugging in a network."""
         return self._require_running().router
 
     @property
     def membership(self) -> Membership | None:
-        """This node's part in its network, for those who look at it; None for a node by itself."""
-        attachment = self._require_running().attachment
-        return None if attachment is None else attachment.membership
+        """The node's membership in its network, for inspection; None without a network."""
+        connection = self._require_running().connection
+        return None if connection is None else connection.membership
 
     @property
     def actors(self) -> tuple[Actor, ...]:
@@ -350,72 +418,71 @@ class Node:
 
     @property
     def hosts(self) -> tuple[ActorHost, ...]:
-        """The hosts of its actors, while it runs."""
+        """The hosts of the node's actors."""
         return tuple(self._require_running().hosts.values())
 
     def add(self, actor: Actor) -> None:
-        """Give the node an actor. From now on messages reach it, if the node runs."""
+        """Add an actor. If the node is running, messages reach it from now on."""
         if not isinstance(actor, Actor):
-            raise LocalError("actor", "an instance of a class derived from Actor", actor)
+            raise ArgumentError("actor", "an instance of a class derived from Actor", actor)
         if actor.identity in self._actors:
-            raise LocalError("actor", "one that is not on this node already", actor)
-        handler_map(actor)  # what is wrong with its handlers shows here, not when the node starts
+            raise ArgumentError("actor", "one that is not on this node already", actor)
+        handler_map(actor)  # raises here, and not when the node starts, if its handlers are invalid
         self._actors[actor.identity] = actor
         if self._running is not None:
             self._host(actor)
 
     def _host(self, actor: Actor) -> None:
         running = self._require_running()
-        handlers = handler_map(actor)
-        if not handlers:
+        if not handler_map(actor):
             log.warning("%s handles nothing", type(actor).__qualname__)
-        host = ActorHost(actor, handlers, running.services)
-        running.hosts[actor.identity] = host
-        running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
+        running.hosts[actor.identity] = running.new_host(actor)
 
     def _host_built_in(self, running: _Running) -> None:
-        """Let other nodes ask this one how it is."""
+        """Add the built-in actor, which answers requests about this node."""
         actor = Introspection(running.tables, self.report, self.set_capture_level)
-        handlers = handler_map(actor)
-        host = ActorHost(actor, handlers, running.services)
-        running.built_in.append(host)
-        running.router.directory.add_actor(host, {identifier: one.keep_local for identifier, one in handlers.items()})
+        running.built_in.append(running.new_host(actor))
 
-    async def remove(self, actor: Actor, drain_time: float | None = None) -> None:
-        """Take an actor away. No message is put before it any more; what waited goes to others who handle it, or fails.
+    async def remove(self, actor: Actor, drain_timeout: float | None = None) -> None:
+        """Remove an actor. Messages that it has not handled go to others that handle them, or fail.
 
-        Handlers that are under way may end, for so many seconds.
+        Args:
+            actor: The actor.
+            drain_timeout: Seconds that running handlers have to finish. Default: the setting `drain_timeout`.
+
+        Raises:
+            ArgumentError: The actor is not on this node, or this was called from one of its handlers.
         """
         if actor.identity not in self._actors:
-            raise LocalError("actor", "an actor of this node", actor)
+            raise ArgumentError("actor", "an actor of this node", actor)
         running = self._running
         if running is None:
             del self._actors[actor.identity]
             return
         if running.hosts[actor.identity].runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
-            raise LocalError("remove", advice, "a call from a handler")
+            raise ArgumentError("remove", advice, "a call from a handler")
         del self._actors[actor.identity]
         host = running.hosts.pop(actor.identity)
         running.router.remove(host.identity, host.close())
         running.leaving.append(host)
         try:
-            async with asyncio.timeout(self.settings.drain_time if drain_time is None else drain_time):
+            async with asyncio.timeout(self.settings.drain_timeout if drain_timeout is None else drain_timeout):
                 await host.idle()
         except TimeoutError:
-            await host.stop(self.settings.stop_grace)
-        running.leaving.remove(host)  # who gives up waiting leaves it there, for the node to stop
+            await host.stop(self.settings.cancel_timeout)
+        running.leaving.remove(host)  # after a cancellation it stays there, and stops with the node
 
-    # -- looking -------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     def stats(self) -> Stats:
-        """Count what came in and what became of it, since the node started; of one that stopped, until then."""
+        """Return the message counts since the node started; after it stopped, those of its last run."""
         if self._running is None and self._final_stats is not None:
             return self._final_stats
         return self._count(self._require_running())
 
     def report(self) -> NodeReport:
-        """Tell everything of this node at this moment: its stats, its actors, its part in the network."""
+        """Return the state of this node: its counts, its actors, its network, its capture."""
         running = self._require_running()
         return NodeReport(
             node=self.identity,
@@ -423,64 +490,58 @@ class Node:
             software=software(),
             uptime=running.clock() - running.started_at,
             stats=self._count(running),
-            actors=tuple(
-                ActorReport(
-                    identity=host.identity,
-                    name=host.name,
-                    handles=tuple(handler_map(host.actor)),
-                    handlers=tuple(definition.method for definition in handler_map(host.actor).values()),
-                    waiting=host.waiting,
-                    running=host.running,
-                )
-                for host in running.hosts.values()
-            ),
-            network=running.attachment.report() if running.attachment is not None else None,
-            capture=None if running.tap is None else running.tap.report(),
+            actors=tuple(_actor_report(host) for host in running.hosts.values()),
+            network=running.connection.report() if running.connection is not None else None,
+            capture=None if running.recorder is None else running.recorder.report(),
         )
 
     @property
     def known_nodes(self) -> list[KnownNode]:
-        """The other nodes that this one knows, with what lives there."""
+        """The other nodes that this one knows, with their receivers."""
         return self._require_running().tables.external.known()
 
     @property
     def is_joined(self) -> bool:
-        """Tell whether a rendezvous server is heard; a node without a network has none."""
-        attachment = self._require_running().attachment
-        return attachment is not None and attachment.is_joined
+        """Whether a rendezvous server is heard. False without a network."""
+        connection = self._require_running().connection
+        return connection is not None and connection.is_joined
 
     @property
     def is_serving(self) -> bool:
-        """Tell whether this node is the rendezvous of others too, because its network is embedded."""
-        attachment = self._require_running().attachment
-        return attachment is not None and attachment.is_serving
+        """Whether this node runs the rendezvous server of an embedded network."""
+        connection = self._require_running().connection
+        return connection is not None and connection.is_serving
 
     @property
     def capture_level(self) -> Level:
         """How much of its traffic the node records now."""
-        tap = self._require_running().tap
-        return Level.OFF if tap is None else tap.level
+        recorder = self._require_running().recorder
+        return Level.OFF if recorder is None else recorder.level
 
     def set_capture_level(self, level: Level) -> None:
-        """Record more or less from now on, where the node's `capture` says. What is recorded stays."""
-        tap = self._require_running().tap
-        if tap is None:
-            raise LocalError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
-        tap.set_level(Level(level))
+        """Change how much traffic is recorded from now on.
+
+        Raises:
+            ArgumentError: The node was given no directory for a capture.
+        """
+        recorder = self._require_running().recorder
+        if recorder is None:
+            raise ArgumentError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
+        recorder.set_level(Level(level))
 
     def _count(self, running: _Running) -> Stats:
-        ledger = running.router.ledger
-        unsent = 0 if running.attachment is None else running.attachment.unsent
+        counters = running.router.counters
+        unsent = 0 if running.connection is None else running.connection.unsent
         in_mailboxes = sum(host.waiting for host in running.all_hosts)
         return Stats(
-            submitted=ledger.submitted,
-            received=ledger.received,
-            copied=ledger.copied,
-            returned=ledger.returned,
-            outcomes=ledger.outcomes(unsent),
+            submitted=counters.submitted,
+            received=counters.received,
+            copied=counters.copied,
+            returned=counters.returned,
+            outcomes=counters.outcomes(unsent),
             waiting=running.router.waiting + in_mailboxes + unsent,
-            handled=ledger.handled_count,
-            handler_errors=ledger.handler_errors,
+            handled=counters.handled,
+            handler_errors=counters.handler_errors,
             unexpected=sum(hub.unexpected for hub in running.hubs),
             promised=sum(hub.waiting for hub in running.hubs),
         )

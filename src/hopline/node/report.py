@@ -1,4 +1,4 @@
-"""What a node tells of itself: to its operator, to metrics, and to whoever asks it over the network."""
+"""Reports on the state of a node, for its operator, for metrics, and for requests over the network."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import msgspec
 
 from hopline.message import MessageIdentifier
 from hopline.node.stats import Stats
-from hopline.node.tap import CaptureReport
+from hopline.observers.recorder import CaptureReport
 
 
 class ActorReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One actor: who it is, what it handles, and how much it has to do."""
+    """One actor: its identity, what it handles, and its load."""
 
     identity: bytes
     name: str
     handles: tuple[MessageIdentifier, ...]
-    handlers: tuple[str, ...] = ()  # its methods, in the same order; older nodes do not say
+    handlers: tuple[str, ...] = ()  # its methods, in the same order; older nodes omit them
     waiting: int  # messages in its mailbox
-    running: int  # handlers under way
+    running: int  # handlers that run
 
 
 class LinkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to one peer, as far as something was sent there."""
+    """The link to one peer."""
 
     node: bytes
     uri: str
-    waiting: int  # messages that did not leave yet
-    is_silent: bool  # the peer has not shaken hands yet, or is away
+    waiting: int  # messages that have not left
+    is_silent: bool  # the handshake is not complete, or the peer is away
 
 
 class NetworkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's part in its network."""
+    """A node's connection to its network."""
 
     rendezvous: str  # the server that is followed
     is_joined: bool
-    rendezvous_changes: int  # how often another server was followed
-    peers: int  # nodes that are known and alive
-    published: int  # messages on routes, through the rendezvous server
-    told: int  # straight to one node
-    heard: int  # from either
-    refused_routes: dict[str, int]  # of what others said of routes, by reason
-    refused_messages: dict[str, int]  # of the messages that came, by reason
+    rendezvous_changes: int  # how often the node changed to another server
+    peers: int  # known nodes that are alive
+    published: int  # control messages sent through the rendezvous server
+    told: int  # control messages sent straight to a node
+    heard: int  # control messages received either way
+    refused_routes: dict[str, int]  # control messages refused, by reason
+    refused_messages: dict[str, int]  # other messages refused, by reason
     links: tuple[LinkReport, ...]
-    unacknowledged: int = 0  # messages that were sent on connections that broke before the peer's system had them
+    unacknowledged: int = 0  # messages sent on connections that broke before the peer's system had them
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A node at one moment."""
+    """The state of a node at one moment."""
 
     node: bytes
     uri: str
@@ -58,12 +58,12 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     stats: Stats
     actors: tuple[ActorReport, ...]
     network: NetworkReport | None = None
-    capture: CaptureReport | None = None  # if it has a place to record its traffic
+    capture: CaptureReport | None = None  # if the node was given a directory for it
 
 
 @cache
 def software() -> str:
-    """Tell which Hopline this is."""
+    """Return the name and version of this software."""
     try:
         return f"hopline {version('hopline')}"
     except PackageNotFoundError:  # run from a checkout that was not installed

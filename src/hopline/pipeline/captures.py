@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from hopline.capture.naming import DAY, SEGMENT
+from hopline.capture.segment_files import is_segment_name
 from hopline.decoding.keys import Keyring
 from hopline.pipeline.days import Day, Days
 from hopline.pipeline.failures import BadCapturesError, BadFile, cause_of
@@ -155,7 +156,7 @@ def _listed(spark: SparkSession, place: str) -> list[str]:
     found = [unquote(uri) for uri in _binary_files(spark, [place]).inputFiles()]
     if len(found) == 1 and found[0].rpartition("/")[2] == place.rstrip("/").rpartition("/")[2]:
         return found
-    return sorted(path for path in found if path.endswith(SEGMENT))
+    return sorted(path for path in found if is_segment_name(path.rpartition("/")[2]))
 
 
 def _binary_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:

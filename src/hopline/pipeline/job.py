@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from hopline.decoding.keys import Keyring
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline.captures import Captures, find_captures, plain_path
 from hopline.pipeline.failures import UnbalancedError
 from hopline.pipeline.making import Making, order_of
@@ -135,11 +135,11 @@ class _Job:
         self._steps = steps
 
     def check_format(self) -> None:
-        """Raise `LocalError` where the tables that are there have another format: one folder cannot hold both."""
+        """Raise `ArgumentError` where the tables that are there have another format: one folder cannot hold both."""
         with translated("reading what the last run wrote"):
             before = self.storage.format_before()
         if before not in (None, self._options.format):
-            raise LocalError("format", f"{before}, as the tables that {self._options.out} has", self._options.format)
+            raise ArgumentError("format", f"{before}, as the tables that {self._options.out} has", self._options.format)
 
     def inspect(self) -> Captures:
         """Find the captures, and look at all of them before anything is written."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 from hopline.pipeline.days import Days
 from hopline.pipeline.tables.all import TABLES
 
@@ -24,7 +24,7 @@ _SECRET = re.compile(r"secret|password|token|(access|account|private)[.]?key|cre
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """What to read, what to make of it, where to put it, and where Spark runs. Wrong ones raise `LocalError`."""
+    """What to read, what to make of it, where to put it, and where Spark runs. Wrong ones raise `ArgumentError`."""
 
     captures: tuple[str, ...]  # files, folders or patterns
     out: str | Path = ""  # a folder on any storage that Spark knows
@@ -48,41 +48,41 @@ class PipelineOptions:
         self._check_choices()
 
     def _check_places(self) -> None:
-        """Raise `LocalError` unless it is clear what is read, and where and how tables are written."""
+        """Raise `ArgumentError` unless it is clear what is read, and where and how tables are written."""
         if not self.captures:
-            raise LocalError("captures", "at least one file, folder or pattern", "none")
+            raise ArgumentError("captures", "at least one file, folder or pattern", "none")
         out = str(self.out)
         if bool(out) is bool(self.table_prefix):
             found = "both" if out else "neither"
-            raise LocalError("out", "either a folder or a table prefix", found)
+            raise ArgumentError("out", "either a folder or a table prefix", found)
         if out and self.format not in PATH_FORMATS:
             formats = ", ".join(PATH_FORMATS)
-            raise LocalError("format", f"{formats} in a folder (others need a table prefix)", self.format)
+            raise ArgumentError("format", f"{formats} in a folder (others need a table prefix)", self.format)
         if not re.fullmatch(r"\w+", self.format):
-            raise LocalError("format", "the name of a format of Spark's, such as parquet", self.format)
+            raise ArgumentError("format", "the name of a format of Spark's, such as parquet", self.format)
         if self.table_prefix and not re.fullmatch(r"[\w-]+(\.[\w-]+)*", self.table_prefix):
-            raise LocalError("table prefix", "names with dots between, such as lake.traffic", self.table_prefix)
+            raise ArgumentError("table prefix", "names with dots between, such as lake.traffic", self.table_prefix)
         for place in self.captures:
             if out and is_within(out, place):
-                raise LocalError("out", f"a folder that is not in the captures ({place})", out)
+                raise ArgumentError("out", f"a folder that is not in the captures ({place})", out)
 
     def _check_choices(self) -> None:
-        """Raise `LocalError` unless days, window, tables and the settings of Spark make sense."""
+        """Raise `ArgumentError` unless days, window, tables and the settings of Spark make sense."""
         if self.first_day and self.last_day and self.first_day > self.last_day:
             found = f"{self.first_day} to {self.last_day}"
-            raise LocalError("days", "the first not after the last", found)
+            raise ArgumentError("days", "the first not after the last", found)
         divides_a_day = 1 <= self.window_s <= _DAY_S and _DAY_S % self.window_s == 0
         if not divides_a_day:
-            raise LocalError("window", "seconds that divide a day, from 1 to 86400", self.window_s)
+            raise ArgumentError("window", "seconds that divide a day, from 1 to 86400", self.window_s)
         unknown = [name for name in self.tables if name not in TABLE_NAMES]
         if unknown or not self.tables:
             known = ", ".join(TABLE_NAMES)
             found = ", ".join(unknown) or "none"
-            raise LocalError("tables", f"some of {known}", found)
+            raise ArgumentError("tables", f"some of {known}", found)
         if self.master and self.remote:
-            raise LocalError("master", "none beside remote", self.master)
+            raise ArgumentError("master", "none beside remote", self.master)
         if not re.fullmatch(r"\d+[kmgtKMGT]?[bB]?", self.memory):
-            raise LocalError("memory", "a size such as 512m or 6g", self.memory)
+            raise ArgumentError("memory", "a size such as 512m or 6g", self.memory)
 
     @property
     def days(self) -> Days:

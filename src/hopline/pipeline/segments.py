@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from hopline.capture.reading import CaptureError
+from hopline.capture.segment_files import CaptureError
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import REJECTS
 from hopline.decoding.segments import Span, read_segment

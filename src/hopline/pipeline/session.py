@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from hopline.message import LocalError, get_logger
+from hopline.message import ArgumentError, get_logger
 from hopline.pipeline.failures import RequirementError
 from hopline.pipeline.java import find_java
 from hopline.pipeline.shipping import ship
@@ -68,7 +68,7 @@ def spark_session(
     """
     config = dict(config or {})
     if master and remote:
-        raise LocalError("master", "none beside remote", master)
+        raise ArgumentError("master", "none beside remote", master)
     if not remote and (running := _running()) is not None:
         session = running.newSession()
         _ship_if_far(session)
@@ -155,7 +155,7 @@ def _ship_if_far(session: SparkSession) -> None:
 
 def _connect(stack: ExitStack, remote: str, app_name: str, config: dict[str, str]) -> SparkSession:
     if not remote.startswith("sc://"):
-        raise LocalError("remote", "the address of a Spark Connect server, as sc://host:port", remote)
+        raise ArgumentError("remote", "the address of a Spark Connect server, as sc://host:port", remote)
     if missing := [name for name in _CONNECT_MODULES if not _there(name)]:
         raise RequirementError(
             f"Spark Connect needs {', '.join(missing)}, not installed here", "pip install 'hopline[connect]'"

@@ -1,6 +1,5 @@
-"""The tables that the pipeline wrote, read with DuckDB and without a session of Spark.
+"""Queries of the tables that the pipeline wrote, with DuckDB and without a Spark session.
 
-`tables` answers questions in SQL, of files that `files` finds in any storage; `catalogue` lists what there is,
-`summary` what is worth knowing first, and `short_ids` cuts ids to what fits a screen. `errors` says in plain words what
-is wrong with a question.
+`tables` runs SQL over the files that `files` finds in any storage. `catalogue` lists the tables and their columns,
+`summary` the findings, and `short_ids` shortens ids for the screen. `errors` explains what is wrong with a query.
 """

@@ -43,7 +43,7 @@ class WrittenTable:
 
     @cached_property
     def rows_by_file(self) -> dict[str, int]:
-        """Return how many rows each of its files has, by what their footers say."""
+        """Return how many rows each of its files has, from their footers."""
         if not self.files:
             return {}
         footers = f"parquet_file_metadata('{SCHEME}://{self.name}/*')"
@@ -62,7 +62,9 @@ class WrittenTable:
     @property
     def days(self) -> list[date]:
         """Return the days that it has rows of."""
-        return sorted({file.day for file in self.files if file.day is not None and self.rows_by_file[file.uri]})
+        files_with_rows = [file for file in self.files if self.rows_by_file[file.uri]]
+        days = {file.day for file in files_with_rows if file.day is not None}
+        return sorted(days)
 
     @property
     def columns(self) -> list[Column]:
@@ -72,8 +74,11 @@ class WrittenTable:
         fields = json.loads(rows[0][0])["fields"] if rows else []
         meanings = {field["name"]: field["metadata"].get("comment", "") for field in fields}
         meanings.setdefault("date", "day, UTC; the partition")
-        types = self.tables.columns(self.name)
-        return [Column(name, type_.lower().replace('"', ""), meanings.get(name, "")) for name, type_ in types.items()]
+        columns: list[Column] = []
+        for name, duckdb_type in self.tables.columns(self.name).items():
+            column_type = duckdb_type.lower().replace('"', "")
+            columns.append(Column(name, column_type, meanings.get(name, "")))
+        return columns
 
 
 def written_tables(tables: Tables) -> list[WrittenTable]:

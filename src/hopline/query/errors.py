@@ -1,7 +1,4 @@
-"""What goes wrong with a question about the tables.
-
-What DuckDB says of a question that makes no sense is put in plain words, with a mark below the place.
-"""
+"""Errors of queries: DuckDB's reports in plain words, with a mark below the place of the fault."""
 
 from __future__ import annotations
 
@@ -25,11 +22,18 @@ class QueryError(HoplineError):
 
 
 class StorageError(QueryError):
-    """The place where the tables lie cannot be read."""
+    """The storage of the tables cannot be read."""
 
 
 class QuestionError(QueryError):
-    """A question that makes no sense, or would change something: what is wrong, and where."""
+    """A query is not valid, or would change something.
+
+    Attributes:
+        problem: What is wrong.
+        text: The query, or the part of it that comes from `option`.
+        position: The index of the fault in `text`, if it is known.
+        option: The option of the command line that the part comes from, if any.
+    """
 
     def __init__(self, problem: str, text: str = "", position: int | None = None, option: str = "") -> None:
         super().__init__(problem, text, position, option)
@@ -60,28 +64,30 @@ class QuestionError(QueryError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A statement of SQL, and which options of a command its parts come from: name, start and end."""
+    """An SQL statement, and the options of a command that its parts come from: name, start and end."""
 
     sql: str
     options: tuple[tuple[str, int, int], ...] = ()
 
     def fault(self, problem: str, position: int | None = None) -> QuestionError:
-        """Return the error for a problem with it, at a place in it if that is known."""
+        """Return the error for a problem, at a position in the statement if it is known."""
         if position is None:
-            only_option = self.options[0][0] if len(self.options) == 1 else ""
+            names = [name for name, _, _ in self.options]
+            only_option = names[0] if len(names) == 1 else ""
             return QuestionError(problem, option=only_option)
         for option, start, end in self.options:
             if start <= position <= end:
-                return QuestionError(problem, self.sql[start:end], position - start, option)
+                part = self.sql[start:end]
+                return QuestionError(problem, part, position - start, option)
         return QuestionError(problem, self.sql, position)
 
 
 def missing_table(error: Exception) -> str | None:
     """Return the name of the table that DuckDB does not know, if that is what is wrong."""
     report = _report(error)
-    if report.get("error_subtype") != "MISSING_ENTRY" or report.get("type") != "Table":
-        return None
-    return report["name"]
+    is_missing = report.get("error_subtype") == "MISSING_ENTRY"
+    is_table = report.get("type") == "Table"
+    return report["name"] if is_missing and is_table else None
 
 
 def query_failure(
@@ -93,11 +99,10 @@ def query_failure(
     """Return what DuckDB raised as an error for people.
 
     Args:
-        error: what was raised.
-        question: what was asked.
-        tables: the tables that there are.
-        columns: those of the tables that were asked for; called only for an error that lists them.
-
+        error: DuckDB's error.
+        question: The query.
+        tables: The names of all tables.
+        columns: Returns the columns of the tables in the query; called only for an error that lists them.
     """
     report = _report(error)
     message = report["exception_message"]
@@ -118,8 +123,8 @@ def query_failure(
         problem = first_line.rstrip("!")
     if "position" not in report:
         return question.fault(problem)
-    bytes_before = question.sql.encode()[: int(report["position"])]  # DuckDB counts bytes
-    text_before = bytes_before.decode(errors="ignore")
+    offset = int(report["position"])  # in bytes
+    text_before = question.sql.encode()[:offset].decode(errors="ignore")
     return question.fault(problem, len(text_before))
 
 
@@ -132,7 +137,7 @@ def _columns_text(columns: Mapping[str, Sequence[str]]) -> str:
 
 
 def _report(error: Exception) -> dict[str, str]:
-    """Return what DuckDB says in JSON, as its setting ``errors_as_json`` has it; most errors, but not all, are."""
+    """Return DuckDB's report of an error, which is JSON for most errors (setting ``errors_as_json``)."""
     text = str(error)
     try:
         begin = text.index("{")

@@ -1,17 +1,17 @@
-"""The Parquet files of tables, wherever they lie, as a file system that DuckDB reads and nobody writes.
+"""The Parquet files of tables in any storage, as a read-only file system for DuckDB.
 
 DuckDB could open local files by itself. It is given a file system of ours instead, for three reasons:
 
-* **Nothing can be written.** A question may be anybody's. What begins with ``select`` may still write in DuckDB
-  (``with a as (copy … to 'file') select …``, or ``json_execute_serialized_sql``), and its settings allow a path for
-  reading and writing alike. So DuckDB has no access to files at all, but for ``tables://``, which has exactly the files
-  of the tables, opens them for reading and knows no other verb.
+* **Nothing can be written.** A query may come from an untrusted source. Text that begins with ``select`` may still
+  write in DuckDB (``with a as (copy … to 'file') select …``, or ``json_execute_serialized_sql``), and its
+  settings allow a path for reading and writing alike. So DuckDB has no access to files but ``tables://``,
+  which has exactly the files of the tables and opens them for reading only.
 * **Threads.** DuckDB positions and reads one Python file from several threads. Most files in Python remember one
   position, so that a read would return bytes from where another thread has gone. Here every thread has its own.
 * **Any storage.** What fsspec reaches (``webhdfs://host:9870/…``, ``s3://…``) has its own names, listings and caches.
   Here everything was listed once, and a file is called ``tables://flows/date=2026-01-31/part-0.parquet`` everywhere.
 
-The listing is a snapshot: a run that replaces files meanwhile is seen by whoever opens the tables again.
+The listing is a snapshot: files that a run replaces afterwards are found when the tables are opened again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -35,7 +36,7 @@ from hopline.query.errors import StorageError
 
 SCHEME = "tables"
 _HIDDEN = (".", "_")  # what Spark and other writers keep beside the rows, or have not committed yet
-# Formats that say in a log which files are the table.
+# Formats with a log of the files that are current.
 _LOGS = {"/_delta_log/": "delta", ".metadata.json": "iceberg"}
 
 ReadRange = Callable[[int, int], bytes]
@@ -57,16 +58,17 @@ class TableFile:
     @property
     def day(self) -> date | None:
         """Return the day of its partition, None for that of rows without a day."""
-        folders = [part for part in self.path.split("/") if part.startswith(FOLDER)]
+        parts = self.path.split("/")
+        folders = [part for part in parts if part.startswith(FOLDER)]
         text = folders[0].removeprefix(FOLDER) if folders else NO_DAY
         return None if text == NO_DAY else date.fromisoformat(text)
 
 
 class Storage(Protocol):
-    """A place where tables lie, a folder each."""
+    """A location of tables, one folder each."""
 
     def folders(self) -> set[str]:
-        """Return the names of the folders there. Raise FileNotFoundError when the place does not exist."""
+        """Return the names of the folders there. Raise FileNotFoundError if the location does not exist."""
 
     def files(self, folder: str) -> Iterable[TableFile]:
         """List the files below a folder, hidden ones included."""
@@ -90,12 +92,20 @@ class LocalStorage:
         for path in (self._folder / folder).rglob("*"):
             with suppress(FileNotFoundError):  # a run that goes on meanwhile moves its files
                 if path.is_file():
-                    yield TableFile(path.relative_to(self._folder).as_posix(), path.stat().st_size)
+                    relative_path = path.relative_to(self._folder)
+                    yield TableFile(relative_path.as_posix(), path.stat().st_size)
 
     def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
         """Open a file."""
         descriptor = os.open(self._folder / path, os.O_RDONLY)
-        return (lambda offset, size: os.pread(descriptor, size, offset)), (lambda: os.close(descriptor))
+
+        def read(offset: int, size: int) -> bytes:
+            return os.pread(descriptor, size, offset)
+
+        def close() -> None:
+            os.close(descriptor)
+
+        return read, close
 
 
 class RemoteStorage:
@@ -105,29 +115,35 @@ class RemoteStorage:
         self._filesystem = filesystem
         self._root = root.rstrip("/")
         # Only filesystems of asyncio promise that a file may be read by several threads.
-        self._guard: AbstractContextManager[Any] = nullcontext() if filesystem.async_impl else threading.Lock()
-        self._options = {} if filesystem.async_impl else {"cache_type": "none"}  # DuckDB asks for what it needs
+        self._guard: AbstractContextManager[Any] = nullcontext()
+        self._options: dict[str, str] = {}
+        if not filesystem.async_impl:
+            self._guard = threading.Lock()
+            self._options = {"cache_type": "none"}  # DuckDB asks for what it needs
 
     def folders(self) -> set[str]:
         """Return the names of the folders in it."""
         entries = self._filesystem.ls(f"{self._root}/", detail=True)
-        return {entry["name"].rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] == "directory"}
+        paths = [entry["name"].rstrip("/") for entry in entries if entry["type"] == "directory"]
+        return {path.rpartition("/")[2] for path in paths}
 
     def files(self, folder: str) -> Iterable[TableFile]:
         """List the files below one of them."""
-        above = f"{self._root}/{folder}"
-        for path, entry in self._filesystem.find(above, detail=True).items():
-            yield TableFile(f"{folder}/{path.partition(f'{above}/')[2]}", entry["size"])
+        root = f"{self._root}/{folder}"
+        entries = self._filesystem.find(root, detail=True)
+        for path, entry in entries.items():
+            _, _, relative_path = path.partition(f"{root}/")
+            yield TableFile(f"{folder}/{relative_path}", entry["size"])
 
     def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
         """Return how to read a file: each read is a request of its own."""
+        full_path = f"{self._root}/{path}"
 
         def read(offset: int, size: int) -> bytes:
+            end = offset + size
             with self._guard:
-                data: bytes = self._filesystem.cat_file(
-                    f"{self._root}/{path}", start=offset, end=offset + size, **self._options
-                )
-                return data
+                data: bytes = self._filesystem.cat_file(full_path, start=offset, end=end, **self._options)
+            return data
 
         return read, lambda: None
 
@@ -137,11 +153,14 @@ def open_storage(location: str | Path) -> Storage:
 
     Raises:
         RequirementError: a package is missing that reads such URIs.
-        StorageError: nobody knows how to read such URIs.
+        StorageError: no installed package reads such URIs.
 
     """
     folder = local_folder(location)
-    return LocalStorage(folder) if folder is not None else RemoteStorage(*open_filesystem(str(location)))
+    if folder is not None:
+        return LocalStorage(folder)
+    filesystem, root = open_filesystem(str(location))
+    return RemoteStorage(filesystem, root)
 
 
 def local_folder(location: str | Path) -> Path | None:
@@ -158,7 +177,7 @@ def open_filesystem(uri: str) -> tuple[Any, str]:
 
     Raises:
         RequirementError: a package is missing that reads such URIs.
-        StorageError: nobody knows how to read such URIs.
+        StorageError: no installed package reads such URIs.
 
     """
     scheme, _, _ = uri.partition("://")
@@ -201,15 +220,16 @@ def list_files(location: str | Path, storage: Storage, table: str) -> list[Table
                 f"{without_password(str(location))}: {table} has the format {format_}, which keeps old rows beside the "
                 f"new ones: query it with Spark, for instance"
             )
-    return sorted((file for file in files if _has_rows(file)), key=lambda file: file.path)
+    files_with_rows = [file for file in files if _has_rows(file)]
+    return sorted(files_with_rows, key=attrgetter("path"))
 
 
 def storage_failure(location: str, error: BaseException) -> StorageError:
     """Return what a library of the storage raised as an error of one line."""
     lines = str(error).strip().splitlines()
-    return StorageError(
-        f"{without_password(location)}: {type(error).__name__}: {lines[0] if lines else 'no reason given'}"
-    )
+    reason = lines[0] if lines else "no reason given"
+    place = without_password(location)
+    return StorageError(f"{place}: {type(error).__name__}: {reason}")
 
 
 def without_password(location: str) -> str:
@@ -222,7 +242,9 @@ def without_password(location: str) -> str:
 
 
 def _has_rows(file: TableFile) -> bool:
-    return file.path.endswith(".parquet") and not any(part.startswith(_HIDDEN) for part in file.path.split("/"))
+    parts = file.path.split("/")
+    is_hidden = any(part.startswith(_HIDDEN) for part in parts)
+    return file.path.endswith(".parquet") and not is_hidden
 
 
 class ReadOnlyFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -249,7 +271,9 @@ class ReadOnlyFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]  # fsspec 
     def glob(self, path: str, **_: Any) -> list[str]:
         """List the files that a name with ``*`` in it stands for: all that begin with what is before the first one."""
         start, star, _rest = self._strip_protocol(path).partition("*")
-        return [name for name in self._files if (name.startswith(start) if star else name == start)]
+        if star:
+            return [name for name in self._files if name.startswith(start)]
+        return [start] if start in self._files else []
 
     def info(self, path: str, **_: Any) -> Mapping[str, Any]:
         """Return name, type and size of a file."""
@@ -294,8 +318,12 @@ class _OpenFile:
         self.closed = False
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self._file.size}[whence]
-        self._thread.position = start + offset
+        origins = {
+            os.SEEK_SET: 0,
+            os.SEEK_CUR: self.tell(),
+            os.SEEK_END: self._file.size,
+        }
+        self._thread.position = origins[whence] + offset
         return self.tell()
 
     def tell(self) -> int:

@@ -1,11 +1,11 @@
-"""Ids that are short enough for a screen, and still name one thing.
+"""Ids shortened to what fits a screen and is still unique.
 
-Flows, nodes, actors and hubs mostly have GUIDs for names: 36 characters each, of which the first eight tell nearly
-always which one is meant. An id is shown by as much of its beginning as no other value of its column in the whole table
-begins with, and such a beginning is accepted back (`find_id`). Names that people chose are never cut.
+Flows, nodes, actors and hubs mostly have GUIDs for names: 36 characters each, the first eight of which are nearly
+always unique. An id is cut to the shortest prefix that no other value of its column in the whole table begins with, and
+such a prefix is accepted back (`find_id`). Names that people chose are never cut.
 
-That a beginning is unique is looked up, not guessed, and it is cheap: one column is read, of which DuckDB skips what
-lies outside the range of the ids in question.
+That a prefix is unique is looked up, not guessed, which is cheap: one column is read, and DuckDB skips the row groups
+outside the range of the ids in question.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ SHORTEST = 8
 _LISTED = 5  # of the ids that a beginning may stand for
 _LAST = "\U0010ffff"  # sorts behind whatever may follow a beginning
 _KINDS = "\0\1"  # the first byte of the identity of a hub or an actor, which a terminal does not show
+_KIND_PREFIXES = tuple(_KINDS)
 _ANY_KIND = ("", *_KINDS)
 _OPAQUE = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?:0x)?[0-9a-f]{24,}", re.IGNORECASE)
 # Every column that names a flow, a node, an actor or a hub.
@@ -35,7 +36,7 @@ _NAMES = {
 
 
 class NoIdError(QueryError):
-    """A beginning stands for no id, or for several."""
+    """No id begins with the given characters, or several do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,25 @@ def short_ids(tables: Tables, table: str, column: str, values: Iterable[str]) ->
     opaque = {name for name in names.values() if _OPAQUE.fullmatch(name)}
     if not opaque:
         return {value: value for value in names}
-    have_kinds = any(value.startswith(tuple(_KINDS)) for value in names)
-    alike = _names_alike(tables, table, column, opaque, _ANY_KIND if have_kinds else ("",))
+    have_kinds = any(value.startswith(_KIND_PREFIXES) for value in names)
+    kinds = _ANY_KIND if have_kinds else ("",)
+    alike = _names_alike(tables, table, column, opaque, kinds)
     lengths = _unique_lengths(opaque | alike)
     shown = {}
     for value, name in names.items():
-        is_cut = name in opaque
-        shown[value] = name[: lengths[name]] if is_cut else value
+        shown[value] = value
+        if name in opaque:
+            shown[value] = name[: lengths[name]]
     return shown
 
 
-def _names_alike(tables: Tables, table: str, column: str, names: Collection[str], kinds: Collection[str]) -> set[str]:
+def _names_alike(
+    tables: Tables,
+    table: str,
+    column: str,
+    names: Collection[str],
+    kinds: Collection[str],
+) -> set[str]:
     """Return the names in a column that share the shortest beginning with one of some names."""
     beginnings: set[str] = set()
     for kind in kinds:
@@ -85,7 +94,7 @@ def _names_alike(tables: Tables, table: str, column: str, names: Collection[str]
 
 
 def _unique_lengths(names: Collection[str]) -> dict[str, int]:
-    """Return how many characters tell each of some names from the others."""
+    """Return the length of the shortest unique prefix of each name."""
     lengths = dict.fromkeys(names, SHORTEST)
     for name, following in pairwise(sorted(names)):  # no others share more with them
         length = _shared(name, following) + 1
@@ -122,7 +131,8 @@ def find_id(tables: Tables, table: str, beginning: str) -> FoundId:
     if beginning in found:  # a whole id, whatever else begins with it
         return FoundId(beginning, tuple(found[beginning]))
     if not found:
-        raise NoIdError(f"no id in {table} begins with {beginning!r}; it has ids in: {', '.join(columns)}")
+        listed_columns = ", ".join(columns)
+        raise NoIdError(f"no id in {table} begins with {beginning!r}; it has ids in: {listed_columns}")
     if len(found) > 1:
         raise NoIdError(f"several ids in {table} begin with {beginning!r}: {_listed(found)}")
     value, having_it = found.popitem()
@@ -139,7 +149,8 @@ def _beginning_with(tables: Tables, table: str, column: str, beginning: str) -> 
         ranges.append(f"{column} >= ? and {column} < ?")
         bounds += [lowest, lowest + _LAST]
     condition = " or ".join(ranges)
-    query = f"select distinct {column} from {quoted(table)} where {condition} order by 1 limit {_LISTED + 1}"  # noqa: S608
+    limit = _LISTED + 1
+    query = f"select distinct {column} from {quoted(table)} where {condition} order by 1 limit {limit}"  # noqa: S608
     rows = tables.ask(query, bounds).rows()
     return [row[0] for row in rows]
 

@@ -1,4 +1,4 @@
-"""What a person wants to know of the tables first: the findings of each."""
+"""The findings of all tables: what is worth knowing first."""
 
 from __future__ import annotations
 

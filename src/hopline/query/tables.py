@@ -1,17 +1,17 @@
-"""Questions to the tables in SQL, on DuckDB: no Spark is needed, wherever the tables lie.
+"""SQL queries of the tables with DuckDB, in any storage and without Spark.
 
 >>> from hopline.query.tables import open_tables
 >>> with open_tables("tables") as tables:  # doctest: +SKIP
 ...     slowest = tables.ask("select flow_id, duration_us from flows order by duration_us desc limit 3").fetch()
 
-Every table is a view of its own name in one database in memory. A view is made when a question first needs it, so that
-a question about flows lists no messages. Days are partitions: ``date = '2026-01-31'`` reads that day's files only.
-Times are UTC.
+Every table is a view of the same name in one database in memory. A view is made when a query first needs it, so that a
+query of flows does not list the files of messages. Days are partitions: ``date = '2026-01-31'`` reads that day's files
+only. Times are UTC.
 
-A question may come from anybody, so it can do nothing but read: one statement that selects, in a database without
-access to files (see `files` for how the tables are read nevertheless), settings, extensions or variables of
-Python. Nested brackets are bounded, and so is the text. Ctrl-C stops a question while DuckDB works on it: DuckDB does
-not look at signals, so it works in a thread, which is interrupted.
+A query may come from an untrusted source, so it can only read: one statement that selects, in a database without access
+to files (`files` explains how the tables are read nevertheless), settings, extensions or Python variables. The depth of
+nesting and the length of the text are bounded. Ctrl-C stops a running query: DuckDB does not handle signals, so it runs
+in a thread, which is interrupted.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def open_tables(location: str | Path) -> Iterator[Tables]:
 
 
 class Tables:
-    """The tables at a location, open for questions. See `open_tables`."""
+    """The tables at a location, open for queries. See `open_tables`."""
 
     def __init__(self, location: str | Path, storage: Storage, names: Sequence[str]) -> None:
         self.location = location
@@ -110,7 +110,7 @@ class Tables:
             self._database.execute(lock)
 
     def close(self) -> None:
-        """Close the database. A question that is still being asked fails."""
+        """Close the database. A query that is still running fails."""
         self._database.unregister_filesystem(SCHEME)  # which would hold the database otherwise
         self._database.close()
 
@@ -136,7 +136,7 @@ class Tables:
         return {row[0]: row[1] for row in self.ask(f"describe {quoted(name)}").rows()}
 
     def ask(self, question: str | Question, parameters: Sequence[Any] = ()) -> Answer:
-        """Ask a question: one statement of SQL that selects, perhaps with parameters (``$1``).
+        """Run a query: one SQL statement that selects, with parameters (``$1``) if there are any.
 
         Raises:
             QuestionError: the question makes no sense, or would change something.
@@ -204,13 +204,13 @@ class Tables:
             self._views.add(name)
 
     def _columns_of(self, question: Question) -> dict[str, list[str]]:
-        """Return the columns of the tables that a question names."""
+        """Return the columns of the tables that a query names."""
         words = set(re.findall(r"\w+", question.sql.lower()))
         return {name: list(self.columns(name)) for name in self.names if name in words & self._views}
 
 
 class Answer:
-    """The rows that a question gives, read from DuckDB as they are asked for."""
+    """The rows of a query, read from DuckDB on demand."""
 
     def __init__(self, cursor: Any, question: Question) -> None:
         self._cursor = cursor
@@ -234,7 +234,7 @@ class Answer:
         return tuple(str(column[1]) for column in self._cursor.description)
 
     def rows(self) -> Iterator[Row]:
-        """Return its rows one by one; no more than some thousand are held at once."""
+        """Return its rows one by one; at most some thousand are in memory at a time."""
         while rows := self.fetch(_ROWS_AT_ONCE):
             yield from rows
 
@@ -254,7 +254,7 @@ class Answer:
 
 
 def interruptible(cursor: Any, call: Callable[[], Result]) -> Result:
-    """Call something of DuckDB's such that Ctrl-C ends it. Only the main thread is ever interrupted."""
+    """Run a call to DuckDB so that Ctrl-C ends it. Only the main thread is ever interrupted."""
     if threading.current_thread() is not threading.main_thread():
         return call()
     outcome: Future[Result] = Future()
@@ -276,7 +276,7 @@ def interruptible(cursor: Any, call: Callable[[], Result]) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Some rows of one table, told by parts of SQL, each of which is an option of the command line."""
+    """A selection of rows of one table, given as parts of SQL that are options of the command line."""
 
     table: str
     columns: str = "*"
@@ -295,11 +295,11 @@ class Selection:
                 tables.check(Question(f"{before}{text}", ((option, len(before), len(before) + len(text)),)))
 
     def question(self, limit: int | None = None) -> Question:
-        """Return the question for these rows."""
+        """Return the query of these rows."""
         return self._question(self.columns, order_by=self.order_by, limit=limit)
 
     def count(self) -> Question:
-        """Return the question how many there are; no more columns are read than the condition needs."""
+        """Return the query of their number, which reads only the columns of the condition."""
         return self._question("count(*)", order_by=None, limit=None)
 
     def _question(self, columns: str, *, order_by: str | None, limit: int | None) -> Question:

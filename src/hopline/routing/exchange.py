@@ -1,4 +1,4 @@
-"""What the parts of a node hand to one another: deliveries, through ports, over the exchange that routes them."""
+"""What the parts of a node pass to one another: deliveries, through ports, over the exchange that routes them."""
 
 from __future__ import annotations
 
@@ -15,121 +15,156 @@ TICKS_PER_SECOND = 10_000_000
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """A message on this node: its kind, since when, until when, and what its sender's telemetry noted of it."""
+    """A message during its stay on this node, with its timing and what observers attached to it.
+
+    The last three fields belong to observers. Nothing else may depend on them, and they are None when nobody observes.
+    """
 
     message: Message
-    identifier: MessageIdentifier  # the message's own, made once and then at hand for all who ask
-    since: float
+    identifier: MessageIdentifier  # the message's own, computed once
+    since: float  # when its stay began, by the node's clock
     deadline: float = NO_DEADLINE
-    origin: object = None
-    content: object = None  # the payload that the body was written from, where nobody could tell it from one read anew
+    content: object = None  # the payload that the body was encoded from, if decoding the body would return its equal
+    origin: object = None  # the telemetry span that sent it
+    submitter: object = None  # the actor or hub that submitted it, and why, as capture records it
+    record: int | None = None  # number of the latest capture record about it
 
 
-def delivery_of(message: Message, now: float) -> Delivery:
-    """Make the delivery of a message whose stay on this node begins now."""
+def delivery_of(message: Message, now: float, record: int | None = None) -> Delivery:
+    """Return the delivery of a message whose stay on this node begins now."""
     ttl_ticks = message.ttl_ticks
     deadline = now + ttl_ticks / TICKS_PER_SECOND if ttl_ticks else NO_DEADLINE
-    return Delivery(message, message.identifier, now, deadline)
+    if record is None:
+        return Delivery(message, message.identifier, now, deadline)
+    return Delivery(message, message.identifier, now, deadline, record=record)
 
 
 def remaining_ticks(delivery: Delivery, now: float) -> int:
-    """Give the lifetime that is left of a message, in the wire's unit; zero is no limit, and never "nearly none"."""
+    """Return the remaining lifetime of a message in the wire's unit.
+
+    Zero means unlimited, so a limited lifetime is never rounded down to it.
+    """
     if delivery.deadline == NO_DEADLINE:
         return delivery.message.ttl_ticks
     ticks = int((delivery.deadline - now) * TICKS_PER_SECOND)
     return ticks if ticks > 0 else 1
 
 
-Label: TypeAlias = "tuple[str | None, str | None]"  # names for people: of an actor's class, and of its handler
+Label: TypeAlias = "tuple[str | None, str | None]"  # display names: of an actor's class, and of its handler
 
 
 class Port(Protocol):
-    """Where a local receiver takes its messages."""
+    """The entry of a local receiver: an actor host or a message hub."""
 
     @property
     def identity(self) -> bytes:
-        """Who it is."""
+        """The receiver's identity."""
         ...
 
     @property
     def confirms_receipts(self) -> bool:
-        """Whether taking a message is what a sender who wants a receipt waits for."""
+        """Whether a receipt is due as soon as this port has accepted a message that asks for one."""
         ...
 
     def offer(self, delivery: Delivery) -> bool:
-        """Take a delivery, or say that there is no room."""
+        """Accept a delivery, or return False if the receiver is full."""
         ...
 
     def label(self, identifier: MessageIdentifier) -> Label:
-        """Return the names of the receiver and of its handler for a kind of message, as far as it has such."""
+        """Return the display names of the receiver and of its handler for a message, where it has them."""
         ...
 
 
 class HubPort(Port, Protocol):
-    """The port of a hub, where answers come home."""
+    """The port of a hub, which receives answers."""
 
     def take_value(self, key: int, identifier: MessageIdentifier, value: object) -> bool:
-        """Take an answer that is a value, if it is just what the one with this key waits for."""
+        """Accept an answer as a value, without a message.
+
+        Args:
+            key: The callback key of the request.
+            identifier: The kind of message that the answer would be.
+            value: The payload.
+
+        Returns:
+            Whether a caller with this key waits for exactly this kind of answer. If not, nothing happened.
+        """
         ...
 
 
-class Place(Protocol):
-    """A place in the queue for room at a receiver."""
+class QueuedDelivery(Protocol):
+    """A delivery that waits until its receiver has room."""
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether the message was taken back, because the one who waited was cancelled."""
+        """Whether the wait was cancelled before the delivery was handed over."""
         ...
 
     async def wait(self) -> None:
-        """Wait until the message was handed over, or its time was over. One who is cancelled takes it back."""
+        """Wait until the delivery was handed over or has ended. Cancelling withdraws it."""
+        ...
+
+
+class Handling(Protocol):
+    """What observers keep during the run of one handler."""
+
+    def detach(self) -> None:
+        """End the synchronous part of the handler: undo what was made current for it."""
+        ...
+
+    def end(self, error: BaseException | None) -> None:
+        """Report that the handler finished, with its error if it failed."""
         ...
 
 
 class Exchange(Protocol):
-    """What hubs and actor hosts need of their node."""
+    """The services of a node that its hubs and actor hosts use."""
 
     @property
-    def is_watched(self) -> bool:
-        """Tell whether somebody wants to see every message."""
+    def is_observed(self) -> bool:
+        """Whether an observer needs to see every message, so that no shortcut may be taken."""
         ...
 
     def clock(self) -> float:
-        """Tell the node's time in seconds; it never goes back."""
+        """Return the node's monotonic time in seconds."""
         ...
 
     def submit(self, delivery: Delivery) -> bool:
-        """Take a message that was made here for routing, or say that there is no room, and nothing happened."""
+        """Route a message of this node, or return False, without any effect, if its receiver is full."""
         ...
 
-    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> Place:
-        """Give a delivery that was not taken a place to wait at, for so many seconds."""
+    def wait_for_room(self, delivery: Delivery, within: float = NO_DEADLINE) -> QueuedDelivery:
+        """Queue a delivery that `submit` refused, for at most `within` seconds."""
         ...
 
-    def bring_home(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
-        """Give the answer to a request to whoever waits for it here, or say that it has to be sent as a message."""
+    def deliver_in_process(self, request: Message, identifier: MessageIdentifier, value: object) -> bool:
+        """Pass an answer to the local hub that waits for it, or return False if it has to be sent as a message."""
         ...
 
     def room_made(self, receiver: bytes, handled: Iterable[MessageIdentifier]) -> None:
-        """Note that a receiver that was full has room again."""
+        """Report that a receiver that was full has room again."""
         ...
 
     def abandoned(self, message: Message, reason: str) -> None:
-        """Count a message that was made and never routed."""
+        """Count a message that was created and never routed."""
         ...
 
-    def delivered(self, delivery: Delivery, receiver: bytes) -> None:
-        """Note that a delivery was put before its receiver."""
+    def delivered(self, delivery: Delivery, receiver: bytes) -> Delivery:
+        """Report that a receiver starts on a delivery. Return it as observers want to see it from now on."""
         ...
 
     def resolved(self, delivery: Delivery, receiver: bytes) -> None:
-        """Note that a promise took what was just delivered."""
+        """Report that a promise or stream of a hub accepted a delivery."""
         ...
 
     def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:
-        """Note how a delivery ended that reached nobody, and tell its sender."""
+        """Report that a delivery ended without reaching a receiver, and notify its sender if it waits for an answer."""
+        ...
+
+    def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> Handling | None:
+        """Report that a handler starts, in the handler's own context. Return None if no observer follows it."""
         ...
 
     def handled(self, error: BaseException | None) -> None:
-        """Note that a handler is done, and how it went."""
+        """Count a handler that finished."""
         ...

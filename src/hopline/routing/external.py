@@ -1,4 +1,4 @@
-"""What lives on other nodes, as far as this node was told."""
+"""The receivers of other nodes, as far as they are known."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hopline.message import LocalError, MessageIdentifier, ReceiverKind, receiver_kind
+from hopline.message import ArgumentError, MessageIdentifier, ReceiverKind, receiver_kind
 from hopline.routing.internal import Route
 from hopline.routing.ring import Ring
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """What became of a node: its address, and whether nobody else is there any more."""
+    """A node that was removed: its address, and whether no other node is at that address."""
 
     uri: str
     disconnect: bool
 
 
-@dataclass(slots=True)
-class _Node:
-    uri: str
-    hubs: set[bytes] = field(default_factory=set)
-    actors: dict[bytes, set[MessageIdentifier]] = field(default_factory=dict)
-    handled: dict[MessageIdentifier, int] = field(default_factory=dict)  # by how many of its actors
-
-
 class KnownNode(msgspec.Struct, frozen=True):
-    """Another node with what lives there: its hubs, and its actors with the messages that each of them handles."""
+    """Another node with its hubs, and its actors with the messages that each of them handles."""
 
     identity: bytes
     uri: str
@@ -37,25 +29,37 @@ class KnownNode(msgspec.Struct, frozen=True):
     actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
 
 
+@dataclass(slots=True)
+class _Node:
+    uri: str
+    hubs: set[bytes] = field(default_factory=set)
+    actors: dict[bytes, set[MessageIdentifier]] = field(default_factory=dict)
+    handled: dict[MessageIdentifier, int] = field(default_factory=dict)  # number of its actors that handle each message
+
+    def described(self, identity: bytes) -> KnownNode:
+        actors = {actor: tuple(sorted(handled, key=str)) for actor, handled in sorted(self.actors.items())}
+        return KnownNode(identity, self.uri, tuple(sorted(self.hubs)), actors)
+
+
 class ExternalTable:
-    """Nodes, their receivers, and which of them handle a message. A node without receivers is forgotten."""
+    """Nodes, their receivers, and the messages that these handle. A node without receivers is removed."""
 
     def __init__(self) -> None:
         self._nodes: dict[bytes, _Node] = {}
         self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
         self._homes: dict[bytes, bytes] = {}  # the node of each receiver
         self._at_uri: dict[str, set[bytes]] = {}
-        # Asked for every message, and therefore the dictionaries' own methods:
+        # Looked up for every message, hence the dictionaries' own methods:
         self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get  # in the order of turns
         self.is_known: Callable[[bytes], bool] = self._nodes.__contains__
 
-    # -- learning ------------------------------------------------------------------------------------------------------
+    # -- adding --------------------------------------------------------------------------------------------------------
 
     def add(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
-        """Note that a receiver lives on a node; a known node that comes with another address has moved there."""
+        """Add a receiver of a node. A known node with another address has moved there."""
         kind = receiver_kind(receiver)
         if kind is None or (kind is ReceiverKind.ACTOR) is (identifier is None):
-            raise LocalError("receiver", "a hub, or an actor with a message", receiver)
+            raise ArgumentError("receiver", "a hub, or an actor with a message", receiver)
         if node in self._nodes:
             self._move(node, uri)
         else:
@@ -77,10 +81,10 @@ class ExternalTable:
             known.uri = uri
             self._at_uri.setdefault(uri, set()).add(node)
 
-    # -- forgetting ----------------------------------------------------------------------------------------------------
+    # -- removing ------------------------------------------------------------------------------------------------------
 
     def remove_node(self, node: bytes) -> NodeRemoval | None:
-        """Forget a node and all that lives there; None if it was not known."""
+        """Remove a node with its receivers. Return None if it is not known."""
         known = self._nodes.pop(node, None)
         if known is None:
             return None
@@ -93,9 +97,10 @@ class ExternalTable:
     def remove_route(
         self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None
     ) -> NodeRemoval | None:
-        """Forget a hub, or one message of an actor. When nothing is left of the node it is forgotten too.
+        """Remove a hub, or one message of an actor; and the node, if nothing remains of it.
 
-        A receiver that is neither (an old peer may send none) takes the message from all actors of the node.
+        If the receiver is neither a hub nor an actor (an old peer may send none), the message is removed from all
+        actors of the node.
         """
         known = self._nodes.get(node)
         if known is None:
@@ -133,14 +138,14 @@ class ExternalTable:
             del self._homes[receiver]
 
     def _leave(self, node: bytes, uri: str) -> bool:
-        """Take a node from an address, and tell whether the address is empty now."""
+        """Remove a node from an address. Return whether no other node is there."""
         others = self._at_uri[uri]
         others.discard(node)
         if not others:
             del self._at_uri[uri]
         return not others
 
-    # -- asking --------------------------------------------------------------------------------------------------------
+    # -- looking up ----------------------------------------------------------------------------------------------------
 
     def __contains__(self, node: object) -> bool:
         return node in self._nodes
@@ -149,29 +154,23 @@ class ExternalTable:
         return iter(self._nodes)
 
     def uri_of(self, node: bytes) -> str:
-        """Give the address of a known node."""
+        """Return the address of a known node."""
         return self._nodes[node].uri
 
     def routes_to(self, node: bytes) -> list[Route]:
-        """Give what is known to live on a node."""
+        """Return the routes to a node."""
         known = self._nodes.get(node)
         if known is None:
             return []
-        actors = (Route(actor, one) for actor, messages in known.actors.items() for one in messages)
-        return [*map(Route, known.hubs), *actors]
+        routes = [Route(hub) for hub in known.hubs]
+        for actor, messages in known.actors.items():
+            routes += [Route(actor, identifier) for identifier in messages]
+        return routes
 
     def home_of(self, receiver: bytes) -> bytes | None:
-        """Give the node where a receiver lives."""
+        """Return the node of a receiver, if it is known."""
         return self._homes.get(receiver)
 
     def known(self) -> list[KnownNode]:
-        """Give every known node with what lives there, for people."""
-        return [
-            KnownNode(
-                identity,
-                node.uri,
-                tuple(sorted(node.hubs)),
-                {actor: tuple(sorted(handled, key=str)) for actor, handled in sorted(node.actors.items())},
-            )
-            for identity, node in self._nodes.items()
-        ]
+        """Return every known node with its receivers, for display."""
+        return [node.described(identity) for identity, node in self._nodes.items()]

@@ -1,4 +1,4 @@
-"""How messages end. For every message that a node takes, exactly one of these is counted."""
+"""Outcomes of messages. A node counts exactly one for every message that it takes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hopline.message import Message
 
 
 class Outcome(StrEnum):
-    """What became of a message on this node. The names are those of the capture's events."""
+    """How a message ended on this node. The names are those of capture events."""
 
-    DELIVERED = "delivered"  # put before a local receiver
+    DELIVERED = "delivered"  # a local receiver has started on it
     SENT = "sent"  # left for another node
-    EXPIRED = "expired"  # its lifetime was over first
-    UNROUTABLE = "unroutable"  # nobody handles it, here or anywhere known
-    REJECTED = "rejected"  # not acceptable: malformed, forged, of a foreign domain
-    OVERFLOW = "overflow"  # no room for it within the time to wait
-    HOP_LIMIT = "hop_limit"  # sent from node to node too often
-    FAILED = "failed"  # its receiver or its peer went away with it
+    EXPIRED = "expired"  # its lifetime ended first
+    UNROUTABLE = "unroutable"  # no known receiver handles it
+    REJECTED = "rejected"  # malformed, forged, or of a foreign domain
+    OVERFLOW = "overflow"  # its receiver stayed full
+    HOP_LIMIT = "hop_limit"  # forwarded too many times
+    FAILED = "failed"  # its receiver or its peer is gone
 
 
-class Settled(msgspec.Struct, frozen=True):
-    """One message and what became of it, as the `on_outcome` hook sees it."""
+class MessageOutcome(msgspec.Struct, frozen=True):
+    """A message and its outcome, as passed to the `on_outcome` hook."""
 
     outcome: Outcome
     message: Message

@@ -1,4 +1,4 @@
-"""A set that takes turns."""
+"""A set whose members take turns."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Member = TypeVar("Member", bound=Hashable)
 
 
 class Ring(Generic[Member]):
-    """Members in the order of their turns. Everything but going through them all takes constant time."""
+    """Members in the order of their turns. All operations except iteration take constant time."""
 
     def __init__(self) -> None:
         self._members: OrderedDict[Member, None] = OrderedDict()
-        self.only: Member | None = None  # the only member, whose turn it always is
+        self.only: Member | None = None  # the member, if there is exactly one
 
     def add(self, member: Member) -> None:
-        """Put a member last, unless it has its place already."""
+        """Append a member, unless it is in the ring."""
         self._members.setdefault(member)
         self._note_only()
 
     def discard(self, member: Member) -> None:
-        """Take a member out, if it is there."""
+        """Remove a member, if it is in the ring."""
         self._members.pop(member, None)
         self._note_only()
 
@@ -30,7 +30,7 @@ class Ring(Generic[Member]):
         self.only = next(iter(self._members)) if len(self._members) == 1 else None
 
     def rotate(self) -> Member:
-        """Give the one whose turn it is, and put it last."""
+        """Return the member whose turn it is, and move it to the end."""
         member = next(iter(self._members))
         self._members.move_to_end(member)
         return member

@@ -1,11 +1,11 @@
-"""Who may send which messages: domains, keys, signatures, replays. No sockets; the clock is handed in.
+"""Domains, keys, signatures and replays: which messages a node accepts. No sockets; the clock is an argument.
 
 >>> from time import time
 >>> from hopline.message import Message
 >>> from hopline.security import Domain, DomainSecurity, new_key
 >>> security = DomainSecurity([Domain("orders", new_key(), ["ORDER"])], clock=time)
->>> signed = security.protect(Message.flow_start(b"ORDER", b"1 espresso"))
->>> security.check(signed)
+>>> signed = security.sign(Message.flow_start(b"ORDER", b"1 espresso"))
+>>> security.verify(signed)
 """
 
 from hopline.security.domain import (

@@ -1,4 +1,4 @@
-"""What a domain is: a name, the keys that its members share, and the messages that belong to it."""
+"""The definition of a domain: a name, the keys that its members share, and the messages that belong to it."""
 
 from __future__ import annotations
 
@@ -7,35 +7,49 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from hopline.message import LocalError
+from hopline.checks import Range, require, require_flag, require_numbers
+from hopline.errors import ArgumentError, ArgumentTypeError
 from hopline.security.key import MIN_KEY_SIZE, Key, problem_of
 from hopline.wire import MacAlgorithm
 
 DEFAULT_WINDOW = 30.0
-"""Seconds that a message may be under way, from its first node to its last, where replays are refused."""
+"""Seconds between signing a message and receiving it, at most, where replays are refused."""
 DEFAULT_CLOCK_SKEW = 5.0
 """Seconds that the clocks of two nodes may differ, where replays are refused."""
 DEFAULT_REPLAY_CAPACITY = 200_000
-"""Messages that are remembered to refuse replays: about 20 MB a domain when full."""
+"""Messages that the replay cache of a domain holds: about 20 MB when full."""
 
-_STRONG = frozenset({MacAlgorithm.SHA256, MacAlgorithm.SHA512})
+STRONG_ALGORITHMS = frozenset({MacAlgorithm.SHA256, MacAlgorithm.SHA512})
+"""The algorithms that profile `sealed` accepts."""
 
 
 class Profile(StrEnum):
-    """What a signature covers. Every node of a domain must be set to the same."""
+    """What a signature covers. All nodes of a domain must use the same profile."""
 
     REFERENCE = "reference"
-    """The five fields that kino signs: what a domain that has kino nodes needs."""
+    """The five fields that kino signs: for domains that have kino nodes."""
     SEALED = "sealed"
-    """Every field that does not change on the way, with a time and a nonce: for domains of Hopline nodes."""
+    """Every field that does not change in transit, with a time and a nonce: for domains of Hopline nodes only."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Domain:
-    """A group of message identities whose members share keys.
+    """A group of message identities, and the keys that its members share.
 
-    `keys`: the first one signs, each of them verifies. `identities` are in the domain in any version and partition.
-    `unsigned` leaves the whole domain without signatures (True), or some identities; such a domain needs no keys.
+    Args:
+        name: The label that messages of the domain carry.
+        keys: The first one signs, each of them verifies.
+        identities: The messages that belong to the domain, in any version and partition.
+        algorithm: The hash of the signatures. Profile `sealed` needs ``sha256`` or ``sha512``.
+        profile: What signatures cover.
+        unsigned: True for a domain without signatures, which needs no keys; or the identities that are not signed.
+        refuse_replays: Whether a message that was received before is refused. Needs profile `sealed`.
+        window: Seconds between signing a message and receiving it, at most, where replays are refused.
+        clock_skew: Seconds that the clocks of two nodes may differ, where replays are refused.
+        replay_capacity: Messages that are remembered to refuse replays.
+
+    Raises:
+        ArgumentError: A value cannot be used, or two do not fit together.
     """
 
     name: str
@@ -64,8 +78,8 @@ class Domain:
         replay_capacity: int = DEFAULT_REPLAY_CAPACITY,
     ) -> None:
         made = keys_of(keys)
-        del keys  # first of all: from here on no variable holds a secret, which a traceback could show
-        if isinstance(made, LocalError):
+        del keys  # from here on no variable holds a secret that a traceback could show
+        if isinstance(made, ArgumentError):
             raise made
         values = {
             "name": name,
@@ -85,65 +99,64 @@ class Domain:
 
     def _validate(self) -> None:
         if not isinstance(self.name, str):
-            raise LocalError("name", "text", self.name)
+            raise ArgumentTypeError("name", "text", self.name)
+        require_numbers(self, _ACCEPTED)
+        require(isinstance(self.replay_capacity, int), "replay_capacity", "a whole number", self.replay_capacity)
+        require_flag("refuse_replays", self.refuse_replays)
         if self.unsigned is not True:
-            if not self.name.strip():
-                raise LocalError(
-                    "name", "a name that is not blank, because messages of the domain are signed", self.name
-                )
-            if not self.keys:
-                raise LocalError("keys", f"a key for domain {self.name!r}, or unsigned=True", "none")
+            is_named = bool(self.name.strip())
+            require(is_named, "name", "a name that is not blank, because messages of the domain are signed", self.name)
+            require(bool(self.keys), "keys", f"a key for domain {self.name!r}, or unsigned=True", "none")
         if self.profile is Profile.SEALED:
             self._validate_sealed()
-        elif self.refuse_replays:
-            raise LocalError("refuse_replays", "profile 'sealed', whose signatures have a time", str(self.profile))
-        for field, smallest in (("window", 0.001), ("clock_skew", 0)):
-            seconds = getattr(self, field)
-            if not _is_number(seconds, (int, float)) or not seconds >= smallest:
-                raise LocalError(field, f"seconds, at least {smallest}", seconds)
-        if not _is_number(self.replay_capacity, int) or self.replay_capacity < 1:
-            raise LocalError("replay_capacity", "a number of messages, at least 1", self.replay_capacity)
-        if not isinstance(self.refuse_replays, bool):
-            raise LocalError("refuse_replays", "True or False", self.refuse_replays)
+        else:
+            expected = "profile 'sealed', whose signatures have a time"
+            require(not self.refuse_replays, "refuse_replays", expected, str(self.profile))
 
     def _validate_sealed(self) -> None:
-        if self.algorithm not in _STRONG:
-            raise LocalError("algorithm", "sha256 or sha512 in profile 'sealed'", str(self.algorithm))
+        is_strong = self.algorithm in STRONG_ALGORITHMS
+        require(is_strong, "algorithm", "sha256 or sha512 in profile 'sealed'", str(self.algorithm))
         for key in self.keys:
-            if len(key) < MIN_KEY_SIZE:
-                raise LocalError(
-                    "keys", f"at least {MIN_KEY_SIZE} bytes a key in profile 'sealed'", f"{key} of {len(key)} bytes"
-                )
+            is_long = len(key) >= MIN_KEY_SIZE
+            expected = f"at least {MIN_KEY_SIZE} bytes a key in profile 'sealed'"
+            require(is_long, "keys", expected, f"{key} of {len(key)} bytes")
 
 
-def keys_of(keys: Key | bytes | Iterable[Key | bytes]) -> tuple[Key, ...] | LocalError:
-    """Make keys of what is given, or give the error: raised from here, a traceback could show the variables."""
-    given = (keys,) if isinstance(keys, (Key, bytes, str)) else tuple(keys)
-    for key in given:
-        problem = None if isinstance(key, Key) else problem_of(key)
+_ACCEPTED = {
+    "window": Range(0.001, allows_infinity=True),
+    "clock_skew": Range(0, allows_infinity=True),
+    "replay_capacity": Range(1),
+}
+
+
+def keys_of(keys: Key | bytes | Iterable[Key | bytes]) -> tuple[Key, ...] | ArgumentError:
+    """Return the keys, or the error: raised from here, its traceback could show the secrets."""
+    secrets = (keys,) if isinstance(keys, (Key, bytes, str)) else tuple(keys)
+    made: list[Key] = []
+    for secret in secrets:
+        if isinstance(secret, Key):
+            made.append(secret)
+            continue
+        problem = problem_of(secret)
         if problem:
             return problem
-    made = tuple(key if isinstance(key, Key) else Key(key) for key in given)
+        made.append(Key(secret))
     if len(set(made)) != len(made):
-        return LocalError("keys", "each key once", ", ".join(key.fingerprint for key in made))
-    return made
+        fingerprints = ", ".join(key.fingerprint for key in made)
+        return ArgumentError("keys", "each key once", fingerprints)
+    return tuple(made)
 
 
 def _identities(field: str, identities: Iterable[str | bytes]) -> list[bytes]:
-    if isinstance(identities, (str, bytes)):  # whose letters would all be identities
-        raise LocalError(field, "several identities, such as a list", identities)
-    given: list[bytes] = []
+    if isinstance(identities, (str, bytes)):  # iterating over it would make an identity of each letter
+        raise ArgumentTypeError(field, "several identities, such as a list", identities)
+    encoded: list[bytes] = []
     for identity in identities:
-        given.append(identity.encode() if isinstance(identity, str) else identity)
         if not identity or not isinstance(identity, (str, bytes)):
-            raise LocalError(field, "identities of at least one byte, as text or bytes", identity)
-    if len(set(given)) != len(given):
-        raise LocalError(field, "each identity once", given)
-    return given
-
-
-def _is_number(value: object, kinds: type | tuple[type, ...]) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
+            raise ArgumentError(field, "identities of at least one byte, as text or bytes", identity)
+        encoded.append(identity.encode() if isinstance(identity, str) else identity)
+    require(len(set(encoded)) == len(encoded), field, "each identity once", encoded)
+    return encoded
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -153,4 +166,4 @@ def _one_of(kind: type[_Choice], field: str, value: str) -> _Choice:
     try:
         return kind(value)
     except ValueError:
-        raise LocalError(field, f"one of {', '.join(kind)}", value) from None
+        raise ArgumentError(field, f"one of {', '.join(kind)}", value) from None

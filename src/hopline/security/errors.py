@@ -1,4 +1,4 @@
-"""What is refused, and why. Nothing here ever holds a key."""
+"""Why messages are refused. No error here ever holds a key."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 from hopline.message import HoplineError, printable
 
-_SHOWN = 60  # characters of a name that a stranger chose
+_SHOWN = 60  # characters of a name that comes from the network
 
 
 class SecurityReason(StrEnum):
-    """Why a message is refused. The values are fixed: they are what stats, captures and alarms count by."""
+    """Why a message is refused. The values are part of the interface: statistics and captures count by them."""
 
     UNKNOWN_DOMAIN = "unknown_domain"
     UNMAPPED_IDENTITY = "unmapped_identity"
@@ -33,8 +33,8 @@ _MEANINGS = {
     SecurityReason.UNKNOWN_DOMAIN: "its domain has no key here",
     SecurityReason.UNMAPPED_IDENTITY: "its identity belongs to no domain here",
     SecurityReason.WRONG_DOMAIN: "it is labelled with another domain than that of its identity",
-    SecurityReason.UNSIGNED: "it has no signature, and its domain wants one",
-    SecurityReason.WRONG_PROFILE: "its signature has another shape than the domain's profile and algorithm make",
+    SecurityReason.UNSIGNED: "it has no signature, and its domain requires one",
+    SecurityReason.WRONG_PROFILE: "its signature has not the size of the domain's profile and algorithm",
     SecurityReason.WRONG_SIGNATURE: "no key of its domain made its signature",
     SecurityReason.STALE: "it was signed too long ago",
     SecurityReason.AHEAD: "it was signed in the future: the clocks differ by more than the domain allows",
@@ -44,7 +44,13 @@ _MEANINGS = {
 
 
 class SecurityError(HoplineError):
-    """A message is refused: `reason` says why, `domain` and `identity` are what it says of itself."""
+    """A message is refused.
+
+    Attributes:
+        reason: Why.
+        domain: The domain that the message claims, which may be anything.
+        identity: The identity that the message claims.
+    """
 
     def __init__(self, reason: SecurityReason, domain: str = "", identity: bytes = b"") -> None:
         super().__init__(reason, domain, identity)
@@ -53,6 +59,6 @@ class SecurityError(HoplineError):
         self.identity = identity
 
     def __str__(self) -> str:
-        # A stranger chose both names.
-        identity, domain = printable(self.identity, _SHOWN), printable(self.domain, _SHOWN)
+        identity = printable(self.identity, _SHOWN)
+        domain = printable(self.domain, _SHOWN)
         return f"{self.reason}: message '{identity}' in domain '{domain}' is refused, {self.reason.meaning}"

@@ -1,4 +1,4 @@
-"""A key: bytes that show themselves to nobody."""
+"""A secret key whose text form never contains the secret."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import hmac
 import os
 
-from hopline.message import LocalError
+from hopline.errors import ArgumentError, ArgumentTypeError
 
 KEY_SIZE = 32
 """Bytes of a new key."""
 MIN_KEY_SIZE = 16
-"""Bytes that a key must have at least, but for old networks, whose keys are what they are."""
+"""Bytes that a key must have at least; networks of profile `reference` may have shorter ones."""
 
 
 class Key:
@@ -22,13 +22,13 @@ class Key:
     def __init__(self, secret: bytes) -> None:
         problem = problem_of(secret)
         if problem:
-            del secret  # else a traceback that shows variables would show it
+            del secret  # a traceback that shows variables would show it
             raise problem
         self._secret = secret
         self.fingerprint = hashlib.sha256(secret).hexdigest()[:8]
 
     def reveal(self) -> bytes:
-        """Give the secret itself, to be written to a key file; never log it."""
+        """Return the secret itself, to be written to a key file. Never log it."""
         return self._secret
 
     def __len__(self) -> int:
@@ -46,13 +46,15 @@ class Key:
         return f"<Key {self.fingerprint}>"
 
 
-def problem_of(secret: object) -> LocalError | None:
-    """Tell, without telling it, why something cannot be a key."""
-    if isinstance(secret, bytes):
-        return None if secret else LocalError("key", "at least one byte", "none")
-    return LocalError("key", "bytes", type(secret).__name__)
+def problem_of(secret: object) -> ArgumentError | None:
+    """Return the error if something cannot be a key, else None. The error does not contain the secret."""
+    if not isinstance(secret, bytes):
+        return ArgumentTypeError("key", "bytes", type(secret).__name__)
+    if not secret:
+        return ArgumentError("key", "at least one byte", "none")
+    return None
 
 
 def new_key() -> Key:
-    """Draw a key that nobody has."""
+    """Return a new random key."""
     return Key(os.urandom(KEY_SIZE))

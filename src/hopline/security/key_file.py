@@ -1,7 +1,7 @@
-"""Keys in a file: one on each line, readable by nobody but the one who runs the node.
+"""Read keys from a file that only the user of the node can read, with one key on each line.
 
 A line is the name of a domain and a key, with space between: ``orders 9f86d081...``. A key is hex, or ``base64:`` and
-base64. The first key of a domain signs, each verifies. Empty lines, and those that start with ``#``, say nothing.
+base64. The first key of a domain signs, each verifies. Empty lines, and those that start with ``#``, are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ _Seen = tuple[int, ...]
 
 
 class KeyFileError(HoplineError):
-    """A key file that cannot be used: which one, what is wrong, and the line if it is one. Never what stands there."""
+    """A key file cannot be used. The error never contains the content of the file.
+
+    Attributes:
+        path: The file.
+        problem: What is wrong, and what to do about it.
+        line: The number of the line, if one is to blame.
+    """
 
     def __init__(self, path: Path, problem: str, line: int | None = None) -> None:
         super().__init__(path, problem, line)
@@ -39,23 +45,37 @@ class KeyFileError(HoplineError):
         self.line = line
 
     def __str__(self) -> str:
-        return f"key file {self.path}{f', line {self.line}' if self.line else ''}: {self.problem}"
+        place = f", line {self.line}" if self.line else ""
+        return f"key file {self.path}{place}: {self.problem}"
 
 
 def load_keys(path: str | os.PathLike[str], *, domains: Iterable[str] | None = None) -> dict[str, tuple[Key, ...]]:
-    """Read the keys of each domain in a file: of these domains, each of which must be there, or of all."""
+    """Return the keys of each domain in a file.
+
+    Args:
+        path: The key file.
+        domains: The domains to read, each of which must be in the file; all of them if None.
+
+    Raises:
+        KeyFileError: The file cannot be used, or has no key for one of the domains.
+    """
     return _load(Path(path), domains)[0]
 
 
 def key_line(domain: str, key: Key) -> str:
-    """Write a key as a line of a key file."""
+    """Return a key as a line of a key file."""
     return f"{domain} {key.reveal().hex()}\n"
 
 
 class KeyRing:
-    """A key file that may change while the node runs: poll `reload_if_changed`.
+    """The keys of a file that may change while the node runs: call `reload_if_changed` regularly.
 
-    With `domains` it has the keys of these, each of which must be in the file, and leaves out others.
+    Args:
+        path: The key file.
+        domains: The domains to read, each of which must be in the file; all of them if None.
+
+    Raises:
+        KeyFileError: The file cannot be used, or has no key for one of the domains.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, domains: Iterable[str] | None = None) -> None:
@@ -76,10 +96,9 @@ class KeyRing:
         return f"KeyRing({str(self.path)!r}, {self._keys})"
 
     def reload_if_changed(self) -> bool:
-        """Read the file again if it is not the one that was read last, and tell whether there are other keys now.
+        """Read the file again if it has changed, and return whether the keys have changed too.
 
-        A file that cannot be used changes nothing: the old keys stay, `error` says what is wrong, and so does the log,
-        once.
+        If the file cannot be used, the old keys stay, `error` holds the problem, and the problem is logged once.
         """
         try:
             seen = _seen(self.path.stat())
@@ -112,21 +131,22 @@ def _load(path: Path, domains: Iterable[str] | None) -> tuple[_Keys, _Seen]:
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         try:
             status = os.fstat(opened)
-            # No variable of a function that raises holds what is read: a traceback that shows variables would too.
-            found = private_file_problem(status, path) or _parse(os.read(opened, MAX_FILE_SIZE))
+            # No variable of a function that raises may hold the content: a traceback can show variables.
+            result = private_file_problem(status, path) or _parse(os.read(opened, MAX_FILE_SIZE))
         finally:
             os.close(opened)
     except OSError as error:
         raise KeyFileError(path, _in_words(error)) from None
-    if isinstance(found, _Problem):
-        raise KeyFileError(path, found.text, found.line)
+    if isinstance(result, _Problem):
+        raise KeyFileError(path, result.text, result.line)
     if domains is None:
-        return found, _seen(status)
-    wanted = tuple(domains)
-    missing = ", ".join(repr(name) for name in wanted if name not in found)
+        return result, _seen(status)
+    names = tuple(domains)
+    missing = ", ".join(repr(name) for name in names if name not in result)
     if missing:
         raise KeyFileError(path, f"there is no key for {missing}")
-    return {name: found[name] for name in wanted}, _seen(status)
+    keys = {name: result[name] for name in names}
+    return keys, _seen(status)
 
 
 class _Problem(NamedTuple):
@@ -135,12 +155,12 @@ class _Problem(NamedTuple):
 
 
 def private_file_problem(status: os.stat_result, path: Path) -> _Problem | None:
-    """Tell why a file is no place for secrets."""
+    """Return why a file is not safe for secrets, or None."""
     if not stat.S_ISREG(status.st_mode):
-        return _Problem("this is not a file")
+        return _Problem("this is not a regular file")
     if status.st_size > MAX_FILE_SIZE:
         return _Problem(f"{status.st_size} bytes are more than a key file has ({MAX_FILE_SIZE})")
-    if os.name != "posix":  # elsewhere a mode says nothing of who may read
+    if os.name != "posix":  # elsewhere the mode does not say who may read
         return None
     if status.st_uid not in (os.geteuid(), 0):
         return _Problem(f"it belongs to user {status.st_uid}, who could change it; it must be yours or root's")
@@ -151,8 +171,8 @@ def private_file_problem(status: os.stat_result, path: Path) -> _Problem | None:
 
 
 def _parse(content: bytes) -> _Keys | _Problem:
-    """Read the lines; what is wrong is given back, never raised, and never says what stands there."""
-    found: dict[str, list[Key]] = {}
+    """Return the keys, or the problem: raised from here, its traceback could show the secrets."""
+    keys_by_domain: dict[str, list[Key]] = {}
     for number, line in enumerate(content.split(b"\n"), start=1):
         try:
             words = line.decode().split()
@@ -165,15 +185,17 @@ def _parse(content: bytes) -> _Keys | _Problem:
         key = _key(words[1])
         if isinstance(key, str):
             return _Problem(key, number)
-        keys = found.setdefault(words[0], [])
+        keys = keys_by_domain.setdefault(words[0], [])
         if key in keys:
             return _Problem(f"this key of {words[0]!r} is there already ({key.fingerprint})", number)
         keys.append(key)
-    return {name: tuple(keys) for name, keys in found.items()} if found else _Problem("there is no key in it")
+    if not keys_by_domain:
+        return _Problem("there is no key in it")
+    return {name: tuple(keys) for name, keys in keys_by_domain.items()}
 
 
 def _key(text: str) -> Key | str:
-    """Read a key, or say what is wrong with it."""
+    """Return the key, or what is wrong with it."""
     try:
         if text.startswith(_BASE64):
             secret = base64.b64decode(text.removeprefix(_BASE64), validate=True)
@@ -187,7 +209,7 @@ def _key(text: str) -> Key | str:
 
 
 def _seen(status: os.stat_result) -> _Seen:
-    """Tell one state of a file from another; a change of its mode counts too."""
+    """Return what differs between two states of a file; a change of its mode counts too."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -1,4 +1,18 @@
-"""The security of a node: none, or that of its domains."""
+"""The security of a node: which domain a message belongs to, and whether it may be sent or received.
+
+Theory of operation. Every message identity belongs to one domain: the one whose definition lists it. The protocol's own
+messages need not be listed; they belong to the first domain, and questions about a node to the first domain that is
+signed. Sending labels a message with its domain and signs it; receiving verifies that the label is the domain of the
+identity, and that a key of the domain made the signature. Two exceptions follow from the protocol:
+
+* an exception or a receipt answers in the domain of the request, because the caller may have no key of another domain;
+  so the protocol's own messages are accepted in every domain in which they are signed;
+* messages of the control plane name the domain they are about, so `sign_control` takes it as an argument and
+  `verify_control` compares no identity.
+
+The domains in force are one immutable `_Plan`. Rotation of keys replaces the plan as a whole, so that no message is
+judged by half of the old keys and half of the new ones.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +22,20 @@ from typing import Protocol
 
 import msgspec
 
-from hopline.message import LocalError, Message, get_logger
+from hopline.message import ArgumentError, Message, get_logger
 from hopline.security.domain import Domain, keys_of
+from hopline.security.domain_signer import DomainSigner
 from hopline.security.errors import SecurityError, SecurityReason
 from hopline.security.key import Key
 from hopline.security.key_file import KeyRing
 from hopline.security.replay import ReplayCache
-from hopline.security.scope import Scope
 from hopline.security.services import LOCAL_ONLY, QUESTIONS, SERVICES, is_for_any_domain, is_service
 
 _log = get_logger("hopline.security")
 
 
 class Security(Protocol):
-    """What the rest of a node asks for. Messages that stay on the node are neither protected nor checked."""
+    """Signs what a node sends and verifies what it receives. Messages that stay on the node pass neither."""
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -29,7 +43,7 @@ class Security(Protocol):
         ...
 
     def is_allowed(self, domain: str) -> bool:
-        """Tell whether messages of the domain may be sent and received here."""
+        """Return whether messages of a domain may be sent and received here."""
         ...
 
     def signs(self, domain: str, identity: bytes) -> bool:
@@ -37,104 +51,113 @@ class Security(Protocol):
         ...
 
     def domain_of(self, identity: bytes) -> str:
-        """Give the domain that an identity belongs to, or raise `SecurityError` (unmapped identity)."""
+        """Return the domain that an identity belongs to.
+
+        Raises:
+            SecurityError: The identity belongs to no domain here (`SecurityReason.UNMAPPED_IDENTITY`).
+        """
         ...
 
-    def protect(self, message: Message) -> Message:
-        """Label and sign a message of the data plane: for each sending to another node, forwarding included."""
+    def sign(self, message: Message) -> Message:
+        """Return a message of the data plane labelled and signed; needed whenever it is sent or forwarded."""
         ...
 
-    def protect_in(self, message: Message, domain: str) -> Message:
-        """Label and sign a message of the control plane, in the domain that it speaks of."""
+    def sign_control(self, message: Message, domain: str) -> Message:
+        """Return a message of the control plane labelled and signed in the domain that it is about."""
         ...
 
-    def check(self, message: Message) -> None:
-        """Raise `SecurityError` unless a message of the data plane may be taken from the network."""
+    def verify(self, message: Message) -> None:
+        """Raise `SecurityError` unless a message of the data plane may be accepted from the network."""
         ...
 
-    def check_control(self, message: Message) -> None:
-        """Raise `SecurityError` unless a message of the control plane may be taken from the network."""
+    def verify_control(self, message: Message) -> None:
+        """Raise `SecurityError` unless a message of the control plane may be accepted from the network."""
         ...
 
 
 class NoSecurity:
     """One domain without a name, in which everything is allowed and nothing is signed.
 
-    Only what never comes from outside is refused: that needs no key.
+    Only messages that never travel between nodes (`LOCAL_ONLY`) are refused.
     """
 
     domains: tuple[str, ...] = ("",)
 
     def is_allowed(self, domain: str) -> bool:  # noqa: ARG002
-        """Allow everything."""
+        """Return True: every domain is allowed."""
         return True
 
     def signs(self, domain: str, identity: bytes) -> bool:  # noqa: ARG002
-        """Sign nothing."""
+        """Return False: nothing is signed."""
         return False
 
     def domain_of(self, identity: bytes) -> str:  # noqa: ARG002
-        """Put every identity into the domain without a name."""
+        """Return the domain without a name."""
         return ""
 
-    def protect(self, message: Message) -> Message:
-        """Leave the message as it is: it may be on its way between others, who use domains."""
+    def sign(self, message: Message) -> Message:
+        """Return the message unchanged: nodes that use domains may have signed it."""
         return message
 
-    def protect_in(self, message: Message, domain: str) -> Message:
-        """Label the message."""
+    def sign_control(self, message: Message, domain: str) -> Message:
+        """Return the message with the domain as its label."""
         return message if message.domain == domain else msgspec.structs.replace(message, domain=domain)
 
-    def check(self, message: Message) -> None:
-        """Refuse only what never comes from outside."""
+    def verify(self, message: Message) -> None:
+        """Raise `SecurityError` for messages that never travel between nodes."""
         _refuse_local_only(message)
 
-    def check_control(self, message: Message) -> None:
-        """Refuse only what never comes from outside."""
+    def verify_control(self, message: Message) -> None:
+        """Raise `SecurityError` for messages that never travel between nodes."""
         _refuse_local_only(message)
 
 
 class _Plan:
-    """The domains in force, by name and by identity. Never changed: another one takes its place at once."""
+    """The domains in force, by name and by identity. Immutable: rotation replaces it as a whole."""
 
-    __slots__ = ("first", "for_questions", "homes", "scopes")
+    __slots__ = ("first", "for_questions", "signer_by_identity", "signers")
 
-    def __init__(self, scopes: Iterable[Scope]) -> None:
-        self.scopes: dict[str, Scope] = {}
-        self.homes: dict[bytes, Scope] = {}
-        for scope in scopes:
-            if scope.name in self.scopes:
-                raise LocalError("domains", "each domain once", scope.name)
-            self.scopes[scope.name] = scope
-            for identity in scope.domain.identities:
-                other = self.homes.setdefault(identity, scope)
-                if other is not scope:
-                    expected = f"each identity in one domain, not in {other.name!r} and {scope.name!r}"
-                    raise LocalError("identities", expected, identity)
-        if not self.scopes:
-            raise LocalError("domains", "at least one domain, or NoSecurity()", ())
-        self.first = next(iter(self.scopes.values()))
-        # What a node tells of itself is not for strangers, if anything here is not.
-        signed = (scope for scope in self.scopes.values() if scope.domain.unsigned is not True)
+    def __init__(self, signers: Iterable[DomainSigner]) -> None:
+        self.signers: dict[str, DomainSigner] = {}
+        self.signer_by_identity: dict[bytes, DomainSigner] = {}
+        for signer in signers:
+            if signer.name in self.signers:
+                raise ArgumentError("domains", "each domain once", signer.name)
+            self.signers[signer.name] = signer
+            for identity in signer.domain.identities:
+                other = self.signer_by_identity.setdefault(identity, signer)
+                if other is not signer:
+                    expected = f"each identity in one domain, not in {other.name!r} and {signer.name!r}"
+                    raise ArgumentError("identities", expected, identity)
+        if not self.signers:
+            raise ArgumentError("domains", "at least one domain, or NoSecurity()", ())
+        self.first = next(iter(self.signers.values()))
+        # Answers about the node itself are signed if anything is.
+        signed = (signer for signer in self.signers.values() if signer.domain.unsigned is not True)
         self.for_questions = next(signed, self.first)
         for identity in SERVICES:
-            self.homes.setdefault(identity, self.for_questions if identity in QUESTIONS else self.first)
+            self.signer_by_identity.setdefault(identity, self.for_questions if identity in QUESTIONS else self.first)
 
-    def home_of(self, identity: bytes, label: str = "") -> Scope:
-        home = self.homes.get(identity)
-        if home is not None:
-            return home
+    def signer_for(self, identity: bytes, label: str = "") -> DomainSigner:
+        signer = self.signer_by_identity.get(identity)
+        if signer is not None:
+            return signer
         if is_service(identity):
             return self.for_questions
         raise SecurityError(SecurityReason.UNMAPPED_IDENTITY, label, identity)
 
 
 class DomainSecurity:
-    """Domains with keys. Not for several threads at once.
+    """The security of a node that has domains with keys. Not thread-safe.
 
-    `clock` gives seconds since 1970, such as `time.time`. The first domain is also that of the protocol's own messages
-    (exceptions, receipts, pings), unless they are mapped. A node that runs with it follows the file of its `key_ring`:
-    keys that are changed there are in force a second later.
+    Args:
+        domains: The domains, each with its keys and identities. The first one is also the domain of the protocol's own
+            messages (exceptions, receipts, pings) unless an identity of theirs is listed elsewhere.
+        clock: Returns seconds since 1970, as `time.time` does.
+        key_ring: A key file to follow: a running node applies changed keys within a second.
+
+    Raises:
+        ArgumentError: A domain or an identity is given twice, or there is no domain.
     """
 
     def __init__(
@@ -142,128 +165,132 @@ class DomainSecurity:
     ) -> None:
         self.key_ring = key_ring
         self._clock = clock
-        self._plan = _Plan(Scope(domain, clock, ReplayCache(clock)) for domain in domains)
+        self._plan = _Plan(DomainSigner(domain, clock, ReplayCache(clock)) for domain in domains)
 
     @property
     def domains(self) -> tuple[str, ...]:
         """The domains that are defined here."""
-        return tuple(self._plan.scopes)
+        return tuple(self._plan.signers)
 
     @property
     def definitions(self) -> tuple[Domain, ...]:
         """The domains as they are in force now."""
-        return tuple(scope.domain for scope in self._plan.scopes.values())
+        return tuple(signer.domain for signer in self._plan.signers.values())
 
     def is_allowed(self, domain: str) -> bool:
-        """Tell whether the domain is defined here."""
-        return domain in self._plan.scopes
+        """Return whether a domain is defined here."""
+        return domain in self._plan.signers
 
     def signs(self, domain: str, identity: bytes) -> bool:
         """Return whether messages of an identity are signed in a domain; in one that is not defined here, none are."""
-        scope = self._plan.scopes.get(domain)
-        return scope is not None and scope.signs(identity)
+        signer = self._plan.signers.get(domain)
+        return signer is not None and signer.signs(identity)
 
     def domain_of(self, identity: bytes) -> str:
-        """Give the domain that an identity belongs to, in any version and partition."""
-        return self._plan.home_of(identity).name
+        """Return the domain that an identity belongs to, in any version and partition."""
+        return self._plan.signer_for(identity).name
 
-    def protect(self, message: Message) -> Message:
-        """Label and sign a message for another node. One that is on its way keeps a sealed signature that is right.
+    def sign(self, message: Message) -> Message:
+        """Return a message labelled and signed for another node; a forwarded one keeps a valid sealed signature.
 
         The protocol's own messages keep the label of a domain in which they are signed here, so that an exception can
-        answer in the domain of the request: whoever asked may have no key of another.
+        answer in the domain of the request: the caller may have no key of another domain.
         """
         plan, identity, label = self._plan, message.identity, message.domain
-        home = plan.homes.get(identity) or plan.home_of(identity)
-        if label and label != home.name and is_service(identity):
-            labelled = plan.scopes.get(label)
+        signer = plan.signer_by_identity.get(identity) or plan.signer_for(identity)
+        if label and label != signer.name and is_service(identity):
+            labelled = plan.signers.get(label)
             if labelled is not None and labelled.signs(identity):
-                home = labelled
-        return home.protect(message)
+                signer = labelled
+        return signer.sign(message)
 
-    def protect_in(self, message: Message, domain: str) -> Message:
-        """Label and sign a message of the control plane, in the domain that it speaks of."""
-        scope = self._plan.scopes.get(domain)
-        if scope is None:
+    def sign_control(self, message: Message, domain: str) -> Message:
+        """Return a message of the control plane labelled and signed in the domain that it is about."""
+        signer = self._plan.signers.get(domain)
+        if signer is None:
             raise SecurityError(SecurityReason.UNKNOWN_DOMAIN, domain, message.identity)
-        return scope.protect(message)
+        return signer.sign(message)
 
-    def check(self, message: Message) -> None:
-        """Raise `SecurityError` unless the label is the identity's domain and the signature is right.
+    def verify(self, message: Message) -> None:
+        """Raise `SecurityError` unless the label is the identity's domain and the signature is valid.
 
-        The protocol's own messages may be in any domain that is allowed here, because each node puts them into a domain
-        of its own choice; but then they are signed, so that an unsigned domain does not open them to everyone. What
-        changes a node's state is taken in its own domain only.
+        The protocol's own messages are accepted in any domain that is allowed here, because each node chooses their
+        domain itself; they must be signed then, so that an unsigned domain does not open them to everyone. Requests
+        that change the state of a node are accepted in their own domain only.
         """
         plan, identity = self._plan, message.identity
         if identity in LOCAL_ONLY:
             _refuse_local_only(message)
-        scope = plan.scopes.get(message.domain) or _labelled(plan, message)
-        if plan.homes.get(identity) is not scope:
-            _refuse_wrong_label(plan, scope, message)
-        scope.verify(message)
+        signer = plan.signers.get(message.domain) or _labelled(plan, message)
+        if plan.signer_by_identity.get(identity) is not signer:
+            _refuse_wrong_label(plan, signer, message)
+        signer.verify(message)
 
-    def check_control(self, message: Message) -> None:
-        """Raise `SecurityError` unless the domain is allowed here and the signature is right."""
+    def verify_control(self, message: Message) -> None:
+        """Raise `SecurityError` unless the domain is allowed here and the signature is valid."""
         _refuse_local_only(message)
         _labelled(self._plan, message).verify(message)
 
     # -- rotation ---------------------------------------------------------------------------------------------------
 
     def reload_keys(self) -> bool:
-        """Put the keys of the key ring into force if its file has changed, and return whether they are others now.
+        """Apply the keys of the key ring if its file has changed, and return whether they differ from the old ones.
 
-        A file that cannot be used changes nothing: the old keys stay in force, and the log says why.
+        If the file cannot be used, the old keys stay in force and the problem is logged.
         """
         ring = self.key_ring
         if ring is None or not ring.reload_if_changed():
             return False
         try:
-            self.rotate_all({name: keys for name, keys in ring.keys.items() if self.is_allowed(name)})
-        except LocalError as error:
+            keys_here = {name: keys for name, keys in ring.keys.items() if self.is_allowed(name)}
+            self.rotate_all(keys_here)
+        except ArgumentError as error:
             _log.error("the keys of %s cannot be used, the old ones stay in force: %s", ring.path, error)
             return False
         return True
 
     def rotate(self, name: str, keys: Key | bytes | Iterable[Key | bytes]) -> None:
-        """Put other keys into force for one domain, at once: the first one signs, each verifies."""
+        """Replace the keys of one domain: the first one signs, each of them verifies."""
         made = keys_of(keys)
-        del keys  # first of all: from here on no variable holds a secret, which a traceback could show
-        if isinstance(made, LocalError):
+        del keys  # from here on no variable holds a secret that a traceback could show
+        if isinstance(made, ArgumentError):
             raise made
         self.rotate_all({name: made})
 
     def rotate_all(self, keys: Mapping[str, Iterable[Key]]) -> None:
-        """Put other keys into force for several domains, all at once; the other domains keep theirs."""
-        unknown = [name for name in keys if name not in self._plan.scopes]
+        """Replace the keys of several domains at once; the other domains keep theirs."""
+        unknown = [name for name in keys if name not in self._plan.signers]
         if unknown:
-            raise LocalError("domains", f"domains that are defined here ({', '.join(self.domains)})", unknown)
-        self.replace(
-            replace(domain, keys=tuple(keys[domain.name])) if domain.name in keys else domain
-            for domain in self.definitions
-        )
+            raise ArgumentError("domains", f"domains that are defined here ({', '.join(self.domains)})", unknown)
+        domains: list[Domain] = []
+        for domain in self.definitions:
+            if domain.name in keys:
+                domain = replace(domain, keys=tuple(keys[domain.name]))
+            domains.append(domain)
+        self.replace(domains)
 
     def replace(self, domains: Iterable[Domain]) -> None:
-        """Put other domains into force, all at once; what a domain has seen stays known, so that no replay slips in."""
-        old = self._plan.scopes
-        scopes = [
-            Scope(domain, self._clock, old[domain.name].replays if domain.name in old else ReplayCache(self._clock))
-            for domain in domains
-        ]
-        self._plan = _Plan(scopes)
+        """Replace all domains at once. A domain keeps its replay cache, so that no replay passes."""
+        old = self._plan.signers
+        signers: list[DomainSigner] = []
+        for domain in domains:
+            predecessor = old.get(domain.name)
+            replays = ReplayCache(self._clock) if predecessor is None else predecessor.replays
+            signers.append(DomainSigner(domain, self._clock, replays))
+        self._plan = _Plan(signers)
 
 
-def _labelled(plan: _Plan, message: Message) -> Scope:
-    scope = plan.scopes.get(message.domain)
-    if scope is None:
+def _labelled(plan: _Plan, message: Message) -> DomainSigner:
+    signer = plan.signers.get(message.domain)
+    if signer is None:
         raise SecurityError(SecurityReason.UNKNOWN_DOMAIN, message.domain, message.identity)
-    return scope
+    return signer
 
 
-def _refuse_wrong_label(plan: _Plan, scope: Scope, message: Message) -> None:
-    """Refuse a label that is not the identity's domain, but for the protocol's own messages if they are signed."""
+def _refuse_wrong_label(plan: _Plan, signer: DomainSigner, message: Message) -> None:
+    """Raise `SecurityError` if the label is not the identity's domain, except on signed messages of the protocol."""
     identity = message.identity
-    if plan.home_of(identity, message.domain) is scope or (is_for_any_domain(identity) and scope.signs(identity)):
+    if plan.signer_for(identity, message.domain) is signer or (is_for_any_domain(identity) and signer.signs(identity)):
         return
     raise SecurityError(SecurityReason.WRONG_DOMAIN, message.domain, identity)
 

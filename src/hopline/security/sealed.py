@@ -57,30 +57,30 @@ _encode = msgspec.msgpack.Encoder().encode
 _NONCES_AT_ONCE = 512
 _RECEIPT = RECEIPT.identity
 
-# Lists of callback points as they are written. Nobody who sends some decides how much of that is kept.
+# Cache of encoded lists of callback points. Bounded, because the lists come from the network.
 _MOST_KNOWN_POINTS = 1_024
 _LARGEST_KNOWN_POINTS = 1_024  # bytes
 _known_points: dict[tuple[MessageIdentifier, ...], msgspec.Raw] = {}
 
 
 def header(milliseconds: int) -> bytes:
-    """Start a signature: version, time and a nonce of its own, so that no two signatures are equal."""
+    """Return the start of a signature: version, time and a new nonce, so that no two signatures are equal."""
     return _header.pack(VERSION, milliseconds, _nonces.new())
 
 
 def read_header(signature: bytes) -> tuple[int, bytes]:
-    """Give the time and the nonce of a signature that has been verified."""
+    """Return the time (milliseconds) and the nonce of a signature that has been verified."""
     _, milliseconds, nonce = _header.unpack_from(signature)
     return milliseconds, nonce
 
 
 def derived_key(secret: bytes) -> bytes:
-    """Make the key for sealed signatures, so that no signature of profile `reference` is ever one of these."""
+    """Return the key for sealed signatures; it differs from the secret, so that no signature fits both profiles."""
     return hmac.digest(secret, b"hopline sealed 1", "sha256")
 
 
 def content(message: Message, domain: str) -> bytes:
-    """Write the covered fields; the domain is given apart, because a message is labelled while it is signed."""
+    """Return the covered fields as bytes. The domain is an argument: a message is labelled while it is signed."""
     try:
         try:
             points = _known_points[message.callback_point]  # a network has few lists of them
@@ -109,12 +109,10 @@ def content(message: Message, domain: str) -> bytes:
 
 
 def _covered_points(callback_point: tuple[MessageIdentifier, ...]) -> msgspec.Raw:
-    """Write the covered callback points, and remember them."""
-    points = msgspec.Raw(
-        _encode(
-            [(point.identity, point.version, point.partition) for point in callback_point if point.identity != _RECEIPT]
-        )
-    )
+    """Return the covered callback points as bytes, and cache them."""
+    covered = [point for point in callback_point if point.identity != _RECEIPT]
+    entries = [(point.identity, point.version, point.partition) for point in covered]
+    points = msgspec.Raw(_encode(entries))
     if len(points) <= _LARGEST_KNOWN_POINTS and isinstance(callback_point, tuple):
         if len(_known_points) >= _MOST_KNOWN_POINTS:
             _known_points.clear()
@@ -123,7 +121,7 @@ def _covered_points(callback_point: tuple[MessageIdentifier, ...]) -> msgspec.Ra
 
 
 class _Nonces:
-    """Random bytes for headers, drawn many at once: a system call for each would cost more than the MAC."""
+    """Random nonces, drawn in blocks: a system call for each would take longer than the MAC."""
 
     def __init__(self) -> None:
         self.renew()
@@ -139,5 +137,5 @@ class _Nonces:
 
 
 _nonces = _Nonces()
-if hasattr(os, "register_at_fork"):  # else a child would use the same ones as its parent
+if hasattr(os, "register_at_fork"):  # otherwise a child process would use the nonces of its parent
     os.register_at_fork(after_in_child=_nonces.renew)

@@ -1,4 +1,4 @@
-"""The messages of the protocol itself: which domains they may be in, and which never come from outside."""
+"""The messages of the protocol itself: which domains they may be in, and which never travel between nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ QUESTIONS = frozenset(
 """Questions about a node, and their answers: in the first domain that is signed, as Hopline's own, unless mapped."""
 
 SERVICES = QUESTIONS | {b"KINO.PING", b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM"}
-"""Identities on the data plane that nobody should have to list: the others are in the first domain unless mapped."""
+"""Identities on the data plane that need not be listed in a domain: those that are no questions are in the first."""
 
 COMMANDS = frozenset({b"HOPLINE.REQCAPTURE"})
-"""Requests that change a node's state: for members of the domain that they belong to, and of no other."""
+"""Requests that change a node's state: accepted only in the domain that they belong to."""
 
 LOCAL_ONLY = frozenset(
     {
@@ -34,18 +34,18 @@ LOCAL_ONLY = frozenset(
         b"KINO.QUORUM-RECONNECT",
     }
 )
-"""Identities that travel inside one process only; whoever sends one over the network wants to do harm."""
+"""Identities that stay inside one process: one that arrives over the network is an attack."""
 
 
 def is_service(identity: bytes) -> bool:
-    """Tell the protocol's own messages, and Hopline's own requests, from those of users."""
+    """Return whether an identity is one of the protocol's own messages or of Hopline's own requests."""
     return identity in SERVICES or identity.startswith(_OWN_REQUESTS)
 
 
 def is_for_any_domain(identity: bytes) -> bool:
-    """Return whether messages of an identity may come in any domain in which they are signed.
+    """Return whether messages of an identity are accepted in every domain in which they are signed.
 
-    Each node puts the protocol's own messages into a domain of its own choice. What changes a node's state is
-    different: who may do that is decided by the node itself, by the order of its domains or by a mapping.
+    Each node chooses the domain of the protocol's own messages that it sends. Requests that change a node's state are
+    different: the node that receives them decides in which domain, by the order of its domains or by a mapping.
     """
     return is_service(identity) and identity not in COMMANDS

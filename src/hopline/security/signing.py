@@ -1,11 +1,11 @@
-"""How messages are signed, in words: what a domain is set to, and what the signature of another node looks like."""
+"""Describe signatures for people: how a domain is signed here, and how a received signature was apparently made."""
 
 from __future__ import annotations
 
 import hashlib
 
 from hopline.security import sealed
-from hopline.security.domain import Domain, Profile
+from hopline.security.domain import STRONG_ALGORITHMS, Domain, Profile
 from hopline.security.provider import DomainSecurity, Security
 from hopline.wire import MacAlgorithm
 
@@ -22,7 +22,7 @@ def signing_of(security: Security, domain: str) -> str | None:
 
 
 def apparent_signing(signature: bytes) -> str:
-    """Return how a signature was made, as far as its size tells: every profile and algorithm has one of its own."""
+    """Return how a signature was apparently made: its size differs for every profile and algorithm."""
     if not signature:
         return _UNSIGNED
     return _BY_SIZE.get(len(signature), f"signed with {len(signature)} bytes, which is no algorithm of ours")
@@ -32,10 +32,15 @@ def _signing(domain: Domain) -> str:
     return _UNSIGNED if domain.unsigned is True else f"{domain.profile}, {domain.algorithm}"
 
 
-_BY_SIZE = {
-    (sealed.HEADER_SIZE if profile is Profile.SEALED else 0)
-    + hashlib.new(algorithm).digest_size: f"{profile}, {algorithm}"
-    for profile in Profile
-    for algorithm in MacAlgorithm
-    if profile is Profile.REFERENCE or algorithm in (MacAlgorithm.SHA256, MacAlgorithm.SHA512)
-}
+def _by_size() -> dict[int, str]:
+    """Return the description of every possible signature by its size in bytes."""
+    descriptions: dict[int, str] = {}
+    for algorithm in MacAlgorithm:
+        size = hashlib.new(algorithm).digest_size
+        descriptions[size] = f"{Profile.REFERENCE}, {algorithm}"
+        if algorithm in STRONG_ALGORITHMS:
+            descriptions[sealed.HEADER_SIZE + size] = f"{Profile.SEALED}, {algorithm}"
+    return descriptions
+
+
+_BY_SIZE = _by_size()

@@ -1,6 +1,6 @@
-"""``python -m hopline.simulation``: live through many seeds, or replay one.
+"""``python -m hopline.simulation``: simulate many seeds, or replay one.
 
-The seeds are shared out among processes, which tell what they found as lines of JSON.
+The seeds are divided among processes, which print their results as lines of JSON.
 """
 
 from __future__ import annotations
@@ -19,53 +19,50 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hopline.simulation.watch import Violation
+from hopline.simulation.invariants import Violation
 from hopline.simulation.world import Report, simulate
 
 
-class Found(msgspec.Struct):
-    """What came of one seed: its report, or what went wrong."""
+class SeedResult(msgspec.Struct):
+    """The result of one seed: its report, or the problem."""
 
     seed: int
     report: Report | None = None
     problem: str = ""
 
 
-def live_through(seed: int) -> Found:
-    """Simulate one seed, and tell what came of it."""
+def run_seed(seed: int) -> SeedResult:
+    """Simulate one seed and return its result."""
     try:
-        return Found(seed, simulate(seed))
-    except (Violation, BaseExceptionGroup) as error:
-        return Found(seed, problem=_first_line(error))
-    except Exception as error:
-        return Found(seed, problem=f"{type(error).__name__}: {error}")
+        return SeedResult(seed, simulate(seed))
+    except (Exception, BaseExceptionGroup) as error:  # also a group with a cancellation in it
+        return SeedResult(seed, problem=_description(error))
 
 
-def _first_line(error: BaseException) -> str:
+def _description(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
 
 
 def main(
-    seeds: Annotated[int, typer.Option(help="How many seeds to live through.", min=1)] = 100,
-    first: Annotated[int, typer.Option(help="The first of them.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="Replay this one seed, and show its history.")] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds to simulate.", min=1)] = 100,
+    first: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Replay this seed only, and show its history.")] = None,
     jobs: Annotated[int, typer.Option(help="How many processes to use.", min=1)] = os.cpu_count() or 1,
     lines: Annotated[bool, typer.Option("--lines", hidden=True)] = False,
 ) -> None:
-    """Run simulated networks, each from one integer, and check after every step what must always hold.
+    """Simulate networks, each made from one integer, and check the invariants after every step.
 
     A seed that fails is printed with the command that replays it exactly. The exit code is 1 if any failed.
     """
+    chosen = range(first, first + seeds)
     if seed is not None:
         _replay(seed)
     elif lines:
-        for one in range(first, first + seeds):
-            sys.stdout.buffer.write(msgspec.json.encode(live_through(one)) + b"\n")
-            sys.stdout.buffer.flush()
+        _print_results(chosen)
     else:
-        _live_through_many(range(first, first + seeds), jobs)
+        _simulate_all(chosen, jobs)
 
 
 def _replay(seed: int) -> None:
@@ -73,74 +70,96 @@ def _replay(seed: int) -> None:
     try:
         report = simulate(seed, trace=lambda line: console.print(line, markup=False))
     except (Violation, BaseExceptionGroup) as error:
-        console.print(f"[red]seed {seed} fails:[/] {_first_line(error)}")
+        console.print(f"[red]seed {seed} fails:[/] {_description(error)}")
         raise typer.Exit(1) from None
     console.print(report)
 
 
-def _live_through_many(seeds: range, jobs: int) -> None:
+def _print_results(seeds: range) -> None:
+    for seed in seeds:
+        line = msgspec.json.encode(run_seed(seed))
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+
+class _Summary:
+    """The sums over all seeds."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.failed = 0
+        self.steps = 0
+        self.calls: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+
+    def add(self, report: Report | None) -> None:
+        self.done += 1
+        if report is None:
+            self.failed += 1
+            return
+        self.steps += report.steps
+        self.calls.update(report.calls)
+        self.outcomes.update(report.outcomes)
+        self.faults.update(report.faults)
+
+    def print(self, console: Console, seeds: int) -> None:
+        for title, counts in (("faults", self.faults), ("messages", self.outcomes), ("callers", self.calls)):
+            texts = [f"{count:,} {name}" for name, count in counts.most_common()]
+            console.print(f"{title:>9}: " + ", ".join(texts))
+        console.print(f"{self.done:,} of {seeds:,} seeds, {self.steps:,} steps checked, {self.failed} failed")
+
+
+def _simulate_all(seeds: range, jobs: int) -> None:
     console = Console(stderr=False, highlight=False)
-    failed: list[Found] = []
-    calls: Counter[str] = Counter()
-    outcomes: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    steps = done = 0
+    summary = _Summary()
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(seeds))
-        for found in _shared_out(seeds, min(jobs, len(seeds))):
+        for result in _results(seeds, min(jobs, len(seeds))):
             progress.advance(bar)
-            done += 1
-            if found.report is None:
-                failed.append(found)
-                progress.console.print(f"[red]seed {found.seed} fails:[/] {found.problem}")
-                progress.console.print(f"  replay it: python -m hopline.simulation --seed {found.seed}")
-                continue
-            steps += found.report.steps
-            calls.update(found.report.calls)
-            outcomes.update(found.report.outcomes)
-            faults.update(found.report.faults)
-    for title, counts in (("faults", faults), ("messages", outcomes), ("callers", calls)):
-        console.print(f"{title:>9}: " + ", ".join(f"{count:,} {what}" for what, count in counts.most_common()))
-    console.print(f"{done:,} of {len(seeds):,} seeds, {steps:,} steps checked, {len(failed)} failed")
-    if failed or done < len(seeds):
+            summary.add(result.report)
+            if result.report is None:
+                progress.console.print(f"[red]seed {result.seed} fails:[/] {result.problem}")
+                progress.console.print(f"  replay it: python -m hopline.simulation --seed {result.seed}")
+    summary.print(console, len(seeds))
+    if summary.failed or summary.done < len(seeds):
         raise typer.Exit(1)
 
 
-def _shared_out(seeds: range, jobs: int) -> Iterator[Found]:
-    """Run the seeds in so many processes, and give what they found as it comes."""
-    found: Queue[Found | None] = Queue()
-    share = -(-len(seeds) // jobs)
-    processes = [
-        subprocess.Popen(  # noqa: S603 - this very program
-            [sys.executable, "-m", "hopline.simulation", "--lines", "--first", str(first), "--seeds", str(count)],
-            stdout=subprocess.PIPE,
-        )
-        for first in range(seeds.start, seeds.stop, share)
-        if (count := min(share, seeds.stop - first))
-    ]
+def _results(seeds: range, jobs: int) -> Iterator[SeedResult]:
+    """Simulate seeds in so many processes, and return the results as they arrive."""
+    results: Queue[SeedResult | None] = Queue()  # None: a process has ended
+    share = -(-len(seeds) // jobs)  # rounded up
+    processes = [_start(seeds[start : start + share]) for start in range(0, len(seeds), share)]
 
     def read(process: subprocess.Popen[bytes]) -> None:
         for line in process.stdout or ():
-            found.put(msgspec.json.decode(line, type=Found))
-        found.put(None)
+            results.put(msgspec.json.decode(line, type=SeedResult))
+        results.put(None)
 
     try:
         for process in processes:
             threading.Thread(target=read, args=(process,), daemon=True).start()
-        left = len(processes)
-        while left:
-            one = found.get()
-            if one is None:
-                left -= 1
+        running = len(processes)
+        while running:
+            result = results.get()
+            if result is None:
+                running -= 1
             else:
-                yield one
+                yield result
     finally:
         for process in processes:
             process.terminate()
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+
+
+def _start(seeds: range) -> subprocess.Popen[bytes]:
+    options = ["--lines", "--first", str(seeds.start), "--seeds", str(len(seeds))]
+    command = [sys.executable, "-m", "hopline.simulation", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - this very program
 
 
 if __name__ == "__main__":

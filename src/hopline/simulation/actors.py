@@ -1,4 +1,4 @@
-"""The actors of the simulation: some that behave, and one that does everything wrong."""
+"""The actors of the simulation: some that work, and one that fails in every way."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hopline.message import Payload, payload
 
 @payload
 class Ask(msgspec.Struct, frozen=True):
-    """A question; the answer is the next number."""
+    """A request; the reply is the next number."""
 
     uid: int
 
 
 @payload
-class Told(msgspec.Struct, frozen=True):
-    """The answer to it, and where it was found."""
+class Answer(msgspec.Struct, frozen=True):
+    """The reply to `Ask`, with the name of the machine that handled it."""
 
     uid: int
     answer: int
@@ -35,125 +35,125 @@ class Start(Payload):
 
 
 class Middle(Payload):
-    """Its second stage."""
+    """The second message of a pipeline."""
 
     uid: int
 
 
 class Finish(Payload):
-    """What the one who started it waits for."""
+    """The last message of a pipeline, which its caller waits for."""
 
     uid: int
 
 
 @payload
 class News(msgspec.Struct, frozen=True):
-    """Something for everyone."""
+    """A broadcast."""
 
     uid: int
 
 
 @payload
-class Heard(msgspec.Struct, frozen=True):
-    """What everyone says to it."""
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """The reply of each receiver to a broadcast."""
 
     uid: int
-    who: str
+    receiver: str
 
 
 class Poke(Payload):
-    """A message to the one that misbehaves."""
+    """A message to the actor that misbehaves."""
 
     uid: int
     how: str
 
 
 class Note(Payload):
-    """A message that wants no answer."""
+    """A message without a reply."""
 
     uid: int
 
 
 class Trip(Payload):
-    """A message that its handler stumbles over."""
+    """A message whose handler fails."""
 
     uid: int
 
 
 class Answerer(Actor):
-    """Answers at once."""
+    """Replies at once."""
 
     def __init__(self, where: str) -> None:
         self._where = where
 
     @handler
-    def answer(self, ask: Ask) -> Told:
-        """Give the next number."""
-        return Told(ask.uid, ask.uid + 1, self._where)
+    def answer(self, ask: Ask) -> Answer:
+        """Return the next number."""
+        return Answer(ask.uid, ask.uid + 1, self._where)
 
     @handler
-    def take(self, note: Note) -> None:
-        """Take a note."""
+    def accept(self, note: Note) -> None:
+        """Do nothing."""
 
     @handler
-    def stumble(self, trip: Trip) -> None:
-        """Fail, and go on."""
+    def fail(self, trip: Trip) -> None:
+        """Raise an exception."""
         raise ValueError(f"tripped over {trip.uid}")
 
 
 class SlowAnswerer(Actor):
-    """Takes its time, and does several things at once."""
+    """Replies after a random time, to several requests concurrently."""
 
     def __init__(self, where: str, random: Random) -> None:
         self._where = where
         self._random = random
 
     @handler
-    async def answer(self, ask: Ask) -> Told:
-        """Give the next number, later."""
+    async def answer(self, ask: Ask) -> Answer:
+        """Return the next number after a while."""
         await asyncio.sleep(self._random.expovariate(4))
-        return Told(ask.uid, ask.uid + 1, self._where)
+        return Answer(ask.uid, ask.uid + 1, self._where)
 
 
 class FirstStage(Actor):
-    """Hands the flow on, and knows nothing of where it ends."""
+    """The first stage of a pipeline: it does not know who replies to the caller."""
 
     @handler
     def begin(self, start: Start) -> Middle:
-        """Go on to the middle."""
+        """Pass the flow on to the second stage."""
         return Middle(start.uid)
 
 
 class SecondStage(Actor):
-    """Ends the flow, and knows nothing of where it began."""
+    """The second stage of a pipeline: it does not know the caller."""
 
     @handler
     async def end(self, middle: Middle) -> list[Finish]:
-        """Finish it, twice: the first to come wins."""
+        """Reply twice: the first reply that arrives counts."""
         await asyncio.sleep(0.01)
         return [Finish(middle.uid), Finish(middle.uid)]
 
 
 class Listener(Actor):
-    """Hears the news."""
+    """Receives broadcasts."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @handler
-    def hear(self, news: News) -> Heard:
-        """Say who heard them."""
-        return Heard(news.uid, self._name)
+    def acknowledge(self, news: News) -> Acknowledgement:
+        """Return an acknowledgement."""
+        return Acknowledgement(news.uid, self._name)
 
 
 class Troublemaker(Actor):
-    """Raises, hangs, returns nonsense, floods."""
+    """Raises, hangs, cancels itself, floods the network, or returns a value that cannot be sent."""
 
     @handler
     async def misbehave(self, poke: Poke) -> object:
-        """Do as told."""
+        """Misbehave in the way that the message asks for."""
         if poke.how == "raise":
-            raise ValueError("as told")
+            raise ValueError("as requested")
         if poke.how == "hang":
             await asyncio.sleep(1_000_000)
         if poke.how == "cancel":
@@ -164,16 +164,16 @@ class Troublemaker(Actor):
             return self._trickle(poke.uid)
         return {"nonsense": poke.uid}
 
-    def _flood(self, uid: int) -> Iterator[Note | Told]:
+    def _flood(self, uid: int) -> Iterator[Note | Answer]:
         for _ in range(100):
             yield Note(uid)
-        yield Told(uid, uid + 1)
+        yield Answer(uid, uid + 1)
 
-    async def _trickle(self, uid: int) -> AsyncIterator[Note | Told]:
+    async def _trickle(self, uid: int) -> AsyncIterator[Note | Answer]:
         for _ in range(5):
             await asyncio.sleep(0.1)
             yield Note(uid)
-        yield Told(uid, uid + 1)
+        yield Answer(uid, uid + 1)
 
 
 TROUBLE = ("raise", "hang", "cancel", "flood", "trickle", "nonsense")

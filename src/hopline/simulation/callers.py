@@ -1,4 +1,4 @@
-"""The callers of a simulation: whatever comes back, it must be theirs, or an error that says why."""
+"""The callers of a simulation: every call must get its own reply, or an error that tells why not."""
 
 from __future__ import annotations
 
@@ -20,94 +20,103 @@ from hopline.message import (
     payload_type,
     to_message,
 )
-from hopline.simulation.actors import TROUBLE, Ask, Finish, Heard, Middle, News, Note, Poke, Start, Told, Trip
+from hopline.simulation.actors import (
+    TROUBLE,
+    Acknowledgement,
+    Answer,
+    Ask,
+    Finish,
+    Middle,
+    News,
+    Note,
+    Poke,
+    Start,
+    Trip,
+)
+from hopline.simulation.invariants import Violation
 from hopline.simulation.machine import Machine
-from hopline.simulation.watch import Violation
 
 
 class Callers:
-    """People on the machines who ask for all kinds of things."""
+    """Makes calls of all kinds from all machines."""
 
-    def __init__(self, machines: list[Machine], random: Random, note: Callable[[str], None]) -> None:
-        self.fared: Counter[str] = Counter()
+    def __init__(self, machines: list[Machine], random: Random, log: Callable[[str], None]) -> None:
+        self.results: Counter[str] = Counter()
         self._machines = machines
         self._random = random
-        self._note_down = note
-        self._uids = 0
+        self._log = log
+        self._calls = 0
 
     async def call_from(self, machine: Machine, until: float) -> None:
-        """Make calls from a machine, one after the other, until a time."""
+        """Make random calls from a machine, one after the other, until a time."""
         calls: tuple[Callable[[Machine, int], Awaitable[str]], ...] = (
             self._ask,
             self._ask,
             self._pipeline,
-            self._listen,
+            self._broadcast,
             self._poke,
-            self._note,
+            self._send_one_way,
             self._receipt,
             self._direct,
-            self._impatient,
+            self._cancel,
         )
         loop = asyncio.get_running_loop()
         while loop.time() < until:
             await asyncio.sleep(self._random.expovariate(8))
             if not machine.is_up:
                 continue
-            self._uids += 1
-            call, uid = self._random.choice(calls), self._uids
-            try:
-                fared = await call(machine, uid)
-            except ActorError as error:
-                fared = f"actor failed with {error.type_name.rpartition('.')[2]}"
-            except DeliveryError as error:
-                fared = error.outcome
-            except (AnswerTimeoutError, NoRoomError, NotRunningError) as error:
-                fared = type(error).__name__
-            except HoplineError as error:
-                raise Violation(f"a caller got {error!r}") from error
-            self.fared[fared] += 1
-            self._note_down(f"{machine.name} {call.__name__} {uid} {fared}")
+            self._calls += 1
+            uid = self._calls
+            call = self._random.choice(calls)
+            result = await _result_of(call(machine, uid))
+            self.results[result] += 1
+            self._log(f"{machine.name} {call.__name__} {uid} {result}")
 
-    async def expect_to_be_served(self) -> None:
-        """Call when all is well: whoever can be answered is, and whoever cannot is told, before the time is over."""
+    async def check_calls(self) -> None:
+        """Check that without faults every call gets its reply, or the right error, in time."""
         calls: list[tuple[object, type | MessageIdentifier, str]] = [
-            (Ask(0), Told, "answered"),
+            (Ask(0), Answer, "answered"),
             (Note(0), RECEIPT, "answered"),
-            (News(0), Heard, "answered"),
-            (Trip(0), Told, "ActorError"),
+            (News(0), Acknowledgement, "answered"),
+            (Trip(0), Answer, "ActorError"),
         ]
         for machine in self._machines:
             for content, callback, expected in calls:
-                fared = "answered"
+                result = "answered"
                 try:
                     await machine.node.hub.send(content, callback=[callback])
                 except HoplineError as error:
-                    fared = type(error).__name__
+                    result = type(error).__name__
                 if not self._is_handled(type(content)):
                     expected = "DeliveryError"
-                if fared != expected:
-                    raise Violation(f"all was well, but {machine.name} sent {content}: {fared}, not {expected}")
+                if result != expected:
+                    raise Violation(f"without faults, {machine.name} sent {content}: {result}, not {expected}")
 
-    async def expect_to_be_found(self) -> None:
-        """Let each machine forget all others and call at once: it asks around, and whoever handles it is found."""
+    async def check_discovery(self) -> None:
+        """Check that a machine that has forgotten all others discovers a handler for a call."""
         for machine in self._machines:
-            if machine.settings.parked_messages and self._is_handled(Ask):
-                for other in self._machines:
-                    machine.membership.lost(other.identity)
-                try:
-                    await machine.node.hub.send(Ask(0), callback=Told)
-                except HoplineError as error:
-                    raise Violation(f"all was well, but {machine.name} could not find who answers: {error}") from error
+            can_wait = bool(machine.settings.unrouted_capacity)
+            if not (can_wait and self._is_handled(Ask)):
+                continue
+            for other in self._machines:
+                machine.membership.remove_node(other.identity)
+            try:
+                await machine.node.hub.send(Ask(0), callback=Answer)
+            except HoplineError as error:
+                raise Violation(f"without faults, {machine.name} discovered no handler: {error}") from error
 
-    async def expect_room(self) -> None:
-        """Let each machine call each other one twice at once: the second waits for room on the way, and gets it."""
+    async def check_backpressure(self) -> None:
+        """Check that of two simultaneous calls between two machines the second waits for room on the link."""
+        identifier = payload_type(Ask).identifier
         for machine, other in itertools.permutations(self._machines, 2):
-            if other.node.router.directory.advertised(payload_type(Ask).identifier):
-                hub, ask = machine.node.hub, to_message(Ask(0)).with_receiver_node(other.identity)
-                try:
-                    await asyncio.gather(hub.send(ask, callback=Told), hub.send(ask, callback=Told))
-                except HoplineError as error:
-                    raise Violation(f"all was well, but {machine.name} found no room: {error}") from error
+            if not other.node.router.directory.advertised(identifier):
+                continue
+            hub = machine.node.hub
+            ask = to_message(Ask(0)).with_receiver_node(other.identity)
+            try:
+                await asyncio.gather(hub.send(ask, callback=Answer), hub.send(ask, callback=Answer))
+            except HoplineError as error:
+                raise Violation(f"without faults, {machine.name} found no room: {error}") from error
 
     def _is_handled(self, kind: type) -> bool:
         identifier = payload_type(kind).identifier
@@ -117,31 +126,31 @@ class Callers:
         return self._random.choice((0.05, 0.5, 5.0))
 
     async def _ask(self, machine: Machine, uid: int) -> str:
-        told = await machine.node.hub.send(Ask(uid), callback=Told, timeout=self._timeout())
-        return _right(told.uid == uid and told.answer == uid + 1)
+        answer = await machine.node.hub.send(Ask(uid), callback=Answer, timeout=self._timeout())
+        return _checked(answer.uid == uid and answer.answer == uid + 1)
 
     async def _pipeline(self, machine: Machine, uid: int) -> str:
-        finish = await machine.node.hub.send(Start(uid), callback=(Finish, Told), timeout=self._timeout())
-        return _right(isinstance(finish, Finish) and finish.uid == uid)
+        finish = await machine.node.hub.send(Start(uid), callback=(Finish, Answer), timeout=self._timeout())
+        return _checked(isinstance(finish, Finish) and finish.uid == uid)
 
-    async def _listen(self, machine: Machine, uid: int) -> str:
-        stream = machine.node.hub.stream(News(uid), callback=Heard, timeout=self._random.choice((0.1, 1.0)))
+    async def _broadcast(self, machine: Machine, uid: int) -> str:
+        stream = machine.node.hub.stream(News(uid), callback=Acknowledgement, timeout=self._random.choice((0.1, 1.0)))
         if machine.hub_port is not None:
             machine.hub_port.streams.add(stream.key)
         async with stream:
-            async for heard in stream:
-                _right(heard.uid == uid)
-        return "listened"
+            async for acknowledgement in stream:
+                _checked(acknowledgement.uid == uid)
+        return "broadcast"
 
     async def _poke(self, machine: Machine, uid: int) -> str:
         how = self._random.choice(TROUBLE)
-        told = await machine.node.hub.send(Poke(uid, how), callback=Told, timeout=self._timeout())
-        return _right(told.uid == uid)
+        answer = await machine.node.hub.send(Poke(uid, how), callback=Answer, timeout=self._timeout())
+        return _checked(answer.uid == uid)
 
-    async def _note(self, machine: Machine, uid: int) -> str:
+    async def _send_one_way(self, machine: Machine, uid: int) -> str:
         note = to_message(Note(uid))
         await machine.node.hub.send_one_way(note.clone(ttl_ticks=self._random.choice((0, 1_000_000))))
-        return "noted"
+        return "sent"
 
     async def _receipt(self, machine: Machine, uid: int) -> str:
         await machine.node.hub.send(Note(uid), timeout=self._timeout())
@@ -150,10 +159,10 @@ class Callers:
     async def _direct(self, machine: Machine, uid: int) -> str:
         other = self._random.choice(self._machines)
         message = to_message(Ask(uid)).with_receiver_node(other.identity)
-        told = await machine.node.hub.send(message, callback=Told, timeout=self._timeout())
-        return _right(told.uid == uid and told.where == other.name)
+        answer = await machine.node.hub.send(message, callback=Answer, timeout=self._timeout())
+        return _checked(answer.uid == uid and answer.where == other.name)
 
-    async def _impatient(self, machine: Machine, uid: int) -> str:
+    async def _cancel(self, machine: Machine, uid: int) -> str:
         task = asyncio.ensure_future(machine.node.hub.send(Middle(uid), callback=Finish))
         await asyncio.sleep(self._random.choice((0.0, 0.001)))
         task.cancel()
@@ -164,7 +173,22 @@ class Callers:
         return "answered"
 
 
-def _right(is_right: bool) -> str:
+async def _result_of(call: Awaitable[str]) -> str:
+    """Return how a call ended, as one word for the report."""
+    try:
+        return await call
+    except ActorError as error:
+        _, _, name = error.type_name.rpartition(".")
+        return f"actor failed with {name}"
+    except DeliveryError as error:
+        return error.outcome
+    except (AnswerTimeoutError, NoRoomError, NotRunningError) as error:
+        return type(error).__name__
+    except HoplineError as error:
+        raise Violation(f"a caller got {error!r}") from error
+
+
+def _checked(is_right: bool) -> str:
     if not is_right:
-        raise Violation("a caller got somebody else's answer")
+        raise Violation("a caller got the reply to another call")
     return "answered"

@@ -1,4 +1,4 @@
-"""An event loop whose time is virtual: when nothing is left to do now, the clock jumps to what comes next."""
+"""An event loop with virtual time: when nothing is left to do now, the clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class _Jump(selectors.DefaultSelector):
-    """Waits for nothing. Asked to, it lets the time pass instead."""
+class _TimeJump(selectors.DefaultSelector):
+    """A selector that waits for nothing: instead of sleeping it advances the time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,34 +21,34 @@ class _Jump(selectors.DefaultSelector):
         if self.after_step is not None:
             self.after_step()
         if timeout is None:
-            raise RuntimeError("everyone waits and nothing will ever happen")
+            raise RuntimeError("deadlock in virtual time: every task waits, and no timer is set")
         self.now += timeout
         return []
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Runs ordinary asyncio code as fast as it can, in the same order every time. No sockets, no threads."""
+    """Runs ordinary asyncio code as fast as possible, in the same order every time. No sockets, no threads."""
 
     def __init__(self) -> None:
-        self._jump = _Jump()
-        super().__init__(self._jump)
+        self._selector_of_time = _TimeJump()
+        super().__init__(self._selector_of_time)
 
     def time(self) -> float:
-        """Tell the virtual time in seconds."""
-        return self._jump.now
+        """Return the virtual time in seconds."""
+        return self._selector_of_time.now
 
     def check_after_every_step(self, check: Callable[[], None] | None) -> None:
-        """Call this after each round of callbacks. What it raises ends the run."""
-        self._jump.after_step = check
+        """Set a function that is called after each round of callbacks. An exception that it raises ends the run."""
+        self._selector_of_time.after_step = check
 
 
 @contextmanager
 def quiet_logs() -> Iterator[None]:
-    """Keep the nodes from logging what the simulation does to them."""
+    """Switch off the logs of the nodes, which would be full of what the simulation does to them."""
     log = logging.getLogger("hopline")
-    before = log.level
+    level = log.level
     log.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        log.setLevel(before)
+        log.setLevel(level)

@@ -1,4 +1,8 @@
-"""The virtual network between hosts: what travels is delayed, reordered, dropped, doubled, cut off, held up."""
+"""The virtual network between hosts: it delays, reorders, drops, duplicates and holds up messages, and is partitioned.
+
+Hosts have names, and their sockets are bound to addresses. A socket that connects to an address is registered as
+waiting for it, and is called when something is bound there, goes away, or is cut off.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +18,28 @@ from hopline.simulation.loop import VirtualLoop
 FORMATS = (WireFormat.V4, WireFormat.V5, WireFormat.V6)
 
 
-class Weather(msgspec.Struct):
-    """How bad the network is. Chances are per message, times in seconds."""
+class NetworkConditions(msgspec.Struct):
+    """How unreliable the network is. Probabilities are per message, times in seconds."""
 
     drop: float = 0.0
     duplicate: float = 0.0
     latency: float = 0.001
     jitter: float = 0.0
 
-    @property
-    def slowest(self) -> float:
-        """How long a message may be under way."""
-        return self.latency + self.jitter
 
-
-class Traffic(msgspec.Struct):
-    """What happened to the messages that nodes and servers sent: one for each receiver."""
+class DeliveryCounts(msgspec.Struct):
+    """What happened to the messages of nodes and servers, counted once for each receiver."""
 
     sent: int = 0
     arrived: int = 0
-    doubled: int = 0
+    duplicated: int = 0
     dropped: int = 0
-    lost: int = 0  # their receiver was gone, or cut off, when they came
-    returned: int = 0  # to the node that sent them, when it gave their receiver up
+    lost: int = 0  # the receiver was gone, or cut off, when they arrived
+    returned: int = 0  # to the sending node, when it gave up on the receiver
 
 
 class Host:
-    """A place in the network. While it is held up, nothing leaves it and nothing comes in; then all does at once."""
+    """A host of the network. While it is held up, nothing leaves it or arrives; afterwards everything does at once."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,120 +48,136 @@ class Host:
 
 
 class Connection:
-    """One direction between two hosts, in which nothing overtakes, unless it is said to."""
+    """One direction between two hosts. If it is ordered, messages do not overtake each other."""
 
-    __slots__ = ("is_ordered", "last", "source", "target")
+    __slots__ = ("is_ordered", "last_arrival", "source", "target")
 
     def __init__(self, source: Host, target: Host, *, is_ordered: bool) -> None:
         self.source = source
         self.target = target
         self.is_ordered = is_ordered
-        self.last = 0.0  # when the last message arrives
+        self.last_arrival = 0.0
 
 
-class Waiting(Protocol):
-    """Something that wants to be connected to an address, or has been."""
+class Connecting(Protocol):
+    """A socket that connects to an address."""
 
-    def try_again(self) -> None:
-        """See who is there now."""
+    def try_connect(self) -> None:
+        """Connect to what is bound to the address now."""
         ...
 
-    def notice(self) -> None:
-        """Notice that nobody is there any more, if so."""
+    def check_connection(self) -> None:
+        """Disconnect if nothing is bound to the address any more, or it cannot be reached."""
         ...
 
 
 class Bound(Protocol):
-    """Something at an address."""
+    """A socket that is bound to an address."""
 
     @property
     def host(self) -> Host:
-        """Where it is."""
+        """The host of the socket."""
         ...
 
 
-class Network:
-    """All hosts and addresses, the weather, and who is cut off from whom."""
+class VirtualNetwork:
+    """All hosts and addresses, the conditions between them, and which hosts are cut off from each other."""
 
     def __init__(self, loop: VirtualLoop, random: Random, link_capacity: int = 1_000) -> None:
         self.loop = loop
         self.random = random
         self.link_capacity = link_capacity
-        self.weather = Weather()
-        self.traffic = Traffic()
+        self.conditions = NetworkConditions()
+        self.traffic = DeliveryCounts()
         self.on_sent: Callable[[Host, Message], None] = _ignore  # by one node to another
         self.on_arrived: Callable[[Host, Message], None] = _ignore
-        self.on_news: Callable[[Host, list[bytes]], None] = _ignore  # of routes and life, that came to a host
+        self.on_control_message: Callable[[Host, list[bytes]], None] = _ignore  # announcements and heartbeats
         self.bound: dict[str, Bound] = {}
         self.hosts: dict[str, Host] = {}
-        self._waiting: dict[str, dict[Waiting, None]] = {}
-        self._cut: set[frozenset[str]] = set()
+        self._connecting: dict[str, dict[Connecting, None]] = {}
+        self._cuts: set[frozenset[str]] = set()
 
     def host(self, name: str) -> Host:
-        """Give the host of a name."""
+        """Return the host of a name."""
         return self.hosts.setdefault(name, Host(name))
 
     # -- addresses -----------------------------------------------------------------------------------------------------
 
     def bind(self, uri: str, bound: Bound) -> None:
-        """Put something at an address, and let those know who wait for it."""
+        """Bind a socket to an address. Sockets that wait for the address connect soon."""
         self.bound[uri] = bound
-        self._stir(uri)
+        self._retry(uri)
 
     def release(self, uri: str, *, is_noticed: bool) -> None:
-        """Free an address. Whoever was connected to it notices soon, or not before somebody else is there."""
+        """Free an address.
+
+        Args:
+            uri: The address.
+            is_noticed: Whether connected sockets notice soon. If not, they do when another socket is bound there.
+        """
         self.bound.pop(uri, None)
         if is_noticed:
-            for one in self._waiting.get(uri, ()):
-                self.loop.call_later(self.handshake_time(), one.notice)
+            for socket in self._connecting.get(uri, ()):
+                self.loop.call_later(self.handshake_time(), socket.check_connection)
 
-    def wait_at(self, uri: str, waiting: Waiting) -> None:
-        """Connect to an address, as soon as that is possible."""
-        self._waiting.setdefault(uri, {})[waiting] = None
-        self.loop.call_later(self.handshake_time(), waiting.try_again)
+    def connect(self, uri: str, socket: Connecting) -> None:
+        """Connect a socket to an address, as soon as that is possible."""
+        self._connecting.setdefault(uri, {})[socket] = None
+        self.loop.call_later(self.handshake_time(), socket.try_connect)
 
-    def leave(self, uri: str, waiting: Waiting) -> None:
-        """Want to be connected to an address no longer."""
-        self._waiting.get(uri, {}).pop(waiting, None)
+    def disconnect(self, uri: str, socket: Connecting) -> None:
+        """Remove a socket from those that connect to an address."""
+        self._connecting.get(uri, {}).pop(socket, None)
 
-    def _stir(self, uri: str) -> None:
-        for one in self._waiting.get(uri, ()):
-            self.loop.call_later(self.handshake_time(), one.try_again)
+    def _retry(self, uri: str) -> None:
+        for socket in self._connecting.get(uri, ()):
+            self.loop.call_later(self.handshake_time(), socket.try_connect)
 
     def handshake_time(self) -> float:
-        """Tell how long it takes to connect."""
-        return 2 * self.weather.latency + self.random.random() * 0.05
+        """Return a random time for connecting, in seconds."""
+        return 2 * self.conditions.latency + self.random.random() * 0.05
 
-    # -- travelling ----------------------------------------------------------------------------------------------------
+    # -- transmission --------------------------------------------------------------------------------------------------
 
-    def carry(
+    def transmit(
         self, connection: Connection, arrive: Callable[[], None], ended: Callable[[], None] | None = None
     ) -> None:
-        """Let a message travel, and arrive or be lost; `ended` is told of each copy of it in either case."""
+        """Transmit a message.
+
+        Args:
+            connection: The way it takes.
+            arrive: Called for each copy that arrives.
+            ended: Called for each copy, whether it arrived or was lost.
+        """
         if connection.source.is_held_up:
-            connection.source.held.append(lambda: self.carry(connection, arrive, ended))
+            connection.source.held.append(lambda: self.transmit(connection, arrive, ended))
             return
-        random, weather, traffic = self.random, self.weather, self.traffic
-        traffic.sent += 1
-        copies = 1
-        if random.random() < weather.drop:
-            traffic.dropped += 1
-            copies = 0
-        elif random.random() < weather.duplicate:
-            traffic.doubled += 1
-            copies = 2
+        self.traffic.sent += 1
+        copies = self._copies()
         if not copies and ended is not None:
             self.loop.call_soon(ended)
         for _ in range(copies):
-            when = self.loop.time() + weather.latency + random.random() * weather.jitter
+            delay = self.conditions.latency + self.random.random() * self.conditions.jitter
+            arrival = self.loop.time() + delay
             if connection.is_ordered:
-                when = connection.last = max(when, connection.last)
-            self.loop.call_at(when, self._land, connection, arrive, ended)
+                arrival = max(arrival, connection.last_arrival)
+                connection.last_arrival = arrival
+            self.loop.call_at(arrival, self._arrive, connection, arrive, ended)
 
-    def _land(self, connection: Connection, arrive: Callable[[], None], ended: Callable[[], None] | None) -> None:
+    def _copies(self) -> int:
+        """Return how many copies of a message arrive."""
+        if self.random.random() < self.conditions.drop:
+            self.traffic.dropped += 1
+            return 0
+        if self.random.random() < self.conditions.duplicate:
+            self.traffic.duplicated += 1
+            return 2
+        return 1
+
+    def _arrive(self, connection: Connection, arrive: Callable[[], None], ended: Callable[[], None] | None) -> None:
         target = connection.target
         if target.is_held_up:
-            target.held.append(lambda: self._land(connection, arrive, ended))
+            target.held.append(lambda: self._arrive(connection, arrive, ended))
             return
         if self.is_cut(connection.source, target):
             self.traffic.lost += 1
@@ -172,43 +187,47 @@ class Network:
             ended()
 
     def hold_up(self, host: Host) -> None:
-        """Let nothing leave a host, and nothing come in."""
+        """Hold up everything that leaves a host or arrives there."""
         host.is_held_up = True
 
     def let_go(self, host: Host) -> None:
-        """Let everything that was held up go on, at once."""
+        """Continue everything that was held up, at once."""
         host.is_held_up = False
         held, host.held = host.held, []
-        for one in held:
-            one()
+        for transmission in held:
+            transmission()
 
-    # -- cuts ----------------------------------------------------------------------------------------------------------
+    # -- partitions ----------------------------------------------------------------------------------------------------
 
     def is_cut(self, one: Host, other: Host) -> bool:
-        """Tell whether two hosts cannot reach each other."""
-        return bool(self._cut) and frozenset((one.name, other.name)) in self._cut
+        """Return whether two hosts cannot reach each other."""
+        return bool(self._cuts) and frozenset((one.name, other.name)) in self._cuts
 
     def cut(self, one: Host, other: Host) -> None:
-        """Cut the way between two hosts; those who are connected notice after a while."""
-        self._cut.add(frozenset((one.name, other.name)))
+        """Cut two hosts off from each other. Connected sockets notice after a random time."""
+        self._cuts.add(frozenset((one.name, other.name)))
         self.loop.call_later(self.random.uniform(0.1, 2.0), self._notice_cut, one, other)
 
     def _notice_cut(self, one: Host, other: Host) -> None:
-        if self.is_cut(one, other):
-            for uri in self._uris_of(one, other):
-                for waiting in list(self._waiting.get(uri, ())):
-                    waiting.notice()
+        if not self.is_cut(one, other):
+            return
+        for uri in self._uris_of(one, other):
+            for socket in list(self._connecting.get(uri, ())):
+                socket.check_connection()
 
     def mend(self, *hosts: Host) -> None:
-        """Heal the cut between two hosts, or every cut."""
-        healed = self._cut if not hosts else {frozenset(host.name for host in hosts)} & self._cut
-        self._cut = self._cut - healed
-        for uri in self._uris_of(*(self.hosts[name] for pair in sorted(map(sorted, healed)) for name in pair)):
-            self._stir(uri)
+        """Restore the way between two hosts, or between all."""
+        mended = self._cuts
+        if hosts:
+            mended = self._cuts & {frozenset(host.name for host in hosts)}
+        self._cuts = self._cuts - mended
+        names = [name for pair in sorted(map(sorted, mended)) for name in pair]
+        for uri in self._uris_of(*(self.hosts[name] for name in names)):
+            self._retry(uri)
 
     def _uris_of(self, *hosts: Host) -> list[str]:
         return [uri for uri, bound in self.bound.items() if bound.host in hosts]
 
 
 def _ignore(*_: object) -> None:
-    """Stand in for a hook that nobody set yet."""
+    """Do nothing: the default of every hook."""

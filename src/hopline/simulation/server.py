@@ -1,4 +1,4 @@
-"""A simulated rendezvous server: the real one, on clocks of its own."""
+"""A simulated rendezvous server: the real server on virtual clocks."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from random import Random
 
 import msgspec
 
-from hopline.cluster import LeaseSettings, RelaySettings, RendezvousAddress, SynodSettings
-from hopline.node import RendezvousServer, RendezvousSettings
-from hopline.node.rendezvous import Clocks
-from hopline.simulation.network import FORMATS, Network
+from hopline.cluster import LeaseSettings, RendezvousAddress, SynodSettings
+from hopline.rendezvous import RelaySettings, RendezvousServer, RendezvousSettings
+from hopline.rendezvous.clocks import Clocks
+from hopline.simulation.network import FORMATS, VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
 
-_LONG_AGO = 638_000_000_000_000_000  # ticks of some day in 2022
-_TICKS = 10_000_000
+_START_TICKS = 638_000_000_000_000_000  # a day in 2022
+_TICKS_PER_SECOND = 10_000_000
 
 
 class SynodShape(msgspec.Struct, frozen=True):
-    """What all servers of a world have in common."""
+    """What all servers of a simulation have in common."""
 
     count: int
     lease: LeaseSettings
 
     @property
     def members(self) -> list[str]:
-        """Where they talk to each other."""
+        """The addresses at which the servers elect their leader."""
         return [f"tcp://r{number}:9000" for number in range(self.count)]
 
     @property
     def addresses(self) -> list[RendezvousAddress]:
-        """Where nodes find them."""
+        """The addresses under which nodes reach the servers."""
         return [
             RendezvousAddress(f"tcp://r{number}:8001", f"tcp://r{number}:8011", f"tcp://r{number}:8111")
             for number in range(self.count)
         ]
 
 
-class Server:
-    """One server, and what the world does to it. Each life of it has another identity."""
+class SimulatedServer:
+    """One server that can crash and start again, each time with another identity."""
 
-    def __init__(self, number: int, shape: SynodShape, network: Network, random: Random) -> None:
+    def __init__(self, number: int, shape: SynodShape, network: VirtualNetwork, random: Random) -> None:
         self.name = f"r{number}"
         self.address = shape.addresses[number]
         self.is_up = False
@@ -49,7 +49,7 @@ class Server:
         self.host = self._transport.host
         self._drift = shape.lease.clock_drift
         self._clock_offset = 0.0
-        self.wander()
+        self.change_clock_offset()
         settings = RendezvousSettings(
             address=self.address.broadcast_uri,
             unicast_address=self.address.unicast_uri,
@@ -62,35 +62,41 @@ class Server:
             synod_health=SynodSettings(heartbeat_interval=1.0),
             transport=self._transport,
         )
-        self._server = RendezvousServer(settings, clocks=Clocks(self._utc, self._steady), random=random)
+        clocks = Clocks(self._utc, self._monotonic)
+        self._server = RendezvousServer(settings, clocks=clocks, random=random)
 
     def _utc(self) -> int:
-        return _LONG_AGO + round((self._network.loop.time() + self._clock_offset) * _TICKS)
+        seconds = self._network.loop.time() + self._clock_offset
+        return _START_TICKS + round(seconds * _TICKS_PER_SECOND)
 
-    def _steady(self) -> int:
-        return round(self._network.loop.time() * _TICKS)
+    def _monotonic(self) -> int:
+        return round(self._network.loop.time() * _TICKS_PER_SECOND)
 
-    def wander(self) -> None:
-        """Let the clock be wrong in another way: any two are never further apart than they may be."""
+    def change_clock_offset(self) -> None:
+        """Set the wall clock wrong by a random time. Any two servers differ by at most the permitted drift."""
         self._clock_offset = self._random.uniform(-0.5, 0.5) * self._drift
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether the server believes, now and by its own clock, that it leads."""
+        """Whether the server believes now, by its own clock, that it leads."""
         return self.is_up and self._server.is_leader
 
     @property
     def relayed(self) -> int:
-        """How many messages it has relayed in this life."""
+        """The number of messages that it has relayed since it started."""
         return self._server.statistics.relayed
 
     async def start(self) -> None:
-        """Come up."""
+        """Start the server."""
         await self._server.start()
         self.is_up = True
 
     async def crash(self, *, is_noticed: bool) -> None:
-        """Go down at once, and forget everything."""
+        """Stop the server at once, without its state.
+
+        Args:
+            is_noticed: Whether others notice that their connections broke.
+        """
         self.is_up = False
         self._transport.crash(is_noticed=is_noticed)
         await self._server.stop()

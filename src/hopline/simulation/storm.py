@@ -1,4 +1,4 @@
-"""How much nodes say to each other because of one change in who is there: it must not become a storm."""
+"""How many control messages one change in a network causes: it must not become a message storm."""
 
 from __future__ import annotations
 
@@ -7,58 +7,66 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from hopline.simulation.gathering import SETTLE_SECONDS, Gathering, gather
+from hopline.simulation.quiet_network import SETTLE_SECONDS, QuietNetwork, run_quiet_network
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What one change made nodes and servers say, signs of life excepted."""
+class MessageCounts(msgspec.Struct, frozen=True):
+    """The control messages of nodes and servers, heartbeats excepted."""
 
     published: int  # to the rendezvous server
-    relayed: int  # by it, once for everybody
-    told: int  # straight to one node
-    heard: int  # by nodes, from either
+    relayed: int  # by the server, counted once for all nodes
+    sent: int  # directly to one node
+    received: int  # by nodes, either way
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.published + self.relayed + self.told + self.heard
+        """The sum of all counts."""
+        return sum(self._counts())
 
-    def __sub__(self, earlier: Said) -> Said:
-        return Said(*(now - then for now, then in zip(self._counts(), earlier._counts(), strict=True)))
+    def __sub__(self, earlier: MessageCounts) -> MessageCounts:
+        differences = (now - then for now, then in zip(self._counts(), earlier._counts(), strict=True))
+        return MessageCounts(*differences)
 
     def _counts(self) -> tuple[int, ...]:
-        return self.published, self.relayed, self.told, self.heard
+        return self.published, self.relayed, self.sent, self.received
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What was said when a node joined, left in order, and crashed."""
+    """The messages caused by a node that joined, one that left in order, and one that crashed."""
 
-    join: Said
-    leave: Said
-    crash: Said
+    join: MessageCounts
+    leave: MessageCounts
+    crash: MessageCounts
 
 
 def changes_among(nodes: int) -> Changes:
-    """Count what is said in a calm network of so many nodes when one more comes, one leaves and one crashes."""
-    return gather(nodes, _changes)
+    """Count the messages in a quiet network of so many nodes when one joins, one leaves and one crashes."""
+    return run_quiet_network(nodes, _changes)
 
 
-async def _changes(gathering: Gathering) -> Changes:
-    async def said_because_of(change: Awaitable[object]) -> Said:
-        before = said()
-        await change
-        await asyncio.sleep(SETTLE_SECONDS)
-        return said() - before
+async def _changes(quiet: QuietNetwork) -> Changes:
+    joining = quiet.new_node(len(quiet.nodes))
+    leaving, crashing, *_ = quiet.nodes
+    quiet.nodes.append(joining)
+    join = await _caused_by(quiet, joining.start())
+    leave = await _caused_by(quiet, leaving.node.stop())
+    await crashing.crash()  # before counting: what a crashed node tries to publish reaches nobody
+    crash = await _caused_by(quiet, asyncio.sleep(0))
+    return Changes(join, leave, crash)
 
-    def said() -> Said:
-        traffic = [one.traffic for one in gathering.attendees]
-        published, told = sum(one.published for one in traffic), sum(one.told for one in traffic)
-        return Said(published, gathering.server.relayed, told, sum(one.heard for one in traffic))
 
-    newcomer = gathering.newcomer(len(gathering.attendees))
-    leaving, dying, *_ = gathering.attendees
-    gathering.attendees.append(newcomer)
-    join = await said_because_of(newcomer.start())
-    leave = await said_because_of(leaving.node.stop())
-    await dying.crash()  # what it wanted to say nobody heard
-    return Changes(join, leave, crash=await said_because_of(asyncio.sleep(0)))
+async def _caused_by(quiet: QuietNetwork, change: Awaitable[object]) -> MessageCounts:
+    before = _counts(quiet)
+    await change
+    await asyncio.sleep(SETTLE_SECONDS)
+    return _counts(quiet) - before
+
+
+def _counts(quiet: QuietNetwork) -> MessageCounts:
+    traffic = [node.traffic for node in quiet.nodes]
+    return MessageCounts(
+        published=sum(each.published for each in traffic),
+        relayed=quiet.server.relayed,
+        sent=sum(each.sent for each in traffic),
+        received=sum(each.received for each in traffic),
+    )

@@ -1,4 +1,11 @@
-"""One simulated world, made from a seed: machines, callers, faults, and someone who watches."""
+"""One simulated world, made from a seed: machines, servers, callers, faults and invariants.
+
+A run has four phases: callers and faults at the same time; then no faults, until all nodes must agree again; then
+checked calls; then nothing, until nothing may be left. The invariants are checked after every step of the event loop.
+
+Everything is derived from the seed, and time is virtual, so a run can be replayed exactly. Its fingerprint is the hash
+of everything that was logged.
+"""
 
 from __future__ import annotations
 
@@ -13,89 +20,96 @@ import msgspec
 from hopline.cluster import LeaseSettings
 from hopline.message import Message
 from hopline.simulation.callers import Callers
-from hopline.simulation.cluster_watch import ClusterWatch
+from hopline.simulation.cluster_invariants import ClusterInvariants
 from hopline.simulation.faults import Faults
+from hopline.simulation.invariants import NodeInvariants
 from hopline.simulation.loop import VirtualLoop, quiet_logs
 from hopline.simulation.machine import Machine
-from hopline.simulation.network import Host, Network, Traffic
-from hopline.simulation.server import Server, SynodShape
-from hopline.simulation.watch import Watch
+from hopline.simulation.network import DeliveryCounts, Host, VirtualNetwork
+from hopline.simulation.server import SimulatedServer, SynodShape
 
-BUSY_SECONDS = 8.0  # virtual time with callers and faults
-CALM_SECONDS = 18.0  # virtual time after which everybody must agree again
-QUIET_SECONDS = 7.0  # virtual time for everything to end
+BUSY_SECONDS = 8.0  # of virtual time with callers and faults
+CALM_SECONDS = 18.0  # after the faults, until all nodes must agree again
+QUIET_SECONDS = 7.0  # after the last call, until nothing may be left
 CALLERS_A_MACHINE = 2
 FAULTS_AT_ONCE = 2
-LOOK = 0.05  # virtual time between looks at everything
+CHECK_SECONDS = 0.05  # between checks of invariants that stay violated for a while
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What happened in a simulated world. The same seed gives the same report, fingerprint included."""
+    """What happened in a simulated world. The same seed gives the same report, including the fingerprint."""
 
     seed: int
     machines: int
     servers: int
     steps: int
-    calls: dict[str, int]  # how the callers fared
+    calls: dict[str, int]  # by result
     outcomes: dict[str, int]
-    traffic: Traffic
+    traffic: DeliveryCounts
     faults: dict[str, int]
     fingerprint: str
 
 
-UNWATCHED = 1  # the machine without a hook for outcomes: what nobody looks at goes a shorter way
+WITHOUT_HOOK = 1  # the machine whose outcomes are not observed: it takes shorter paths
 
 
 class World:
-    """Everything that happens in one simulation."""
+    """One simulation."""
 
     def __init__(self, seed: int, loop: VirtualLoop, trace: Callable[[str], None] | None = None) -> None:
-        def chance(what: str) -> Random:
-            return Random(f"{seed}/{what}")  # noqa: S311 - chance, not secrets
+        def random_for(purpose: str) -> Random:
+            return Random(f"{seed}/{purpose}")  # noqa: S311 - not for secrets
 
         self._seed = seed
         self._loop = loop
         self._trace = trace
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._history = hashlib.sha256()
-        shape = chance("shape")
+        shape = random_for("shape")
         hop_limit = shape.choice((1, 2, 4))
-        self._watch = Watch(hop_limit)
-        self._network = Network(loop, chance("network"), link_capacity=shape.choice((1, 5, 1000)))
+        self._invariants = NodeInvariants(hop_limit)
+        self._network = VirtualNetwork(loop, random_for("network"), link_capacity=shape.choice((1, 5, 1000)))
         self._network.on_sent = self._sent
         self._network.on_arrived = self._arrived
         lease = LeaseSettings(max_lease=shape.choice((1.5, 3.0)), clock_drift=shape.choice((0.0, 0.1, 0.3)))
         synod = SynodShape(shape.choices((1, 3, 5), (3, 6, 1))[0], lease)
         self._servers = [
-            Server(number, synod, self._network, chance(f"server {number}")) for number in range(synod.count)
+            SimulatedServer(number, synod, self._network, random_for(f"server {number}"))
+            for number in range(synod.count)
         ]
         self._machines = [
             Machine(
                 f"m{number}",
                 self._network,
-                self._watch,
+                self._invariants,
                 shape,
                 hop_limit,
                 synod.addresses,
-                has_hook=number != UNWATCHED,
+                has_hook=number != WITHOUT_HOOK,
             )
             for number in range(shape.randint(1, 5))
         ]
         self._by_host = {machine.host: machine for machine in self._machines}
-        self._cluster_watch = ClusterWatch(loop, self._machines, self._servers, self._watch)
-        self._network.on_news = self._cluster_watch.heard
-        self._callers = Callers(self._machines, chance("work"), self.note)
-        self._faults = Faults(self._network, self._machines, self._servers, self._watch, chance("faults"), self.note)
+        self._cluster_invariants = ClusterInvariants(loop, self._machines, self._servers, self._invariants)
+        self._network.on_control_message = self._cluster_invariants.on_control_message
+        self._callers = Callers(self._machines, random_for("work"), self.log)
+        self._faults = Faults(
+            self._network, self._machines, self._servers, self._invariants, random_for("faults"), self.log
+        )
 
-    def note(self, what: str) -> None:
-        """Write history: it is what replays are compared by."""
-        line = f"{self._loop.time():.6f} {what}"
+    def log(self, event: str) -> None:
+        """Add an event to the history, by which replays are compared."""
+        line = f"{self._loop.time():.6f} {event}"
         self._history.update(line.encode() + b"\n")
         if self._trace is not None:
             self._trace(line)
 
     async def run(self) -> Report:
-        """Live through it all: busy and bad times, then quiet ones, then the end, when nothing may be left."""
+        """Run all phases.
+
+        Raises:
+            Violation: An invariant does not hold.
+        """
         self._loop.set_exception_handler(self._unexpected_error)
         for server in self._servers:
             await self._faults.start_server(server)
@@ -105,59 +119,67 @@ class World:
         until = self._loop.time() + BUSY_SECONDS
         async with asyncio.TaskGroup() as group:
             for _ in range(FAULTS_AT_ONCE):
-                group.create_task(self._faults.happen(until))
+                group.create_task(self._faults.inject(until))
             for machine in self._machines * CALLERS_A_MACHINE:
                 group.create_task(self._callers.call_from(machine, until))
         await self._faults.end()
-        self.note("all is well")
+        self.log("no more faults")
         await asyncio.sleep(CALM_SECONDS)
-        self._cluster_watch.expect_agreement()
-        await self._callers.expect_to_be_served()
-        await self._callers.expect_room()
-        await self._callers.expect_to_be_found()
+        self._cluster_invariants.check_agreement()
+        await self._callers.check_calls()
+        await self._callers.check_backpressure()
+        await self._callers.check_discovery()
         await asyncio.sleep(QUIET_SECONDS)
-        self._watch.expect_nothing_left(machine.node for machine in self._machines)
+        self._invariants.check_idle(machine.node for machine in self._machines)
         for machine in self._machines:
             await machine.shut_down()
         for server in self._servers:
             await server.crash(is_noticed=True)
         self._loop.check_after_every_step(None)
-        self._watch.check()
-        self._watch.check_balance(machine.node for machine in self._machines)
+        self._invariants.check()
+        self._invariants.check_balance(machine.node for machine in self._machines)
         return Report(
             seed=self._seed,
             machines=len(self._machines),
             servers=len(self._servers),
-            steps=self._watch.steps,
-            calls=dict(sorted(self._callers.fared.items())),
-            outcomes={outcome.value: count for outcome, count in sorted(self._watch.endings.items())},
+            steps=self._invariants.steps,
+            calls=dict(sorted(self._callers.results.items())),
+            outcomes={outcome.value: count for outcome, count in sorted(self._invariants.outcomes.items())},
             traffic=self._network.traffic,
-            faults=dict(sorted(self._faults.happened.items())),
+            faults=dict(sorted(self._faults.counts.items())),
             fingerprint=self._history.hexdigest(),
         )
 
     def _check(self) -> None:
-        """Check what must hold after a step; less often what, once it is wrong, stays wrong for a while."""
-        self._watch.check()
-        self._cluster_watch.check()
-        if self._loop.time() >= self._look_at:
-            self._look_at = self._loop.time() + LOOK
-            self._cluster_watch.expect_no_dead()
-            self._watch.check_balance(machine.node for machine in self._machines)
+        """Check the invariants after a step; less often those that stay violated for a while."""
+        self._invariants.check()
+        self._cluster_invariants.check_leader()
+        if self._loop.time() >= self._check_at:
+            self._check_at = self._loop.time() + CHECK_SECONDS
+            self._cluster_invariants.check_dead_removed()
+            self._invariants.check_balance(machine.node for machine in self._machines)
 
     def _sent(self, host: Host, message: Message) -> None:
         machine = self._by_host[host]
-        self._watch.sent(machine.identity, message, machine.clock())
+        self._invariants.sent(machine.identity, message, machine.clock())
 
     def _arrived(self, host: Host, message: Message) -> None:
         self._by_host[host].received(message)
 
     def _unexpected_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._watch.note(f"{context['message']}: {context.get('exception')!r}")
+        self._invariants.report(f"{context['message']}: {context.get('exception')!r}")
 
 
 def simulate(seed: int, trace: Callable[[str], None] | None = None) -> Report:
-    """Live through the world of a seed. Raises `Violation` when something happened that must not."""
+    """Simulate the world of a seed.
+
+    Args:
+        seed: The seed.
+        trace: Called with every line of the history.
+
+    Raises:
+        Violation: An invariant does not hold.
+    """
     loop = VirtualLoop()
     with quiet_logs(), asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:

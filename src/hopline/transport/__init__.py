@@ -4,6 +4,7 @@ from hopline.transport.address import Address, advertised, one_place, parse, res
 from hopline.transport.choice import open_transport
 from hopline.transport.condition import Condition
 from hopline.transport.curve import Curve, new_keys
+from hopline.transport.exposure import require_secure_bind
 from hopline.transport.interface import (
     Frames,
     GaveUp,
@@ -44,5 +45,6 @@ __all__ = [
     "one_place",
     "open_transport",
     "parse",
+    "require_secure_bind",
     "resolve",
 ]

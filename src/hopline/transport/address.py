@@ -8,7 +8,7 @@ import socket
 
 import msgspec
 
-from hopline.message import LocalError
+from hopline.message import ArgumentError
 
 ANY_PORT = 0
 _ADDRESS = re.compile(
@@ -36,12 +36,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_one_place(self) -> bool:
-        """Tell whether it can be connected to: a port of a host."""
+        """Return whether it can be connected to: one port of one host."""
         return 0 < self.first_port == self.last_port and not self.is_everywhere
 
     @property
     def is_numeric(self) -> bool:
-        """Tell whether it needs no looking up."""
+        """Return whether the host is an IP address."""
         try:
             ipaddress.ip_address(self.host.strip("[]"))
         except ValueError:
@@ -50,12 +50,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_everywhere(self) -> bool:
-        """Tell whether it names every interface of the machine, so that others need another name for it."""
+        """Return whether it means every interface of the machine; peers need another address then."""
         return self.host in _EVERYWHERE
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
+        """Return whether only this machine can reach it."""
         if self.is_everywhere:
             return False
         try:
@@ -69,11 +69,11 @@ def parse(text: str, field: str = "address") -> Address:
     expected = "an address such as tcp://127.0.0.1:5101, or with a range of ports, tcp://127.0.0.1:5101-5130"
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise LocalError(field, expected, text)
+        raise ArgumentError(field, expected, text)
     first = ANY_PORT if match["first"] == "*" else int(match["first"])
     last = first if match["last"] is None else int(match["last"])
     if not first <= last <= _MAX_PORT:
-        raise LocalError(field, f"ports up to {_MAX_PORT}, the smaller one first", text)
+        raise ArgumentError(field, f"ports up to {_MAX_PORT}, the smaller one first", text)
     return Address(match["host"], first, last)
 
 
@@ -81,12 +81,12 @@ def one_place(text: str, field: str = "address") -> Address:
     """Read an address that can be connected to."""
     address = parse(text, field)
     if not address.is_one_place:
-        raise LocalError(field, "an address to connect to, with one host and one port", text)
+        raise ArgumentError(field, "an address to connect to, with one host and one port", text)
     return address
 
 
 def resolve(text: str, field: str = "address") -> str:
-    """Give an address with its name looked up, as peers compare them: ``tcp://<ip>:<port>``."""
+    """Return an address with its host name resolved, as peers compare them: ``tcp://<ip>:<port>``."""
     address = parse(text, field)
     return f"tcp://{look_up(own_name() if address.is_everywhere else address.host, field)}:{address.first_port}"
 
@@ -95,7 +95,7 @@ def resolved(text: str) -> str:
     """Return an address with its name looked up, or as it is if nobody knows the name."""
     try:
         return resolve(text)
-    except LocalError:
+    except ArgumentError:
         return text
 
 
@@ -103,13 +103,13 @@ def can_connect(text: str) -> bool:
     """Return whether to connect to an address that a stranger announced: one place, and no name to look up."""
     try:
         address = parse(text)
-    except LocalError:
+    except ArgumentError:
         return False
     return address.is_one_place and address.is_numeric and str(address) == text
 
 
 def advertised(bound: str, advertise: str | None = None) -> str:
-    """Give the address that peers are told of, for the one that a socket is bound to."""
+    """Return the address to announce to peers, for the one that a socket is bound to."""
     address = parse(bound)
     if advertise is not None:
         host = look_up(parse(f"tcp://{advertise}:1", "advertise").host, "advertise")
@@ -121,12 +121,12 @@ def advertised(bound: str, advertise: str | None = None) -> str:
 
 
 def own_name() -> str:
-    """Give the name that this machine has for itself."""
+    """Return the host name of this machine."""
     return socket.gethostname()
 
 
 def look_up(host: str, field: str) -> str:
-    """Give the address of a host by its name."""
+    """Return the IP address of a host name."""
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError:
@@ -137,5 +137,5 @@ def look_up(host: str, field: str) -> str:
         # The reference knows IPv4 only; a host that has no such address is taken as it is.
         found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:
-        raise LocalError(field, "a host name that can be looked up", host) from error
+        raise ArgumentError(field, "a host name that can be looked up", host) from error
     return str(found[0][4][0])

@@ -7,7 +7,8 @@ import re
 
 import msgspec
 
-from hopline.message import LocalError
+from hopline.checks import require
+from hopline.message import MissingExtraError
 
 _Z85_KEY = re.compile(rb"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 ANYBODY: frozenset[bytes] = frozenset()
@@ -50,11 +51,12 @@ def new_keys() -> tuple[bytes, bytes]:
 
 
 def require_libzmq() -> None:
-    """Raise `LocalError` unless libzmq is there, which is what encrypts."""
+    """Raise `MissingExtraError` unless pyzmq is installed, whose libzmq encrypts."""
     if importlib.util.find_spec("zmq") is None:
-        raise LocalError("curve", "libzmq for encryption: pip install 'hopline[curve]'", "no module named zmq")
+        raise MissingExtraError("encryption by CURVE", "pyzmq", "curve")
 
 
 def _require_key(name: str, key: object, *, may_tell: bool) -> None:
-    if not (isinstance(key, bytes) and _Z85_KEY.fullmatch(key)):
-        raise LocalError(f"curve {name}", "a key of 40 Z85 characters", key if may_tell else "(not shown)")
+    is_key = isinstance(key, bytes) and _Z85_KEY.fullmatch(key) is not None
+    shown = key if may_tell else "(not shown)"
+    require(is_key, f"curve {name}", "a key of 40 Z85 characters", shown)

@@ -133,7 +133,7 @@ class Peers(Protocol):
         ...
 
     def close(self, linger: float) -> None:
-        """Drop every peer; what left may still get there, for so many seconds."""
+        """Close all links; what was written may still arrive within so many seconds."""
         ...
 
 
@@ -175,11 +175,11 @@ class Transport(Protocol):
         ...
 
     def can_connect(self, uri: str) -> bool:
-        """Return whether to connect to an address that another node announced."""
+        """Return whether an address that a peer announced can be connected to."""
         ...
 
     async def resolve(self, uri: str) -> str:
-        """Return an address with its name looked up, if that is possible."""
+        """Return an address with its host name resolved, if that is possible."""
         ...
 
     def close(self) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from hopline.message import LocalError, Message, WireFormat
 from hopline.wire.compiled import DECODERS, ENCODERS, META_VIEWS, VIEWS
 from hopline.wire.detection import FIRST_FRAMES, detect
+from hopline.wire.fast_path import STUMBLES
 from hopline.wire.layout import Layout
 from hopline.wire.layouts import BY_FORMAT, FIRST, FIRST_TICKS, LAYOUTS, V4, V5, V5_INT32, V6
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.reader import Reader
-from hopline.wire.unusual import STUMBLES
 from hopline.wire.view import RoutingView
 from hopline.wire.writer import Writer
 

@@ -25,7 +25,7 @@ VERSION_FRAME_WIDTHS = (2, 4)
 
 
 def detect(frames: Sequence[bytes], *, first: Layout = FIRST) -> Layout:
-    """Tell the layout of a message, or raise `RemoteError`. `first` is the dialect to take the first format for."""
+    """Return the layout of a message, or raise `RemoteError`. `first` is the dialect to assume for the first format."""
     if len(frames) < 2:
         raise RemoteError(
             Reason.TOO_FEW_FRAMES, field="frames", expected="a body and its headers", found=f"{len(frames)} frames"
@@ -57,7 +57,7 @@ def _multipart(frames: Sequence[bytes]) -> Layout:
 
 
 def _dialect_of_4(frames: Sequence[bytes]) -> Layout:
-    """Tell apart the six layouts that all say 4, by what their descriptors leave for fixed frames.
+    """Return which of the six layouts with version 4 it is, by the number of fixed frames its descriptors leave.
 
     A text version (any width but two) proves that nothing above the domain has a meaning yet. What stays ambiguous is
     an early layout with unknown frames on top of its fixed ones: these are taken for the fields that came later.

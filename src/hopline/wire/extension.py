@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hopline.message import usable_extension
+from hopline.wire.fast_path import FastPathMiss
 from hopline.wire.layout import WORDS
 from hopline.wire.layouts import V5
 from hopline.wire.limits import Limits
-from hopline.wire.unusual import Unusual
 
 _ABOVE_FIXED = len(V5.fixed)
 _DESCRIPTORS = [row.position for row in V5.fixed if any(word.name.endswith(".offset") for word in row.words)]
@@ -15,7 +15,7 @@ _DESCRIPTORS = [row.position for row in V5.fixed if any(word.name.endswith(".off
 def written_extension(extension: bytes) -> bytes:
     """Return an extension as it is written, or decline what the careful writer would refuse."""
     if extension.__class__ is not bytes or not usable_extension(extension):
-        raise Unusual
+        raise FastPathMiss
     return extension
 
 
@@ -23,7 +23,7 @@ def insert_extension(frames: list[bytes], extension: bytes, limits: Limits) -> N
     """Put an extension into the frames of a V4 or V5 message; whatever stands above it is one frame further up."""
     frames.insert(len(frames) - _ABOVE_FIXED, written_extension(extension))
     if len(frames) > limits.usual_frames or sum(map(len, frames)) > limits.usual_size:
-        raise Unusual
+        raise FastPathMiss
     for position in _DESCRIPTORS:
         offset, *words = WORDS.unpack(frames[-position])
         if offset:

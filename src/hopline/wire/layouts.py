@@ -1,7 +1,7 @@
 """The formats, frame by frame: the one place where they are written down.
 
 The codecs are compiled from these tables (`tools/compiler`), the careful reader and writer walk them, and the
-dump and `docs/wire-formats.md` are made from them. A new field is one new row.
+dump and `docs/reference/wire-formats.md` are made from them. A new field is one new row.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hopline.message import LocalError
+from hopline.checks import COUNT, require_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,7 @@ class Limits:
     """With no more bytes than this, a message can break neither of the other two."""
 
     def __post_init__(self) -> None:
-        for name in ("frames", "entries", "frame_size", "message_size"):
-            if getattr(self, name) < 1:
-                raise LocalError(name, "a limit of at least 1", getattr(self, name))
+        require_numbers(self, dict.fromkeys(("frames", "entries", "frame_size", "message_size"), COUNT))
         object.__setattr__(self, "usual_frames", min(self.frames, self.entries))
         object.__setattr__(self, "usual_size", min(self.frame_size, self.message_size))
 

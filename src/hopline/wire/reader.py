@@ -106,37 +106,28 @@ class Reader:
         return value
 
     def _value(self, row: Field, name: str, raw: bytes, position: int, offset: int | None) -> Any:
-        def fault(reason: Reason, expected: str, found: bytes | int) -> RemoteError:
-            return RemoteError(reason, field=name, expected=expected, found=found, position=position, offset=offset)
-
-        match row.type:
-            case Type.BYTES:
-                return raw
-            case Type.VERSION_TEXT:
-                return version_from_text(raw)
-            case Type.TEXT:
-                return raw.decode("utf-8", "replace")
-            case Type.URI:
-                uri = raw.decode("utf-8", "replace")
-                if not ABSOLUTE_URI.match(uri):
-                    raise fault(Reason.BAD_URI, "an absolute URI", raw)
-                return uri
-        if not raw and row.empty is Empty.NO_ENTRIES:
-            return 0
-        if len(raw) < row.type.width:
-            raise fault(Reason.TOO_SHORT, f"{row.type.width} bytes ({row.type.value})", raw)
-        if row.type is Type.WORDS:
-            return WORDS.unpack_from(raw)
-        number = int.from_bytes(raw[: row.type.width], "little", signed=row.type is not Type.U16)
-        if row.values is not None:
-            if number not in row.values:
-                raise fault(Reason.BAD_VALUE, f"one of {', '.join(map(str, row.values))}", number)
-            return row.values[number]
-        if row.minimum is not None and number < row.minimum:
-            raise fault(Reason.BAD_VALUE, f"at least {row.minimum}", number)
-        if not I64_MIN <= number * row.scale <= I64_MAX:
-            raise fault(Reason.BAD_VALUE, f"at most {I64_MAX // row.scale}", number)
-        return number * row.scale
+        """Return the value of a row's bytes, or raise `RemoteError` with their place."""
+        try:
+            match row.type:
+                case Type.BYTES:
+                    return raw
+                case Type.VERSION_TEXT:
+                    return version_from_text(raw)
+                case Type.TEXT:
+                    return raw.decode("utf-8", "replace")
+                case Type.URI:
+                    return _read_uri(raw)
+                case _:
+                    return _read_number(row, raw)
+        except _Fault as fault:
+            raise RemoteError(
+                fault.reason,
+                field=name,
+                expected=fault.expected,
+                found=fault.found,
+                position=position,
+                offset=offset,
+            ) from None
 
     def _read_entries(self, entries: Entries) -> None:
         offset, count = self._values[f"{entries.name}.offset"], self._values[f"{entries.name}.count"]
@@ -355,3 +346,38 @@ def check_limits(frames: Sequence[bytes], limits: Limits) -> None:
             expected=f"at most {limits.message_size} bytes",
             found=f"{size} bytes",
         )
+
+
+class _Fault(Exception):  # noqa: N818 - it becomes a RemoteError once the place is known
+    def __init__(self, reason: Reason, expected: str, found: bytes | int) -> None:
+        self.reason = reason
+        self.expected = expected
+        self.found = found
+
+
+def _read_uri(raw: bytes) -> str:
+    uri = raw.decode("utf-8", "replace")
+    if not ABSOLUTE_URI.match(uri):
+        raise _Fault(Reason.BAD_URI, "an absolute URI", raw)
+    return uri
+
+
+def _read_number(row: Field, raw: bytes) -> Any:
+    """Return the number, the named value or the words that a row of fixed width has."""
+    width = row.type.width
+    if not raw and row.empty is Empty.NO_ENTRIES:
+        return 0
+    if len(raw) < width:
+        raise _Fault(Reason.TOO_SHORT, f"{width} bytes ({row.type.value})", raw)
+    if row.type is Type.WORDS:
+        return WORDS.unpack_from(raw)
+    number = int.from_bytes(raw[:width], "little", signed=row.type is not Type.U16)
+    if row.values is not None:
+        if number not in row.values:
+            raise _Fault(Reason.BAD_VALUE, f"one of {', '.join(map(str, row.values))}", number)
+        return row.values[number]
+    if row.minimum is not None and number < row.minimum:
+        raise _Fault(Reason.BAD_VALUE, f"at least {row.minimum}", number)
+    if not I64_MIN <= number * row.scale <= I64_MAX:
+        raise _Fault(Reason.BAD_VALUE, f"at most {I64_MAX // row.scale}", number)
+    return number * row.scale

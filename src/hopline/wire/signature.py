@@ -23,7 +23,7 @@ class MacAlgorithm(StrEnum):
 
 
 def mac_input(message: Message, *, text_version: bool = False, padded: bool = False) -> bytes:
-    """Give the bytes that a signature covers: identity, version, partition, body, callback receiver, end to end.
+    """Return the bytes that a signature covers: identity, version, partition, body, callback receiver, concatenated.
 
     Nothing else is covered, not even the domain. All body frames are, should there be several. `text_version` is for
     peers that write the message version as text (V4B, V4C), which sign that text. `padded` is the erratum of July and
@@ -62,7 +62,7 @@ def signature_of(
 
 
 def sign(message: Message, key: bytes, algorithm: MacAlgorithm = MacAlgorithm.SHA256) -> Message:
-    """Give the message with its signature."""
+    """Return the message with its signature."""
     return message.clone(signature=signature_of(message, key, algorithm))
 
 
@@ -74,6 +74,6 @@ def has_valid_signature(
     text_version: bool = False,
     padded: bool = False,
 ) -> bool:
-    """Tell whether the key made the message's signature, in a time that does not depend on how wrong it is."""
+    """Return whether the signature was made with the key. Takes the same time for every wrong signature."""
     signature = signature_of(message, key, algorithm, text_version=text_version, padded=padded)
     return hmac.compare_digest(signature, message.signature)

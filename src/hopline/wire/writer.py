@@ -40,7 +40,7 @@ class Writer:
         self._numbers = self._descriptors()
 
     def write(self) -> list[bytes]:
-        """Give the frames, or raise `LocalError`."""
+        """Return the frames, or raise `LocalError`."""
         frames = [as_bytes("socket_identity", self.message.socket_identity), b""]
         if self.layout.has_body_offset:
             frames += self.message.bodies
@@ -162,26 +162,40 @@ def sized(row: Field, content: bytes) -> Iterable[bytes]:
 
 
 def encode_value(name: str, value: Any, row: Field) -> bytes:
-    """Write one value as its row says, or raise `LocalError` for what the row cannot say."""
+    """Return the bytes of one value as its row has it, or raise `LocalError` for what the row cannot express."""
     match row.type:
         case Type.BYTES:
             return as_bytes(name, value)
         case Type.TEXT | Type.URI:
-            if not isinstance(value, str):
-                raise LocalError(name, "text", value)
-            text = value.rstrip("/") if row.type is Type.URI else value
-            if row.type is Type.URI and not ABSOLUTE_URI.match(text):
-                raise LocalError(name, "an absolute URI", value)
-            try:
-                return text.encode()
-            except UnicodeEncodeError:
-                raise LocalError(name, "text that UTF-8 can hold", value) from None
+            return _encode_text(name, value, is_uri=row.type is Type.URI)
         case Type.VERSION_TEXT:
-            if not isinstance(value, bytes):
-                value = version_to_text(in_range(name, value, Type.U16))
-            elif isinstance(version_from_text(value), int):
-                raise LocalError(name, f"{version_from_text(value)!r}, as the number that the text means", value)
-            return bytes(value)
+            return _encode_version(name, value)
+        case _:
+            return _encode_number(name, value, row)
+
+
+def _encode_text(name: str, value: Any, *, is_uri: bool) -> bytes:
+    if not isinstance(value, str):
+        raise LocalError(name, "text", value)
+    text = value.rstrip("/") if is_uri else value
+    if is_uri and not ABSOLUTE_URI.match(text):
+        raise LocalError(name, "an absolute URI", value)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise LocalError(name, "text that UTF-8 can hold", value) from None
+
+
+def _encode_version(name: str, value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        return version_to_text(in_range(name, value, Type.U16))
+    number = version_from_text(value)
+    if isinstance(number, int):
+        raise LocalError(name, f"{number!r}, as the number that the text means", value)
+    return value
+
+
+def _encode_number(name: str, value: Any, row: Field) -> bytes:
     if row.values is not None:
         wire = {ours: theirs for theirs, ours in row.values.items()}
         if as_integer(name, value) not in wire:

@@ -1,7 +1,7 @@
-"""A graph of nodes or actors: places by networkx, which is the same for the same edges; curves and colours here.
+"""The graph of nodes or actors: positions by networkx, the same for the same edges; curves and colours here.
 
-The force-directed layout draws what talks most together. Edges in both directions are curved, so that each has its own
-line. Width tells the rate, colour the p95 or the share of errors.
+The force-directed layout pulls together what exchanges most messages. Edges are curved, so that those of both
+directions between two vertices can be told apart. Width shows the rate, colour the p95 or the share of errors.
 """
 
 from __future__ import annotations
@@ -14,15 +14,23 @@ from typing import Any
 import networkx as nx
 
 Row = Mapping[str, Any]
+Point = tuple[float, float]
 
 WIDTH, HEIGHT = 1_190, 640
 MARGIN_X, MARGIN_Y = 110, 50
 RADIUS = 9
 MOST_VERTICES = 120
 _THINNEST, _THICKEST = 1.0, 7.0
-_BEND = 0.13
+_BEND = 0.13  # how far a curve leaves the straight line, as a share of its length
+_HEAD_LENGTH = 5
+_HEAD_HALF_WIDTH = 0.45  # of its length
+_SPACING = 1.8
+_ITERATIONS = 120
+_LEAST_WEIGHT = 0.1
 _SLOW_US = (1_000, 10_000, 100_000)  # p95 at which an edge gets the next colour
 _FAILING = (0.0, 0.01, 0.1)  # and share of messages with errors or lost
+_SLOWNESS_LEGEND = ("below 1 ms", "below 10 ms", "below 100 ms", "100 ms and more")
+_FAILURE_LEGEND = ("no errors", "up to 1% errors or lost", "up to 10%", "more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,91 +68,146 @@ class Graph:
 
 def graph(edges: Sequence[Row], colour: str) -> Graph:
     """Return the graph of some edges, coloured by `p95` or `errors`."""
+    counts = _messages_by_vertex(edges)
+    busiest = sorted(counts, key=lambda name: (-counts[name], name))
+    names = sorted(busiest[:MOST_VERTICES])
+    kept = set(names)
+    shown = [edge for edge in edges if _source(edge) in kept and _target(edge) in kept]
+    positions = _layout(names, shown)
+    highest_count = max((_count(edge) for edge in shown), default=0) or 1
+    level: Callable[[Row], int] = _slowness if colour == "p95" else _failure
+    drawn = []
+    for edge in reversed(shown):  # the busiest last, on top of the others
+        width = _width(_count(edge) / highest_count)
+        source = positions[_source(edge)]
+        target = positions[_target(edge)]
+        is_loop = edge["source"] == edge["target"]
+        curve, head = _loop(source) if is_loop else _arrow(source, target, width)
+        drawn.append(Edge(edge, curve, head, round(width, 1), level(edge)))
+    vertices = [Vertex(name, *positions[name], counts[name]) for name in names]
+    legend = _SLOWNESS_LEGEND if colour == "p95" else _FAILURE_LEGEND
+    return Graph(vertices, drawn, hidden=len(counts) - len(kept), levels=legend)
+
+
+# -- reading the rows --------------------------------------------------------------------------------------------------
+
+
+def _source(edge: Row) -> str:
+    return edge["source"] or ""
+
+
+def _target(edge: Row) -> str:
+    return edge["target"] or ""
+
+
+def _count(edge: Row) -> int:
+    return edge["count"] or 0
+
+
+def _messages_by_vertex(edges: Sequence[Row]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for edge in edges:
-        for end in ("source", "target"):
-            counts[edge[end] or ""] = counts.get(edge[end] or "", 0) + (edge["count"] or 0)
-    kept = set(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_VERTICES])
-    shown = [edge for edge in edges if (edge["source"] or "") in kept and (edge["target"] or "") in kept]
-    places = _places(sorted(kept), shown)
-    most = max((edge["count"] or 0 for edge in shown), default=1) or 1
-    level: Callable[[Row], int] = _slowness if colour == "p95" else _failure
-    drawn = [_edge(edge, places, most, level(edge)) for edge in reversed(shown)]
-    vertices = [Vertex(name, *places[name], counts[name]) for name in sorted(kept)]
-    levels = ("below 1 ms", "below 10 ms", "below 100 ms", "100 ms and more")
-    if colour != "p95":
-        levels = ("no errors", "up to 1% errors or lost", "up to 10%", "more")
-    return Graph(vertices, drawn, len(counts) - len(kept), levels)
+        for name in (_source(edge), _target(edge)):
+            counts[name] = counts.get(name, 0) + _count(edge)
+    return counts
 
 
-def _places(names: Sequence[str], edges: Sequence[Row]) -> dict[str, tuple[float, float]]:
-    """Return where each vertex goes, within the margins."""
+def _slowness(edge: Row) -> int:
+    p95_us = edge["p95_us"] or 0
+    return sum(p95_us >= limit for limit in _SLOW_US)
+
+
+def _failure(edge: Row) -> int:
+    failures = (edge["errors"] or 0) + (edge["lost"] or 0)
+    share = failures / max(_count(edge), 1)
+    return sum(share > limit for limit in _FAILING)
+
+
+# -- where vertices are ------------------------------------------------------------------------------------------------
+
+
+def _layout(names: Sequence[str], edges: Sequence[Row]) -> dict[str, Point]:
+    """Return the position of each vertex, within the margins."""
+    if len(names) <= 2:
+        return _fit({name: (float(nth), 0.5) for nth, name in enumerate(names)})
     network: nx.Graph[str] = nx.Graph()
     network.add_nodes_from(names)
     for edge in edges:
         if edge["source"] != edge["target"]:
-            weight = math.log1p(edge["count"] or 0)
-            network.add_edge(edge["source"] or "", edge["target"] or "", weight=max(weight, 0.1))
-    if len(names) <= 2:
-        layout = {name: (float(nth), 0.5) for nth, name in enumerate(names)}
-    else:
-        start = nx.circular_layout(network)
-        layout = nx.spring_layout(network, pos=start, k=1.8 / math.sqrt(len(names)), iterations=120, seed=1)
-    return _fitted({name: (float(x), float(y)) for name, (x, y) in layout.items()})
+            weight = max(math.log1p(_count(edge)), _LEAST_WEIGHT)
+            network.add_edge(_source(edge), _target(edge), weight=weight)
+    start = nx.circular_layout(network)
+    spacing = _SPACING / math.sqrt(len(names))
+    layout = nx.spring_layout(network, pos=start, k=spacing, iterations=_ITERATIONS, seed=1)
+    return _fit({name: (float(x), float(y)) for name, (x, y) in layout.items()})
 
 
-def _fitted(layout: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Return places within the margins, half by coordinate and half by rank: so one far off leaves the others room."""
-    across, down = (_spread({name: place[axis] for name, place in layout.items()}) for axis in (0, 1))
-    return {
-        name: (
-            round(MARGIN_X + across[name] * (WIDTH - 2 * MARGIN_X), 1),
-            round(MARGIN_Y + down[name] * (HEIGHT - 2 * MARGIN_Y), 1),
-        )
-        for name in layout
-    }
+def _fit(layout: Mapping[str, Point]) -> dict[str, Point]:
+    """Return positions that fill the area within the margins."""
+    across = _even_out({name: x for name, (x, _) in layout.items()})
+    down = _even_out({name: y for name, (_, y) in layout.items()})
+    positions = {}
+    for name in layout:
+        x = MARGIN_X + across[name] * (WIDTH - 2 * MARGIN_X)
+        y = MARGIN_Y + down[name] * (HEIGHT - 2 * MARGIN_Y)
+        positions[name] = (round(x, 1), round(y, 1))
+    return positions
 
 
-def _spread(values: Mapping[str, float]) -> dict[str, float]:
-    """Return values between 0 and 1 in the same order."""
-    low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
-    length, last = high - low, max(len(values) - 1, 1)
-    ranked = {name: rank / last for rank, name in enumerate(sorted(values, key=lambda name: (values[name], name)))}
-    return {name: (ranked[name] + (value - low) / length) / 2 if length else 0.5 for name, value in values.items()}
+def _even_out(values: Mapping[str, float]) -> dict[str, float]:
+    """Return values between 0 and 1 in the same order, so that an outlier leaves the others room.
+
+    Each is the mean of its share of the range and of its rank.
+    """
+    low = min(values.values(), default=0.0)
+    length = max(values.values(), default=0.0) - low
+    if not length:
+        return dict.fromkeys(values, 0.5)
+    in_order = sorted(values, key=lambda name: (values[name], name))
+    last_rank = max(len(values) - 1, 1)
+    evened = {}
+    for rank, name in enumerate(in_order):
+        share = (values[name] - low) / length
+        evened[name] = (rank / last_rank + share) / 2
+    return evened
 
 
-def _edge(edge: Row, places: Mapping[str, tuple[float, float]], most: int, level: int) -> Edge:
-    width = _THINNEST + (_THICKEST - _THINNEST) * math.sqrt((edge["count"] or 0) / most)
-    (x1, y1), (x2, y2) = places[edge["source"] or ""], places[edge["target"] or ""]
-    if edge["source"] == edge["target"]:
-        top = y1 - RADIUS
-        curve = (
-            f"M{x1 - 5:.1f} {top:.1f}C{x1 - 26:.1f} {top - 34:.1f} {x1 + 26:.1f} {top - 34:.1f} {x1 + 5:.1f} {top:.1f}"
-        )
-        return Edge(edge, curve, "", round(width, 1), level)
-    distance = math.hypot(x2 - x1, y2 - y1) or 1.0
-    along_x, along_y = (x2 - x1) / distance, (y2 - y1) / distance
-    bend_x = (x1 + x2) / 2 - along_y * distance * _BEND
-    bend_y = (y1 + y2) / 2 + along_x * distance * _BEND
-    # The arrow ends at the rim, coming from the bend.
+# -- curves ------------------------------------------------------------------------------------------------------------
+
+
+def _width(share: float) -> float:
+    """Return the width of an edge that has a share of the messages of the busiest one."""
+    return _THINNEST + (_THICKEST - _THINNEST) * math.sqrt(share)
+
+
+def _loop(at: Point) -> tuple[str, str]:
+    """Return the path of an edge that leads back to its vertex, and no arrow head."""
+    x, y = at
+    top = y - RADIUS
+    start = f"M{x - 5:.1f} {top:.1f}"
+    controls = f"C{x - 26:.1f} {top - 34:.1f} {x + 26:.1f} {top - 34:.1f}"
+    end = f"{x + 5:.1f} {top:.1f}"
+    return f"{start}{controls} {end}", ""
+
+
+def _arrow(source: Point, target: Point, width: float) -> tuple[str, str]:
+    """Return the paths of a curve between two vertices and of its arrow head, which touches the target's rim."""
+    (x1, y1), (x2, y2) = source, target
+    # The control point lies beside the middle, so that edges in both directions do not cover each other.
+    bend_x = (x1 + x2) / 2 - (y2 - y1) * _BEND
+    bend_y = (y1 + y2) / 2 + (x2 - x1) * _BEND
     reach = math.hypot(x2 - bend_x, y2 - bend_y) or 1.0
-    in_x, in_y = (x2 - bend_x) / reach, (y2 - bend_y) / reach
-    size = 5 + width
-    tip_x, tip_y = x2 - in_x * (RADIUS + 1), y2 - in_y * (RADIUS + 1)
-    base_x, base_y = tip_x - in_x * size, tip_y - in_y * size
-    half = size * 0.45
-    head = (
-        f"M{tip_x:.1f} {tip_y:.1f}L{base_x - in_y * half:.1f} {base_y + in_x * half:.1f}"
-        f"L{base_x + in_y * half:.1f} {base_y - in_x * half:.1f}z"
-    )
+    in_x = (x2 - bend_x) / reach
+    in_y = (y2 - bend_y) / reach
+    tip_x = x2 - in_x * (RADIUS + 1)
+    tip_y = y2 - in_y * (RADIUS + 1)
+    head_length = _HEAD_LENGTH + width
+    base_x = tip_x - in_x * head_length
+    base_y = tip_y - in_y * head_length
+    wing_x = in_y * head_length * _HEAD_HALF_WIDTH
+    wing_y = in_x * head_length * _HEAD_HALF_WIDTH
+    tip = f"M{tip_x:.1f} {tip_y:.1f}"
+    one_wing = f"L{base_x - wing_x:.1f} {base_y + wing_y:.1f}"
+    other_wing = f"L{base_x + wing_x:.1f} {base_y - wing_y:.1f}"
     curve = f"M{x1:.1f} {y1:.1f}Q{bend_x:.1f} {bend_y:.1f} {base_x:.1f} {base_y:.1f}"
-    return Edge(edge, curve, head, round(width, 1), level)
-
-
-def _slowness(edge: Row) -> int:
-    return sum((edge["p95_us"] or 0) >= limit for limit in _SLOW_US)
-
-
-def _failure(edge: Row) -> int:
-    share = ((edge["errors"] or 0) + (edge["lost"] or 0)) / max(edge["count"] or 0, 1)
-    return sum(share > limit for limit in _FAILING)
+    return curve, f"{tip}{one_wing}{other_wing}z"

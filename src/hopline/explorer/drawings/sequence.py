@@ -1,7 +1,7 @@
 """The sequence diagram of a journey: a lifeline for each actor and hub, an arrow for each message, in their order.
 
-An arrow leads from whoever submitted a message to whoever it was delivered to. Where captures have only what was on the
-wire, lifelines are nodes, and arrows are hops. A message that did not arrive ends at a cross.
+An arrow leads from the actor or hub that submitted a message to the one it was delivered to. Where captures have only
+what was on the wire, lifelines are nodes and arrows are hops. A message that did not arrive ends at a cross.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hopline.pipeline.tables.findings import duration, short
 
 Row = Mapping[str, Any]
 Place = tuple[str, str]  # node, and the actor or hub on it; empty for the node itself
+MessageKey = tuple[str, int]  # flow and message
 
 COLUMN = 148
 LEFT = 70
@@ -85,108 +86,149 @@ class _Move:
 
 def sequence(journey: Journey, alignment: Alignment) -> SequenceDiagram:
     """Return the sequence diagram of a journey, in the order of sending by one clock."""
-    names: dict[Place, str] = {}
-    moves = _moves(journey, alignment, names)
+    reader = _MoveReader(alignment)
+    moves = reader.moves(journey)
     moves.sort(key=lambda move: (move.start, move.end or move.start))
-    places: dict[Place, int] = {}
-    drawn: list[_Move] = []
-    for move in moves:
-        new = {move.source, move.target} - places.keys()
-        if len(drawn) >= MOST_ARROWS or len(places) + len(new) > MOST_PLACES:
-            break
+    drawn = _as_many_as_fit(moves)
+    columns: dict[Place, int] = {}
+    for move in drawn:
         for place in (move.source, move.target):
-            places.setdefault(place, len(places))
-        drawn.append(move)
-    xs = {place: LEFT + COLUMN * column for place, column in places.items()}
-    lifelines = [Lifeline(names.get(place, "node"), place[0], x) for place, x in xs.items()]
-    arrows = [
-        Arrow(
-            identity=move.identity,
-            flow_id=move.flow_id,
-            took="" if move.end is None else duration(move.end - move.start),
-            hops=move.hops,
-            problem=move.problem,
-            from_x=xs[move.source],
-            to_x=xs[move.target],
-            y=TOP + LINE * (line + 1),
-        )
-        for line, move in enumerate(drawn)
-    ]
-    width = LEFT * 2 + COLUMN * max(len(places) - 1, 0)
+            columns.setdefault(place, LEFT + COLUMN * len(columns))
+    lifelines = [Lifeline(reader.names.get(place, "node"), place[0], x) for place, x in columns.items()]
+    arrows = [_arrow(move, columns, line) for line, move in enumerate(drawn, start=1)]
+    width = LEFT * 2 + COLUMN * max(len(columns) - 1, 0)
     if any(arrow.is_own and arrow.from_x + LEFT + COLUMN > width for arrow in arrows):
-        width += COLUMN  # what the last one sends to itself is written beside it
-    return SequenceDiagram(lifelines, arrows, width, TOP + LINE * (len(arrows) + 1), len(moves) - len(drawn))
+        width += COLUMN  # the label of an arrow from the last lifeline to itself stands beside it
+    height = TOP + LINE * (len(arrows) + 1)
+    return SequenceDiagram(lifelines, arrows, width, height, hidden=len(moves) - len(drawn))
 
 
-def _moves(journey: Journey, alignment: Alignment, names: dict[Place, str]) -> list[_Move]:
-    """Return what moved from where to where, message by message."""
-    by_message: dict[tuple[str, int], list[Row]] = {}
-    for record in journey.records:
-        if record["ts"] is not None and record["message_id"] is not None:
-            by_message.setdefault((record["flow_id"], record["message_id"]), []).append(record)
-    hops: dict[tuple[str, int], list[Row]] = {}
-    for hop in journey.hops:
-        hops.setdefault((hop["flow_id"], hop["message_id"]), []).append(hop)
-    moves: list[_Move] = []
-    for key, records in by_message.items():
-        in_order = sorted(records, key=lambda record: alignment.us(record["ts"], record["node"]))
-        moves += _of_message(in_order, hops.get(key, []), alignment, names)
-    return moves
+def _as_many_as_fit(moves: Sequence[_Move]) -> list[_Move]:
+    """Return the first moves, up to the limits of arrows and of lifelines."""
+    places: set[Place] = set()
+    for count, move in enumerate(moves[:MOST_ARROWS]):
+        places |= {move.source, move.target}
+        if len(places) > MOST_PLACES:
+            return list(moves[:count])
+    return list(moves[:MOST_ARROWS])
 
 
-def _of_message(
-    records: Sequence[Row], hops: Sequence[Row], alignment: Alignment, names: dict[Place, str]
-) -> list[_Move]:
-    sources = [record for record in records if record["event"] == "submitted"]
-    targets = [record for record in records if record["event"] == "delivered"]
-    endings = [record for record in records if record["event"] in _ENDINGS]
-    lost = [hop for hop in hops if hop["lost"] and hop["sent_ts"] is not None]
-    if not sources and not targets:
-        return [_of_hop(hop, alignment, names) for hop in hops]
-    moves = []
-    for nth, target in enumerate(targets):
-        end = alignment.us(target["ts"], target["node"])
-        source = sources[min(nth, len(sources) - 1)] if sources else None
-        moves.append(_between(source, target, end, "", alignment, names))
-    for ending in endings:
-        end = alignment.us(ending["ts"], ending["node"])
-        source = sources[-1] if sources else None
-        moves.append(_between(source, ending, end, ending["event"], alignment, names))
-    if not targets and not endings:
-        moves += [_of_hop(hop, alignment, names, sources) for hop in lost]
-    if sources and not moves:
-        source = sources[0]
-        place = _place(source, names)
-        start = alignment.us(source["ts"], source["node"])
-        moves.append(_Move(place, place, source["identity"] or "", source["flow_id"], start, None, 0, "not seen again"))
-    return moves
-
-
-def _between(
-    source: Row | None, target: Row, end: int, problem: str, alignment: Alignment, names: dict[Place, str]
-) -> _Move:
-    to = _place(target, names)
-    start = end if source is None else alignment.us(source["ts"], source["node"])
-    came_from = (target["peer"] or target["node"] or "", "") if source is None else _place(source, names)
-    return _Move(came_from, to, target["identity"] or "", target["flow_id"], start, end, target["hops"] or 0, problem)
-
-
-def _of_hop(hop: Row, alignment: Alignment, names: dict[Place, str], sources: Sequence[Row] = ()) -> _Move:
-    source = _place(sources[0], names) if sources else (hop["from_node"] or "", "")
-    moment, node = (
-        (hop["sent_ts"], hop["from_node"]) if hop["sent_ts"] is not None else (hop["received_ts"], hop["to_node"])
+def _arrow(move: _Move, columns: Mapping[Place, int], line: int) -> Arrow:
+    return Arrow(
+        identity=move.identity,
+        flow_id=move.flow_id,
+        took="" if move.end is None else duration(move.end - move.start),
+        hops=move.hops,
+        problem=move.problem,
+        from_x=columns[move.source],
+        to_x=columns[move.target],
+        y=TOP + LINE * line,
     )
-    start = alignment.us(moment, node) if moment is not None else 0
-    end = alignment.us(hop["received_ts"], hop["to_node"]) if hop["received_ts"] is not None else None
-    problem = "lost" if hop["lost"] else "rejected" if hop["rejected"] else ""
-    target = (hop["to_node"] or "", "")
-    return _Move(source, target, hop["identity"] or "", hop["flow_id"], start, end, hop["hops"] or 0, problem)
 
 
-def _place(record: Row, names: dict[Place, str]) -> Place:
-    receiver = record["local_receiver"] or ""
-    place = (record["node"] or "", receiver)
-    if receiver:
-        is_hub = receiver.startswith("\0")
-        names.setdefault(place, record["receiver_name"] or ("hub" if is_hub else short(receiver)))
-    return place
+class _MoveReader:
+    """Reads what moved from where to where out of a journey's records and hops, and what places are called."""
+
+    def __init__(self, alignment: Alignment) -> None:
+        self.names: dict[Place, str] = {}
+        self._alignment = alignment
+
+    def moves(self, journey: Journey) -> list[_Move]:
+        """Return the moves of all messages, message by message."""
+        records: dict[MessageKey, list[Row]] = {}
+        for record in journey.records:
+            if record["ts"] is not None and record["message_id"] is not None:
+                records.setdefault((record["flow_id"], record["message_id"]), []).append(record)
+        hops: dict[MessageKey, list[Row]] = {}
+        for hop in journey.hops:
+            hops.setdefault((hop["flow_id"], hop["message_id"]), []).append(hop)
+        moves: list[_Move] = []
+        for key, of_message in records.items():
+            of_message.sort(key=self._time_of)
+            moves += self._moves_of_message(of_message, hops.get(key, []))
+        return moves
+
+    def _moves_of_message(self, records: Sequence[Row], hops: Sequence[Row]) -> list[_Move]:
+        submissions = [record for record in records if record["event"] == "submitted"]
+        deliveries = [record for record in records if record["event"] == "delivered"]
+        endings = [record for record in records if record["event"] in _ENDINGS]
+        if not submissions and not deliveries:  # only the wire was recorded
+            return [self._move_of_hop(hop) for hop in hops]
+        moves = []
+        for nth, delivery in enumerate(deliveries):
+            submission = submissions[min(nth, len(submissions) - 1)] if submissions else None
+            moves.append(self._move_to(delivery, submission))
+        for ending in endings:
+            submission = submissions[-1] if submissions else None
+            moves.append(self._move_to(ending, submission, problem=ending["event"]))
+        if not deliveries and not endings:
+            lost_hops = [hop for hop in hops if hop["lost"] and hop["sent_ts"] is not None]
+            moves += [self._move_of_hop(hop, submissions) for hop in lost_hops]
+        if submissions and not moves:
+            moves.append(self._move_to_nowhere(submissions[0]))
+        return moves
+
+    def _move_to(self, arrival: Row, submission: Row | None, problem: str = "") -> _Move:
+        """Return the move that ends with a record: from its submission, or else from the node that it came from."""
+        end = self._time_of(arrival)
+        if submission is None:
+            source = (arrival["peer"] or arrival["node"] or "", "")
+            start = end
+        else:
+            source = self._place_of(submission)
+            start = self._time_of(submission)
+        return _Move(
+            source=source,
+            target=self._place_of(arrival),
+            identity=arrival["identity"] or "",
+            flow_id=arrival["flow_id"],
+            start=start,
+            end=end,
+            hops=arrival["hops"] or 0,
+            problem=problem,
+        )
+
+    def _move_to_nowhere(self, submission: Row) -> _Move:
+        place = self._place_of(submission)
+        return _Move(
+            source=place,
+            target=place,
+            identity=submission["identity"] or "",
+            flow_id=submission["flow_id"],
+            start=self._time_of(submission),
+            end=None,
+            hops=0,
+            problem="not seen again",
+        )
+
+    def _move_of_hop(self, hop: Row, submissions: Sequence[Row] = ()) -> _Move:
+        us = self._alignment.us
+        sent = None if hop["sent_ts"] is None else us(hop["sent_ts"], hop["from_node"])
+        received = None if hop["received_ts"] is None else us(hop["received_ts"], hop["to_node"])
+        start = sent if sent is not None else received
+        problem = "rejected" if hop["rejected"] else ""
+        return _Move(
+            source=self._place_of(submissions[0]) if submissions else (hop["from_node"] or "", ""),
+            target=(hop["to_node"] or "", ""),
+            identity=hop["identity"] or "",
+            flow_id=hop["flow_id"],
+            start=start or 0,
+            end=received,
+            hops=hop["hops"] or 0,
+            problem="lost" if hop["lost"] else problem,
+        )
+
+    def _time_of(self, record: Row) -> int:
+        """Return the time of a record in microseconds of the reference clock."""
+        return self._alignment.us(record["ts"], record["node"])
+
+    def _place_of(self, record: Row) -> Place:
+        """Return the place of a record, and note what it is called."""
+        receiver = record["local_receiver"] or ""
+        place = (record["node"] or "", receiver)
+        if receiver:
+            is_hub = receiver.startswith("\0")
+            self.names.setdefault(place, "hub" if is_hub else short(receiver))
+            if record["receiver_name"]:
+                self.names[place] = record["receiver_name"]
+        return place

@@ -1,4 +1,4 @@
-"""The timeline of a journey: who waited, ran and travelled when, flow below flow, with the critical path marked.
+"""The timeline of a journey: waiting, running and transit, flow below flow, with the critical path marked.
 
 Every flow has a line of its own, from its request to its answer, and below it one line for each thing that took time:
 *wait* in a mailbox (from a `delivered` record), *run* in a handler (from a `handled` one), *transit* between two nodes

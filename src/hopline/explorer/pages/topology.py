@@ -10,7 +10,7 @@ P95, ERRORS = "p95", "errors"
 
 
 def page(context: Context) -> str:
-    """Return who talks to whom."""
+    """Return the topology page."""
     parameters = context.parameters
     kind = parameters.choice("kind", PHYSICAL, LOGICAL)
     by = parameters.choice("by", CLASSES, INSTANCES)

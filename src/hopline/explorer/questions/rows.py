@@ -15,7 +15,7 @@ from hopline.query.tables import Tables
 NULL = "-"  # as a value in an address: rows without one
 _TIME_COLUMNS = ("ts", "start_ts", "asked_ts", "window_start", "hour", "sent_ts")
 _NOT_LISTED = {"bodies", "frames", "critical_path", "signature"}  # too large for a list
-_LAST = ("date", "message_id", "fingerprint", "segment", "node_uri")  # nobody looks at these first
+_LAST = ("date", "message_id", "fingerprint", "segment", "node_uri")  # least interesting
 
 
 @dataclass(frozen=True, slots=True)

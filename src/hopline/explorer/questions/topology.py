@@ -1,4 +1,4 @@
-"""Who talks to whom: nodes, or actors, and what goes between them in a span of time."""
+"""The topology: nodes or actors, and the messages between them in a span of time."""
 
 from __future__ import annotations
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import zmq
 
-from hopline.message import LocalError, Message
+from hopline.message import ArgumentError, BindError, Message
 from hopline.transport.address import can_connect, parse, resolved
 from hopline.transport.curve import Curve
 from hopline.transport.interface import GaveUp, Listener, Peers, Sender, Subscriber, Take, Write
-from hopline.transport.libzmq.backend import Backend
-from hopline.transport.libzmq.doorkeeper import doorkeeper
-from hopline.transport.libzmq.handshakes import Handshakes
-from hopline.transport.libzmq.inlet import Inlet
-from hopline.transport.libzmq.outlet import Outlet
+from hopline.transport.libzmq.authenticator import doorkeeper
+from hopline.transport.libzmq.monitor import ConnectionMonitor
+from hopline.transport.libzmq.peers import Backend
+from hopline.transport.libzmq.reader import SocketReader
 from hopline.transport.libzmq.sockets import bind, connect, open_socket
+from hopline.transport.libzmq.writer import SocketWriter
 from hopline.transport.settings import SocketSettings
 
 
@@ -39,10 +39,10 @@ class ZmqTransport:
         socket.sndhwm = capacity
         try:
             uri = bind(socket, parse(address, field), field)
-        except LocalError:
+        except (ArgumentError, BindError):
             socket.close(0)
             raise
-        return Outlet(socket, capacity), uri
+        return SocketWriter(socket, capacity), uri
 
     def subscriber(self, take: Take, broke: Callable[[], None] | None = None) -> Subscriber:
         """Open a SUB socket that hears everything."""
@@ -52,7 +52,7 @@ class ZmqTransport:
         """Connect a DEALER socket."""
         socket = open_socket(zmq.DEALER, self._settings, identity=identity, curve=self._curve)
         connect(socket, uri)
-        return Outlet(socket, capacity)
+        return SocketWriter(socket, capacity)
 
     def peers(
         self,
@@ -84,15 +84,15 @@ class _ZmqListener:
     ) -> None:
         self._batch = settings.batch
         self._socket = open_socket(zmq.ROUTER, settings, identity=identity, curve=curve, is_server=True)
-        self._inlet: Inlet | None = None
+        self._inlet: SocketReader | None = None
         try:
             self.uri = bind(self._socket, parse(address, field), field)
-        except LocalError:
+        except (ArgumentError, BindError):
             self._socket.close(0)
             raise
 
     def read(self, take: Take) -> None:
-        self._inlet = Inlet(self._socket, take, batch=self._batch)
+        self._inlet = SocketReader(self._socket, take, batch=self._batch)
 
     def pause(self) -> None:
         if self._inlet is not None:
@@ -117,8 +117,8 @@ class _ZmqSubscriber:
         socket.subscribe(b"")
         batch = settings.batch
         self._tell_broke = broke
-        self._handshakes = None if broke is None else Handshakes(socket, self, batch=batch)
-        self._inlet = Inlet(socket, take, batch=batch)
+        self._handshakes = None if broke is None else ConnectionMonitor(socket, self, batch=batch)
+        self._inlet = SocketReader(socket, take, batch=batch)
         self.connect = self._inlet.connect
         self.disconnect = self._inlet.disconnect
 

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from hopline.message import get_logger
 from hopline.transport.interface import Frames
 from hopline.transport.settings import SocketSettings
-from hopline.transport.tcp.farewells import Farewell
+from hopline.transport.tcp.closing import Farewell
 from hopline.transport.tcp.sockets import bytes_unacknowledged
 from hopline.zmtp import Connection as Protocol
 from hopline.zmtp import Event, PeerError, Ping, Ready, Subscription, Violation, encode_into
@@ -97,7 +97,7 @@ class Connection:
         self._was_heard = True
         self._silence = 0.0
         self._time_to_live = 0.0  # that the peer asked for
-        self._timer = self._loop.call_later(settings.handshake_time, self._shook_no_hands)
+        self._timer = self._loop.call_later(settings.handshake_timeout, self._shook_no_hands)
         self._loop.add_reader(sock, self._read)
         self._write_output()
 

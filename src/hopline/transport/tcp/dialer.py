@@ -95,7 +95,7 @@ class Dialer(Handler):
         result = sock.connect_ex(place)
         if result in _UNDER_WAY:
             self._loop.add_writer(sock, self._connected)
-            self._timer = self._loop.call_later(self._settings.handshake_time, self._took_too_long)
+            self._timer = self._loop.call_later(self._settings.handshake_timeout, self._took_too_long)
         elif result:
             self._forget_attempt()
             self._fail_soon(os.strerror(result))

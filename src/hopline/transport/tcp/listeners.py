@@ -8,8 +8,8 @@ import os
 from hopline.message import get_logger
 from hopline.transport.interface import Take
 from hopline.transport.settings import SocketSettings
+from hopline.transport.tcp.acceptor import Door
 from hopline.transport.tcp.connection import Connection, Handler
-from hopline.transport.tcp.doors import Door
 from hopline.zmtp import Connection as Protocol
 from hopline.zmtp import Limits, Ready, SocketType
 

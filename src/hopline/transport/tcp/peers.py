@@ -14,8 +14,8 @@ what was given goes back to those that wait, in front: a peer drops a message th
 Whoever answers at the peer's address must present the peer's identity. A connection is used for one peer only, so it
 does not matter which identity anybody else presents, on a connection of its own.
 
-A link is given up when its peer was refused for `refusal_time` (nobody is at its address, or somebody else), or did not
-shake hands for `handshake_time`.
+A link is given up when its peer was refused for `refusal_timeout` (nobody is at its address, or somebody else), or did
+not shake hands for `handshake_timeout`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from hopline.message import LocalError, Message, PeerGoneError, get_logger
+from hopline.message import ArgumentError, Message, PeerGoneError, get_logger
 from hopline.transport.condition import Condition
 from hopline.transport.interface import Frames, GaveUp, OnSent, Unsent, Write
 from hopline.transport.settings import SocketSettings
@@ -197,9 +197,9 @@ class TcpPeerLink(Dialer):
 
     def _deadline(self) -> float | None:
         settings, silent, refused = self._settings, self._silent_since, self._refused_since
-        deadlines = [] if silent is None else [silent + settings.handshake_time]
+        deadlines = [] if silent is None else [silent + settings.handshake_timeout]
         if refused is not None:
-            deadlines.append(refused + settings.refusal_time)
+            deadlines.append(refused + settings.refusal_timeout)
         return min(deadlines, default=None)
 
     def _give_up_if_overdue(self) -> None:
@@ -262,7 +262,7 @@ class TcpPeers:
         unsent = [] if link is None else self._drop(link)
         try:
             link = TcpPeerLink(self, node, uri, unsent)
-        except LocalError as error:  # nobody can be there
+        except ArgumentError as error:  # nobody can be there
             self._gave_up(node, unsent)
             raise PeerGoneError(node) from error
         self._links[node] = link
@@ -297,6 +297,6 @@ class TcpPeers:
         return link.give_up(linger)
 
     def close(self, linger: float) -> None:
-        """Drop every peer; what left may still arrive, within so many seconds."""
+        """Close all links; what was written may still arrive within so many seconds."""
         for link in self.links:
             self._gave_up(link.node, self._drop(link, linger))

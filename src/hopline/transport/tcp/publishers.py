@@ -7,8 +7,8 @@ from collections import Counter
 from hopline.message import get_logger
 from hopline.transport.interface import Frames
 from hopline.transport.settings import SocketSettings
+from hopline.transport.tcp.acceptor import Door
 from hopline.transport.tcp.connection import Connection, Handler
-from hopline.transport.tcp.doors import Door
 from hopline.zmtp import Connection as Protocol
 from hopline.zmtp import Limits, Ready, SocketType, Subscription, encode_message
 

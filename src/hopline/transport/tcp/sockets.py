@@ -10,7 +10,7 @@ import sys
 import termios
 from typing import Any, TypeAlias
 
-from hopline.message import LocalError
+from hopline.message import BindError
 from hopline.transport.address import Address, look_up
 from hopline.transport.settings import SocketSettings
 
@@ -25,7 +25,11 @@ _ANY_IPV4 = "0.0.0.0"  # noqa: S104 - what `*` means
 
 
 def listen(address: Address, field: str) -> tuple[socket.socket, str]:
-    """Bind to the first free of some ports, and return the socket with the address that it got."""
+    """Bind to the first free port of a range, and return the socket and its address.
+
+    Raises:
+        BindError: None of the ports can be bound.
+    """
     host = _ANY_IPV4 if address.host == "*" else address.host
     host = host if address.is_everywhere else look_up(host, field)
     problem: OSError | None = None
@@ -46,11 +50,12 @@ def listen(address: Address, field: str) -> tuple[socket.socket, str]:
             problem = error
         else:
             return sock, f"tcp://{host}:{sock.getsockname()[1]}"
-    raise LocalError(field, f"a free port to bind to ({problem})", str(address)) from problem
+    number = None if problem is None else problem.errno
+    raise BindError(field, str(address), str(problem), number) from problem
 
 
 def tune(sock: socket.socket, settings: SocketSettings) -> None:
-    """Set the options of a connection: nothing is held back, and a peer that vanished is noticed."""
+    """Set the options of a connection: no delay before sending, and keep-alive probes."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if settings.heartbeat_interval and settings.heartbeat_timeout:
@@ -68,14 +73,14 @@ def tune(sock: socket.socket, settings: SocketSettings) -> None:
 
 
 def is_connected_to_itself(sock: socket.socket) -> bool:
-    """Return whether a socket got the very port that it connected to, where nobody listens. TCP allows that."""
+    """Return whether a socket got the very port that it connected to, where nothing listens. TCP allows that."""
     return bool(sock.getsockname() == sock.getpeername())
 
 
 def bytes_unacknowledged(sock: socket.socket) -> int:
-    """Return how many of the bytes that were written the peer's system has not acknowledged; none if it cannot be told.
+    """Return how many written bytes the peer's system has not acknowledged; 0 where that is unknown.
 
-    It can also be told when the connection broke, on Linux.
+    On Linux it is known even after the connection broke.
     """
     if not sys.platform.startswith("linux"):
         return 0

@@ -16,15 +16,15 @@ from hopline.message import (
     RoutingEntry,
     WireFormat,
 )
-from hopline.wire.limits import Limits
-from hopline.wire.unusual import (
+from hopline.wire.fast_path import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    Unusual,
+    FastPathMiss,
     Uris,
 )
+from hopline.wire.limits import Limits
 from hopline.wire.view import RoutingView
 
 _view = tuple.__new__
@@ -43,12 +43,12 @@ _TRACE_OPTIONS_ON_WIRE = {0: b"\x00\x00\x00\x00\x00\x00\x00\x00", 1: b"\x02\x00\
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[tuple[bytes, ...], bytes, bytes]:
-    """Give the frames of the callback_point entries, and those that describe them alone."""
+    """Return the frames of the callback_point entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (COMMON_VERSION_TEXTS[entry.version], entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
-        raise Unusual
+        raise FastPathMiss
     callback_point_count = len(callback_point)
     callback_point_offset = 16 if callback_point_count else 0
     return (
@@ -60,14 +60,14 @@ def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tup
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...], bytes]:
-    """Give the frames of the routing entries, and those that describe them alone."""
+    """Return the frames of the routing entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in routing:
         if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":
-            raise Unusual
+            raise FastPathMiss
         frames += (entry.uri.encode(), entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
-        raise Unusual
+        raise FastPathMiss
     routing_count = len(routing)
     return (
         tuple(frames),
@@ -84,7 +84,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     callback_point_count = len(callback_point)
     routing_count = len(routing)
     if callback_point_count > MOST_USUAL_ENTRIES or routing_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     (
         callback_point_frames,
         callback_point_offset_frame,
@@ -98,10 +98,10 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     total = 16 + 2 * callback_point_count + 2 * routing_count + 1
     ttl_ticks, rest = divmod(message.ttl_ticks, 10000)
     if rest:
-        raise Unusual
+        raise FastPathMiss
     hops = message.hops
     if hops < 0:
-        raise Unusual
+        raise FastPathMiss
     headers = (
         _pack_i32(hops),
         routing_count_frame,
@@ -125,7 +125,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         or socket_identity.__class__ is not bytes
         or body[:2] == b"\x06\x00"
     ):
-        raise Unusual
+        raise FastPathMiss
     return [
         socket_identity,
         b"",
@@ -158,7 +158,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     ) = frames[-15:]
     (hops,) = _i32(raw_hops)
     if hops < 0:
-        raise Unusual
+        raise FastPathMiss
     routing_count = _i32(raw_routing_count)[0] if raw_routing_count else 0
     routing_offset = _i32(raw_routing_offset)[0] if raw_routing_offset else 0
     trace_options = _TRACE_OPTIONS[raw_trace_options]
@@ -168,19 +168,19 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     callback_point_offset = _i32(raw_callback_point_offset)[0] if raw_callback_point_offset else 0
     (ttl_ticks,) = _i64(raw_ttl_ticks)
     if not -922337203685477 <= ttl_ticks <= 922337203685477:
-        raise Unusual
+        raise FastPathMiss
     ttl_ticks *= 10000
     if delimiter:
-        raise Unusual
+        raise FastPathMiss
     size = len(b"".join(frames[:-1]))
     if not 15 <= total <= limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
-        raise Unusual
+        raise FastPathMiss
     callback_point: tuple[MessageIdentifier, ...] = ()
     if callback_point_count > 0:
         bottom = total - callback_point_offset
         at = bottom - (callback_point_count - 1) * 2
         if at < 1 or bottom >= total:
-            raise Unusual
+            raise FastPathMiss
         callback_point_list = []
         while at <= bottom:
             callback_point_list.append(MessageIdentifier(frames[at], COMMON_VERSIONS[frames[at - 1]], b""))
@@ -191,7 +191,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         bottom = total - routing_offset
         at = bottom - (routing_count - 1) * 2
         if at < 1 or bottom >= total:
-            raise Unusual
+            raise FastPathMiss
         routing_list = []
         while at <= bottom:
             routing_list.append(RoutingEntry(_uris[frames[at - 1]], frames[at]))
@@ -229,9 +229,9 @@ def view(frames: Sequence[bytes]) -> RoutingView:
     ]
     (hops,) = _i32(raw_hops)
     if hops < 0:
-        raise Unusual
+        raise FastPathMiss
     version = COMMON_VERSIONS[raw_version]
     distribution = _DISTRIBUTION[raw_distribution]
     if delimiter:
-        raise Unusual
+        raise FastPathMiss
     return _view(RoutingView, (identity, version, b"", receiver_identity, b"", distribution, hops, _FORMAT, frames))

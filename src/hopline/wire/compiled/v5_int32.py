@@ -16,15 +16,15 @@ from hopline.message import (
     usable_extension,
 )
 from hopline.wire.extension import insert_extension
-from hopline.wire.limits import Limits
-from hopline.wire.unusual import (
+from hopline.wire.fast_path import (
     LARGEST_USUAL_LIST,
     MOST_USUAL_ENTRIES,
     REMEMBERED_LISTS,
     USUAL_SCHEMES,
-    Unusual,
+    FastPathMiss,
     Uris,
 )
+from hopline.wire.limits import Limits
 from hopline.wire.view import RoutingView
 
 _view = tuple.__new__
@@ -44,12 +44,12 @@ _uris = Uris()
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tuple[tuple[bytes, ...], bytes]:
-    """Give the frames of the callback_point entries, and those that describe them alone."""
+    """Return the frames of the callback_point entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in callback_point:
         frames += (entry.partition, _pack_u16(entry.version), entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
-        raise Unusual
+        raise FastPathMiss
     callback_point_count = len(callback_point)
     callback_point_offset = 18 if callback_point_count else 0
     return (
@@ -60,14 +60,14 @@ def _callback_point_frames(callback_point: tuple[MessageIdentifier, ...]) -> tup
 
 @lru_cache(maxsize=REMEMBERED_LISTS)
 def _routing_frames(routing: tuple[RoutingEntry, ...]) -> tuple[tuple[bytes, ...]]:
-    """Give the frames of the routing entries, and those that describe them alone."""
+    """Return the frames of the routing entries, and the frames that describe only these."""
     frames: list[bytes] = []
     for entry in routing:
         if not entry.uri.startswith(USUAL_SCHEMES) or entry.uri[-1] == "/":
-            raise Unusual
+            raise FastPathMiss
         frames += (entry.uri.encode(), entry.identity)
     if len(b"".join(frames)) > LARGEST_USUAL_LIST or not {bytes}.issuperset(map(type, frames)):
-        raise Unusual
+        raise FastPathMiss
     return (tuple(frames),)
 
 
@@ -80,7 +80,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
     callback_point_count = len(callback_point)
     routing_count = len(routing)
     if callback_point_count > MOST_USUAL_ENTRIES or routing_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     (
         callback_point_frames,
         callbacks_frame,
@@ -113,7 +113,7 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
     ):
-        raise Unusual
+        raise FastPathMiss
     frames = [
         socket_identity,
         b"",
@@ -158,7 +158,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
     (ttl_ticks,) = _i64(raw_ttl_ticks)
     (body_offset, body_count, _, _) = _words(raw_body)
     if body_count != 1 or not body_offset:
-        raise Unusual
+        raise FastPathMiss
     body = frames[-body_offset]
     extension = b""
     if (callback_point_offset if callback_point_count else routing_offset if routing_count else body_offset) != 18:
@@ -167,17 +167,17 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
             or (routing_count and routing_offset <= 18)
             or body_offset <= 18
         ):
-            raise Unusual
+            raise FastPathMiss
         extension = usable_extension(frames[-18])
     size = len(b"".join(frames[:-body_offset])) + len(b"".join(frames[1 - body_offset :]))
     if not 18 <= total <= limits.usual_frames or size + len(body) > limits.usual_size or body.__class__ is not bytes:
-        raise Unusual
+        raise FastPathMiss
     callback_point: tuple[MessageIdentifier, ...] = ()
     if callback_point_count > 0:
         bottom = total - callback_point_offset
         at = bottom - (callback_point_count - 1) * callback_point_divisor
         if callback_point_divisor < 3 or at < 2 or bottom >= total:
-            raise Unusual
+            raise FastPathMiss
         callback_point_list = []
         while at <= bottom:
             callback_point_list.append(MessageIdentifier(frames[at], _u16(frames[at - 1])[0], frames[at - 2]))
@@ -188,7 +188,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         bottom = total - routing_offset
         at = bottom - (routing_count - 1) * routing_divisor
         if routing_divisor < 2 or at < 1 or bottom >= total:
-            raise Unusual
+            raise FastPathMiss
         routing_list = []
         while at <= bottom:
             routing_list.append(RoutingEntry(_uris[frames[at - 1]], frames[at]))
@@ -239,7 +239,7 @@ def view(frames: Sequence[bytes]) -> RoutingView:
     (version,) = _version(raw_version)
     (distribution,) = _distribution(raw_options)
     if not raw_body:
-        raise Unusual
+        raise FastPathMiss
     return _view(
         RoutingView,
         (identity, version, partition, receiver_identity, receiver_node_identity, distribution, hops, _FORMAT, frames),

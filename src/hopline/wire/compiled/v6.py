@@ -17,28 +17,28 @@ from hopline.message import (
     usable_extension,
 )
 from hopline.wire.extension import written_extension
+from hopline.wire.fast_path import (
+    LARGEST_USUAL_LIST,
+    MOST_USUAL_ENTRIES,
+    REMEMBERED_LISTS,
+    FastPathMiss,
+)
 from hopline.wire.layouts import V6
 from hopline.wire.limits import Limits
 from hopline.wire.shapes import (
-    LARGEST_STENCIL,
+    LARGEST_TEMPLATE,
     LARGEST_USUAL_SIZE,
     MOST_SHAPES,
-    MOST_STENCILS,
+    MOST_TEMPLATES,
     Cut,
     Heads,
     Packers,
-    Stencils,
+    Templates,
     Values,
     cutter,
     head_reader,
     keep,
     sections,
-)
-from hopline.wire.unusual import (
-    LARGEST_USUAL_LIST,
-    MOST_USUAL_ENTRIES,
-    REMEMBERED_LISTS,
-    Unusual,
 )
 from hopline.wire.view import RoutingView
 
@@ -53,7 +53,7 @@ _read_head = head_reader(
     _heads,
 )
 _cut = cutter(V6, {})
-_stencils = Stencils(V6)
+_templates = Templates(V6)
 _cuts: dict[int, Cut] = {}
 _known: dict[Values, Values] = {}
 _written: dict[Values, Values] = {}
@@ -85,7 +85,7 @@ def _routing_bytes(routing: tuple[RoutingEntry, ...]) -> bytes:
         parts += (_pack_u32(len(content)), content)
     written = b"".join(parts)
     if len(written) > LARGEST_USUAL_LIST:
-        raise Unusual
+        raise FastPathMiss
     return written
 
 
@@ -107,7 +107,7 @@ def _callback_point_bytes(callback_point: tuple[MessageIdentifier, ...]) -> byte
         parts += (_pack_u32(len(content)), content)
     written = b"".join(parts)
     if len(written) > LARGEST_USUAL_LIST:
-        raise Unusual
+        raise FastPathMiss
     return written
 
 
@@ -115,10 +115,10 @@ def _callback_point_bytes(callback_point: tuple[MessageIdentifier, ...]) -> byte
 def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ...], tuple[MessageIdentifier, ...]]:
     """Read the entries, whatever newer writers put behind their fields."""
     if len(section) > LARGEST_USUAL_LIST:
-        raise Unusual
+        raise FastPathMiss
     at = 0
     if routing_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     routing = []
     for _ in range(routing_count):
         (size,) = _unpack_u32(section, at)
@@ -131,13 +131,13 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
         at += 4
         entry_identity = section[at : (at := at + entry_identity_size)]
         if at > end:
-            raise Unusual
+            raise FastPathMiss
         at = end
         routing.append(RoutingEntry(entry_uri, entry_identity))
     (callback_point_count,) = _unpack_u16(section, at)
     at += 2
     if callback_point_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     callback_point = []
     for _ in range(callback_point_count):
         (size,) = _unpack_u32(section, at)
@@ -150,22 +150,22 @@ def _entries(section: bytes, routing_count: int) -> tuple[tuple[RoutingEntry, ..
         at += 6
         entry_identity = section[at : (at := at + entry_identity_size)]
         if at > end:
-            raise Unusual
+            raise FastPathMiss
         at = end
         callback_point.append(MessageIdentifier(entry_identity, entry_version, entry_partition))
     if at != len(section):
-        raise Unusual
+        raise FastPathMiss
     return tuple(routing), tuple(callback_point)
 
 
 def _learn_to_write(message: Message, same: Values) -> Values:
-    """Give how to pack a frame, how many entries it has, and all of it but what is new."""
+    """Return the function that packs such frames, the number of entries, and the bytes between."""
     routing = message.routing
     callback_point = message.callback_point
     routing_count = len(routing)
     callback_point_count = len(callback_point)
     if routing_count > MOST_USUAL_ENTRIES or callback_point_count > MOST_USUAL_ENTRIES:
-        raise Unusual
+        raise FastPathMiss
     partition = message.partition
     partition_size = len(partition)
     identity = message.identity
@@ -230,7 +230,7 @@ def _learn_to_write(message: Message, same: Values) -> Values:
             ),
         )
     )
-    stencil = _stencils[
+    template = _templates[
         partition_size,
         identity_size,
         receiver_identity_size,
@@ -242,10 +242,10 @@ def _learn_to_write(message: Message, same: Values) -> Values:
         callback_receiver_identity_size,
         correlation_id_size,
     ]
-    (part_1, _, part_2, _, part_3, _, _, part_4) = stencil.unpack(meta)
-    written = (stencil.pack, routing_count + callback_point_count, part_1, part_2, part_3, part_4)
-    if len(meta) <= LARGEST_STENCIL:
-        keep(_written, same, written, MOST_STENCILS)
+    (part_1, _, part_2, _, part_3, _, _, part_4) = template.unpack(meta)
+    written = (template.pack, routing_count + callback_point_count, part_1, part_2, part_3, part_4)
+    if len(meta) <= LARGEST_TEMPLATE:
+        keep(_written, same, written, MOST_TEMPLATES)
     return written
 
 
@@ -282,12 +282,12 @@ def encode(message: Message, limits: Limits) -> list[bytes]:
         or body.__class__ is not bytes
         or socket_identity.__class__ is not bytes
     ):
-        raise Unusual
+        raise FastPathMiss
     return [socket_identity, b"", body, meta]
 
 
 def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
-    """Give how to cut up a frame, and what all of it says but what is new."""
+    """Return the function that unpacks such frames, and the values of all fields but the new ones."""
     (
         version_wire_format,
         partition_size,
@@ -326,9 +326,9 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         _,
     ) = _cut(meta)
     if version_wire_format != 6 or body_count != 1 or not body_offset:
-        raise Unusual
+        raise FastPathMiss
     routing, callback_point = _entries(section, routing_count)
-    stencil = _stencils[
+    template = _templates[
         partition_size,
         identity_size,
         receiver_identity_size,
@@ -340,7 +340,7 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         callback_receiver_identity_size,
         correlation_id_size,
     ]
-    cut = stencil.unpack_from
+    cut = template.unpack_from
     known = (
         identity,
         version,
@@ -356,12 +356,12 @@ def _learn_to_read(meta: bytes) -> tuple[Cut, Values]:
         raw_domain.decode("utf-8", "replace"),
         routing,
         body_offset,
-        stencil.size,
+        template.size,
     )
-    if len(meta) <= LARGEST_STENCIL:
+    if len(meta) <= LARGEST_TEMPLATE:
         (part_1, _, part_2, _, part_3, _, _, part_4) = cut(meta)
         keep(_cuts, len(meta) << 8 | meta[8 + meta[2]], cut, MOST_SHAPES)
-        keep(_known, (cut, part_1, part_2, part_3, part_4), known, MOST_STENCILS)
+        keep(_known, (cut, part_1, part_2, part_3, part_4), known, MOST_TEMPLATES)
     return cut, known
 
 
@@ -404,7 +404,7 @@ def decode(frames: Sequence[bytes], limits: Limits) -> Message:
         or len(routing) > limits.entries
         or len(callback_point) > limits.entries
     ):
-        raise Unusual
+        raise FastPathMiss
     return Message(
         identity,
         version,

@@ -1,0 +1,230 @@
+"""``hopline node``: run actors as a node of a network."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hopline.actors import Actor, handler_map
+from hopline.capture.events import Level
+from hopline.cli import event_loop
+from hopline.cli.commands.node.application import actors_of, find_application
+from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.identifiers import identity_text
+from hopline.cli.logs import LogLevel, set_up_logs
+from hopline.cli.options import (
+    ConfigOption,
+    DebugOption,
+    LogJsonOption,
+    LogLevelOption,
+    MetricsOption,
+    OpenOption,
+    RendezvousOption,
+    WireFormatOption,
+    configuration_of,
+)
+from hopline.cli.ready_lines import ready_lines
+from hopline.cli.security_summary import describe_security
+from hopline.cli.signals import EXIT_TIME, Signals, exit_within
+from hopline.cli.terminal import write_line
+from hopline.config import Configuration
+from hopline.metrics import MetricsServer, NodeCollector
+from hopline.node import Network, Node, Stats, StopReport
+from hopline.security import DomainSecurity
+
+EPILOG = """
+**Example**: put this into `greeter.py`,
+
+    from hopline import Actor, Payload, handler
+
+    class Greet(Payload):
+        name: str
+
+    class Greeting(Payload):
+        text: str
+
+    class Greeter(Actor):
+        @handler
+        def greet(self, request: Greet) -> Greeting:
+            return Greeting(f"Hello, {request.name}!")
+
+and run it, in one terminal or in several:
+
+    hopline node --app greeter:Greeter --embedded
+    hopline send Greet '{"name": "world"}' --callback Greeting
+
+**Configuration**: every option can be set in `hopline.toml` or in the environment
+(`HOPLINE_NODE__ADDRESS=tcp://127.0.0.1:5101`).
+
+**Signals**: on Ctrl-C or SIGTERM the node finishes the messages in progress, withdraws its routes and stops; a second
+signal stops it at once. SIGHUP reloads the key file, which is also reloaded within a second when it changes.
+"""
+
+
+def node_command(
+    app: Annotated[
+        str,
+        typer.Option(
+            "--app",
+            metavar="MODULE:NAME",
+            help="The actors, as package.module:name of an actor, a list, or a function that returns them.",
+        ),
+    ],
+    config: ConfigOption = None,
+    rendezvous: RendezvousOption = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            help="Address to listen on; of a port range, the first free one. Default: a free port on loopback.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option("--advertise", help="Host name or address at which other nodes reach this machine.")
+    ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option("--identity", help="Identity of the node, unique in the network. Default: a new GUID."),
+    ] = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="For development: also serve as the rendezvous server, if there is none.")
+    ] = False,
+    wire_format: WireFormatOption = None,
+    open_without_keys: OpenOption = False,
+    metrics: MetricsOption = None,
+    capture: Annotated[
+        str | None,
+        typer.Option("--capture", metavar="DIR", help="Record the traffic of this node in Parquet files below DIR."),
+    ] = None,
+    capture_level: Annotated[
+        Level | None,
+        typer.Option("--capture-level", help="What to record. Default: wire. `hopline capture` changes it."),
+    ] = None,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_json: LogJsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run actors as a node of a network, until Ctrl-C or SIGTERM."""
+    with one_line_errors("node", debug=debug):
+        set_up_logs(log_level, as_json=log_json)
+        configuration = configuration_of(
+            config,
+            {
+                "node.rendezvous": ("--rendezvous", rendezvous),
+                "node.address": ("--address", address),
+                "node.advertise": ("--advertise", advertise),
+                "node.identity": ("--identity", identity),
+                "node.embedded": ("--embedded", embedded),
+                "node.wire_format": ("--wire-format", wire_format),
+                "node.open_without_keys": ("--open-without-keys", open_without_keys),
+                "metrics.address": ("--metrics", metrics),
+                "capture.directory": ("--capture", capture),
+                "capture.level": ("--capture-level", capture_level),
+            },
+        )
+        _check_capture(configuration)
+        event_loop.run(_run(find_application(app), app, configuration))
+
+
+node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
+
+
+def _check_capture(configuration: Configuration) -> None:
+    """Raise `UsageError` if the capture directory cannot be written to; a running node would only log that."""
+    settings = configuration.capture()
+    if settings is None:
+        return
+    directory = Path(settings.directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--capture: expected a directory to record in, found {directory}: {error}") from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UsageError(f"--capture: expected a directory to record in, found {directory}: not writable")
+
+
+async def _run(application: Any, path: str, configuration: Configuration) -> None:
+    signals = Signals()
+    network = configuration.network()
+    metrics_address = configuration.metrics()
+    async with AsyncExitStack() as stack:
+
+        async def start() -> tuple[Node, list[Actor], str | None]:
+            actors = await actors_of(application, path)
+            node = Node(
+                *actors,
+                identity=configuration.identity,
+                settings=configuration.settings,
+                network=network,
+                capture=configuration.capture(),
+            )
+            metrics_uri = None
+            if metrics_address is not None:
+                # Before the node is announced to others, because the port may be in use.
+                server = MetricsServer(NodeCollector(node), *metrics_address)
+                metrics_uri = (await stack.enter_async_context(server)).uri
+            await node.start()
+            return node, actors, metrics_uri
+
+        started = await signals.start(start())
+        if started is None:
+            write_line("stopped before it was ready")
+            return
+        node, actors, metrics_uri = started
+        write_line(_started_text(node, actors, network, configuration.file, metrics_uri))
+        if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
+            signals.on_hangup(network.security.reload_keys)  # at once; the node checks the file every second
+        await signals.stop_requested.wait()
+        write_line("stopping: waiting for messages in progress; press Ctrl-C again to stop at once")
+        report = await signals.stop(node.stop)
+        write_line(_stopped_text(node.stats(), report))
+        if report.cancelled_handlers:
+            exit_within(EXIT_TIME, 0)
+
+
+def _started_text(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
+    kinds = sorted({str(kind) for actor in actors for kind in handler_map(actor)})
+    report = node.report()
+    properties = {
+        "listens on": node.uri,
+        "follows": _rendezvous_text(node),
+        "handles": ", ".join(kinds) or "nothing",
+        "security": describe_security(network),
+        "configuration": str(file or "none"),
+        "metrics": metrics or "none",
+        "capture": "none" if report.capture is None else f"{report.capture.level}, in {report.capture.directory}",
+    }
+    return ready_lines(f"hopline node {identity_text(node.identity)}", properties)
+
+
+def _rendezvous_text(node: Node) -> str:
+    network = node.report().network
+    server = "" if network is None else network.rendezvous
+    if node.is_serving:
+        state = "this node itself"
+    elif node.is_joined:
+        state = "joined"
+    else:
+        state = "no answer yet"
+    return f"{server} ({state})"
+
+
+def _stopped_text(stats: Stats, report: StopReport) -> str:
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in stats.outcomes.items() if count)
+    losses = {
+        "message failed": report.failed_messages,
+        "handler cancelled": report.cancelled_handlers,
+        "answer missing": report.failed_promises,
+    }
+    lost = ", ".join(f"{count:,} {_in_plural(loss, count)}" for loss, count in losses.items())
+    handled = f"{stats.handled:,} handled, {stats.handler_errors:,} of them failed"
+    return f"stopped: {handled}; {outcomes or 'no messages'}; {'nothing was lost' if report.is_clean else lost}"
+
+
+def _in_plural(loss: str, count: int) -> str:
+    noun, _, verb = loss.partition(" ")
+    return loss if count == 1 else f"{noun}s {verb}"

@@ -1,0 +1,84 @@
+"""Message identifiers and node identities as users write and read them on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hopline.cli.errors import UsageError
+from hopline.message import MAX_VERSION, MessageIdentifier, printable_name, receiver_kind
+from hopline.routing import KnownNode
+
+_HEX_PREFIX = "hex:"
+_SHORT_LENGTH = 8
+_GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def parse_kind(text: str, version: int | None = None, partition: str | None = None) -> MessageIdentifier:
+    """Parse the kind of a message: ``ORDER``, ``ORDER/2`` or ``ORDER/2/eu``; name and partition may be ``hex:...``.
+
+    Args:
+        text: The kind. A name that has slashes of its own is taken whole unless a version follows it.
+        version: Overrides the version in `text`.
+        partition: Overrides the partition in `text`.
+
+    Raises:
+        UsageError: If the name is empty, the version out of range, or ``hex:`` not followed by hex digits.
+    """
+    name, parsed_version, parsed_partition = text, 1, ""
+    parts = text.split("/")
+    has_version = len(parts) in (2, 3) and parts[0] and parts[1].isdigit()
+    if has_version:
+        name, parsed_version = parts[0], int(parts[1])
+        parsed_partition = "/".join(parts[2:])
+    if version is None:
+        version = parsed_version
+    if partition is None:
+        partition = parsed_partition
+    if not name or not 0 <= version <= MAX_VERSION:
+        expected = f"NAME, NAME/VERSION or NAME/VERSION/PARTITION, with a version of 0 to {MAX_VERSION}"
+        raise UsageError(f"{text!r} is not a kind of message: expected {expected}")
+    return MessageIdentifier(_to_bytes(name), version, _to_bytes(partition))
+
+
+def _to_bytes(text: str) -> bytes:
+    if not text.startswith(_HEX_PREFIX):
+        return text.encode()
+    try:
+        return bytes.fromhex(text.removeprefix(_HEX_PREFIX))
+    except ValueError:
+        raise UsageError(f"{text!r}: expected hex digits after {_HEX_PREFIX}") from None
+
+
+def identity_text(identity: bytes) -> str:
+    """Return the identity of a node, hub or actor as text, without the byte that marks hubs and actors."""
+    has_mark = receiver_kind(identity) is not None
+    return printable_name(identity[1:] if has_mark else identity)
+
+
+def short_identity(identity: bytes) -> str:
+    """Return an identity as text, shortened if it was generated."""
+    return shorten_identity(identity_text(identity))
+
+
+def shorten_identity(name: str) -> str:
+    """Cut a generated identity, which is a GUID, to its first characters. A name that a user chose stays whole."""
+    is_generated = _GUID.fullmatch(name) is not None
+    return name[:_SHORT_LENGTH] if is_generated else name
+
+
+def find_node(text: str, nodes: Iterable[KnownNode]) -> KnownNode:
+    """Return the node whose identity is `text`, or the only one whose identity begins with it.
+
+    Raises:
+        UsageError: If no node matches, or several begin with `text`.
+    """
+    by_name = {identity_text(node.identity): node for node in nodes}
+    if text in by_name:
+        return by_name[text]
+    matches = [name for name in by_name if text and name.startswith(text)]
+    if len(matches) == 1:
+        return by_name[matches[0]]
+    if matches:
+        raise UsageError(f"several nodes begin with {text!r}: {', '.join(matches)}; write more of the identity")
+    raise UsageError(f"no node {text!r} is known; known nodes: {', '.join(by_name) or 'none'}")

@@ -1,0 +1,63 @@
+"""Writing to standard output: consoles, tables, lines of text and JSON.
+
+Whatever comes from the network is escaped here, so that no control character of a peer reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from hopline.message import printable_json, printable_lines
+
+# A pipe has no width: wide enough for whole rows, so that they can be searched.
+PIPE_WIDTH = 240
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # handled by `one_line_errors`; rich would exit with an error code here
+
+
+def make_console() -> Console:
+    """Return a console that prints text as it is: no markup, no emoji codes, no highlighting."""
+    console = _Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPE_WIDTH
+    return console
+
+
+def folding_table(*columns: str) -> Table:
+    """Return a table that folds long texts on a narrow terminal, and never truncates them."""
+    table = Table(*columns)
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
+
+
+def write_line(text: str) -> None:
+    """Write one or several lines and flush; control characters are escaped."""
+    sys.stdout.write(f"{printable_lines(text, limit=None)}\n")
+    sys.stdout.flush()
+
+
+def write_json(document: Any) -> None:
+    """Write a document as one line of JSON and flush."""
+    sys.stdout.write(f"{json_line(document)}\n")
+    sys.stdout.flush()
+
+
+def json_line(document: Any) -> str:
+    """Return a document as one line of JSON: safe for a terminal, and the same value in every output encoding."""
+    return printable_json(msgspec.json.encode(document).decode(), ascii_only=not output_is_unicode())
+
+
+def output_is_unicode() -> bool:
+    """Return whether standard output can encode every character."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return encoding.lower().startswith("utf")

@@ -1,0 +1,1 @@
+"""How rendezvous servers elect their leader: by a lease that a quorum of them grants."""

@@ -1,0 +1,99 @@
+"""The announcements and withdrawals of this node that have not come back from the rendezvous server.
+
+The rendezvous server relays every message to all nodes, the sender included. So receiving its own announcement proves
+to a node that the server has relayed it. Until then the node publishes it again. Two rules keep that safe:
+
+* An actor is announced under its identity, but a message is withdrawn without naming an actor, and only when no other
+  actor of the node handles it. Where a withdrawal names an actor, the reference removes the node from a message's list
+  only for the actor's last message. In the other lists the node stays even after it is gone, and is still picked in its
+  turn.
+* A message that is handled again must not be withdrawn once more: announcing a route cancels an unconfirmed withdrawal,
+  and withdrawing it cancels an unconfirmed announcement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hopline.cluster.rendezvous_address import RendezvousAddress
+from hopline.message import MessageIdentifier, get_logger
+from hopline.routing import Route
+
+log = get_logger("hopline.cluster")
+
+ANY_ACTOR = b""  # the receiver of a withdrawal that applies to all actors of the node
+
+
+def of_any_actor(identifier: MessageIdentifier) -> Route:
+    """Return the route of a message to any actor of the node that handles it."""
+    return Route(ANY_ACTOR, identifier)
+
+
+class Announcements:
+    """The unconfirmed announcements and withdrawals of one node, each in its domain."""
+
+    def __init__(self) -> None:
+        self._is_announced: dict[tuple[str, Route], bool] = {}  # False: withdrawn
+        self._waiting_since: float | None = None  # for the first confirmation
+        self._is_reported = False
+
+    def __len__(self) -> int:
+        return len(self._is_announced)
+
+    def announce(self, domain: str, route: Route) -> None:
+        """Record that a route is to be announced."""
+        if route.identifier is not None:
+            self._is_announced.pop((domain, of_any_actor(route.identifier)), None)
+        self._is_announced[domain, route] = True
+
+    def withdraw(self, domain: str, route: Route, *, is_handled: bool) -> None:
+        """Record that a route is to be withdrawn.
+
+        Args:
+            domain: The domain in which it was announced.
+            route: The route.
+            is_handled: Whether another actor of this node handles the same message, so that only the announcement
+                is cancelled.
+        """
+        self._is_announced.pop((domain, route), None)
+        if not is_handled:
+            withdrawn = route if route.identifier is None else of_any_actor(route.identifier)
+            self._is_announced[domain, withdrawn] = False
+
+    def confirm(self, domain: str, routes: Iterable[Route], *, is_announced: bool) -> None:
+        """Record that routes came back from the rendezvous server, as announced or as withdrawn."""
+        for route in routes:
+            if self._is_announced.get((domain, route)) is is_announced:
+                del self._is_announced[domain, route]
+                self._waiting_since = None
+                self._is_reported = False
+
+    def report_if_unconfirmed(self, now: float, timeout: float, server: RendezvousAddress) -> None:
+        """Log an error if nothing has come back for `timeout` seconds, once until something does.
+
+        Call it after each time that something was published, while the server is heard.
+        """
+        if self._waiting_since is None:
+            self._waiting_since = now
+        elif now - self._waiting_since >= timeout and not self._is_reported:
+            self._is_reported = True
+            log.error(
+                "nothing that this node announced came back from the rendezvous server %s within %g s: other nodes do "
+                "not find it. Check that %s is where the server takes messages and can be reached from here, that node "
+                "and server have the same keys for encryption, and that the server reads the node's wire_format.",
+                server.broadcast_uri,
+                timeout,
+                server.unicast_uri,
+            )
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether no withdrawal is unconfirmed."""
+        return all(self._is_announced.values())
+
+    def grouped(self) -> dict[tuple[str, bool], list[Route]]:
+        """Return the unconfirmed routes by domain and by whether they are announced or withdrawn."""
+        groups: dict[tuple[str, bool], list[Route]] = {}
+        for (domain, route), is_announced in self._is_announced.items():
+            groups.setdefault((domain, is_announced), []).append(route)
+        return groups

@@ -1,0 +1,53 @@
+"""Sending control messages: every one is signed for its domain and counted."""
+
+from __future__ import annotations
+
+from google.protobuf.message import Message as Content
+
+from hopline.cluster.membership.member import Traffic
+from hopline.cluster.membership.ports import NetworkPort
+from hopline.cluster.messages.format_declaration import OWN_DECLARATION
+from hopline.cluster.messages.service import REGISTER_ROUTE, service_message
+from hopline.cluster.messages.service_pb2 import RegisterExternalMessageRoute, UnregisterMessageRoute
+from hopline.message import Message, MessageIdentifier
+from hopline.security import Security
+
+
+class ControlSender:
+    """Signs and sends the control messages of one node, through the rendezvous server or directly."""
+
+    def __init__(self, security: Security, network: NetworkPort, traffic: Traffic) -> None:
+        self._security = security
+        self._network = network
+        self._traffic = traffic
+
+    def publish(self, kind: MessageIdentifier, content: Content, domain: str) -> None:
+        """Publish a message to every node, signed for a domain. Announcements declare the formats this node reads."""
+        if isinstance(content, RegisterExternalMessageRoute):
+            message = _announcement(content)
+        else:
+            message = service_message(kind, content)
+        self._traffic.published += 1
+        self._network.publish(self._security.sign_control(message, domain))
+
+    def publish_routes(
+        self, kind: MessageIdentifier, content: RegisterExternalMessageRoute | UnregisterMessageRoute, domain: str
+    ) -> None:
+        """Publish an announcement or a withdrawal, unless it names no route: the reference fails on an empty one."""
+        if content.routes:
+            self.publish(kind, content, domain)
+
+    def send_announcement(
+        self, node: bytes, uri: str, content: RegisterExternalMessageRoute, domain: str, *, introduces: bool
+    ) -> None:
+        """Send an announcement directly to one node, signed for a domain."""
+        self._network.send(node, uri, self.signed_announcement(content, domain), introduces=introduces)
+
+    def signed_announcement(self, content: RegisterExternalMessageRoute, domain: str) -> Message:
+        """Return an announcement for one node, signed for a domain, and count it as sent."""
+        self._traffic.sent += 1
+        return self._security.sign_control(_announcement(content), domain)
+
+
+def _announcement(content: RegisterExternalMessageRoute) -> Message:
+    return service_message(REGISTER_ROUTE, content).clone(extension=OWN_DECLARATION)

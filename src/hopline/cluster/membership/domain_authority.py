@@ -1,0 +1,165 @@
+"""Which domain may change what this node knows about another node.
+
+Theory of operation. A node is announced in every domain that it is a member of, because its hubs accept replies of any
+domain. So an announcement in some domain proves little: any member of that domain can announce any node, and where the
+domain is unsigned, so can anybody who reaches the network. What an announcement may change depends on the *rank* of its
+domain:
+
+* A signed domain outranks every unsigned one. Among signed domains, and among unsigned ones, the domain that is
+  configured first ranks highest.
+* A node is bound to the highest-ranking domain that has announced it. Only a domain of at least that rank may change
+  the node's address and heartbeat interval, or withdraw its hubs.
+* Once a signed domain has announced a node, unsigned domains cannot change anything about it: they cannot move it, add
+  routes or remove any. Everything that unsigned domains announced before is dropped at that moment, because it may have
+  been an attempt to be first.
+* A signed domain of lower rank may still add and remove its own routes.
+
+Every domain has its own slots for the nodes bound to it, so that a flood of announcements in one domain leaves the
+others alone. When all slots are taken, a new node replaces the one that has waited longest without any heartbeat. Only
+a few nodes without a heartbeat are kept at a time, because each costs a connection to an address that may not exist.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hopline.cluster.membership.domain_rules import DomainRules, Rank
+
+
+class Location(msgspec.Struct, frozen=True):
+    """Where a node receives messages, where it publishes heartbeats, and how often (seconds)."""
+
+    uri: str
+    health_uri: str
+    interval: float
+
+
+class _KnownNode(msgspec.Struct):
+    location: Location
+    ranks: dict[str, Rank]  # of the domains that have announced the node
+    domain: str  # the strongest of them, which the node is bound to
+
+    @property
+    def rank(self) -> Rank:
+        return self.ranks[self.domain]
+
+
+class DomainAuthority:
+    """Remembers for every node its location and the domains that have announced it."""
+
+    def __init__(self, rules: DomainRules, slots: int, silent_slots: int) -> None:
+        self._rules = rules
+        self._slots = slots
+        self._silent_slots = silent_slots
+        self._nodes: dict[bytes, _KnownNode] = {}
+        self._bound: dict[str, set[bytes]] = {}
+        self._silent: dict[str, dict[bytes, None]] = {}  # bound nodes without a heartbeat yet, in order of arrival
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._nodes
+
+    # -- permissions ---------------------------------------------------------------------------------------------------
+
+    def location_of(self, node: bytes) -> Location | None:
+        """Return where a node is; None if it is unknown."""
+        known = self._nodes.get(node)
+        return None if known is None else known.location
+
+    def is_announced_in(self, domain: str, node: bytes) -> bool:
+        """Return whether a domain has announced a node."""
+        known = self._nodes.get(node)
+        return known is not None and self._rules.configured(domain) in known.ranks
+
+    def may_add(self, node: bytes, rank: Rank) -> bool:
+        """Return whether a domain of this rank may add routes to a node, or remove its own."""
+        is_unsigned, _ = rank
+        return not is_unsigned or not self._is_bound_to_signed(node)
+
+    def may_change(self, node: bytes, rank: Rank) -> bool:
+        """Return whether a domain of this rank may change the location of a node, and withdraw its hubs."""
+        known = self._nodes.get(node)
+        return known is None or rank <= known.rank
+
+    def outranks(self, node: bytes, rank: Rank, location: Location) -> bool:
+        """Return whether what weaker domains announced of a node must be dropped before this announcement counts."""
+        known = self._nodes.get(node)
+        if known is None or rank >= known.rank:
+            return False
+        return location != known.location or not self._is_bound_to_signed(node)
+
+    def _is_bound_to_signed(self, node: bytes) -> bool:
+        known = self._nodes.get(node)
+        if known is None:
+            return False
+        is_unsigned, _ = known.rank
+        return not is_unsigned
+
+    # -- slots ---------------------------------------------------------------------------------------------------------
+
+    def has_slot(self, domain: str) -> bool:
+        """Return whether one more node may be bound to a domain."""
+        domain = self._rules.configured(domain)
+        bound = self._bound.get(domain, ())
+        silent = self._silent.get(domain, ())
+        return len(bound) < self._slots and len(silent) < self._silent_slots
+
+    def longest_silent(self, domain: str) -> bytes | None:
+        """Return the node of a domain that has waited longest for its first heartbeat, if there is one."""
+        silent = self._silent.get(self._rules.configured(domain), ())
+        return next(iter(silent), None)
+
+    def record_heartbeat(self, node: bytes) -> None:
+        """Record a heartbeat of a node."""
+        known = self._nodes.get(node)
+        if known is not None:
+            self._silent[known.domain].pop(node, None)
+
+    # -- announcements -------------------------------------------------------------------------------------------------
+
+    def record(self, node: bytes, domain: str, location: Location) -> None:
+        """Record that a domain has announced a node at a location."""
+        rank = self._rules.rank(domain)
+        domain = self._rules.configured(domain)
+        known = self._nodes.get(node)
+        if known is None:
+            self._nodes[node] = _KnownNode(location, {domain: rank}, domain)
+            self._bind(node, domain, is_silent=True)
+        else:
+            known.location = location
+            known.ranks[domain] = rank
+            self._bind_to_strongest(node, known)
+
+    def withdraw(self, node: bytes, domain: str) -> bool:
+        """Record that a domain has withdrawn a node; return whether another domain still announces it."""
+        domain = self._rules.configured(domain)
+        known = self._nodes[node]
+        if known.ranks.keys() == {domain}:
+            self.forget(node)
+            return False
+        known.ranks.pop(domain, None)
+        self._bind_to_strongest(node, known)
+        return True
+
+    def forget(self, node: bytes) -> None:
+        """Remove a node."""
+        known = self._nodes.pop(node, None)
+        if known is not None:
+            self._unbind(node, known.domain)
+
+    def _bind_to_strongest(self, node: bytes, known: _KnownNode) -> None:
+        strongest = min(known.ranks, key=known.ranks.__getitem__)
+        if strongest != known.domain:
+            is_silent = node in self._silent[known.domain]
+            self._unbind(node, known.domain)
+            known.domain = strongest
+            self._bind(node, strongest, is_silent=is_silent)
+
+    def _bind(self, node: bytes, domain: str, *, is_silent: bool) -> None:
+        self._bound.setdefault(domain, set()).add(node)
+        silent = self._silent.setdefault(domain, {})
+        if is_silent:
+            silent[node] = None
+
+    def _unbind(self, node: bytes, domain: str) -> None:
+        self._bound[domain].discard(node)
+        self._silent[domain].pop(node, None)

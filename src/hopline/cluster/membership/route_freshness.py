@@ -1,0 +1,69 @@
+"""When each route of another node was last advertised, so that routes whose withdrawal was lost expire.
+
+A withdrawal is lost on nodes that are cut off when it is published. So is the end of a node that restarts at once under
+the same identity. But a node that goes on answering requests without naming a route does not have that route any more.
+
+Time is counted in rounds: in each, every node is asked for all its routes. A route expires when its node has answered
+in the latest round and the route has been missing for `MISSED_ROUNDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from hopline.message import MessageIdentifier
+from hopline.routing import Route
+
+MISSED_ROUNDS = 2  # one answer may be lost, or answer another question
+
+
+class RouteFreshness:
+    """Remembers for every route of every node the round in which it was last advertised."""
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._advertised: dict[bytes, dict[Route, int]] = {}
+
+    def record(self, node: bytes, routes: Iterable[Route]) -> None:
+        """Record that a node advertises these routes in the current round."""
+        rounds = self._advertised.setdefault(node, {})
+        rounds.update(dict.fromkeys(routes, self._round))
+
+    def has(self, node: bytes, route: Route) -> bool:
+        """Return whether a node has advertised a route."""
+        return route in self._advertised.get(node, ())
+
+    def count_with(self, node: bytes, routes: Iterable[Route]) -> int:
+        """Return how many routes a node would have with these. The cost depends on these alone."""
+        advertised = self._advertised.get(node, {})
+        added = {route for route in routes if route not in advertised}
+        return len(advertised) + len(added)
+
+    def forget(self, node: bytes, route: Route | None = None) -> None:
+        """Remove a route, or the whole node."""
+        if route is None:
+            self._advertised.pop(node, None)
+        else:
+            self._advertised.get(node, {}).pop(route, None)
+
+    def forget_messages(self, node: bytes, identifiers: Collection[MessageIdentifier | None]) -> None:
+        """Remove messages of a node, whichever of its actors handle them."""
+        advertised = self._advertised.get(node, {})
+        removed = [route for route in advertised if route.identifier in identifiers]
+        for route in removed:
+            del advertised[route]
+
+    def next_round(self) -> list[tuple[bytes, Route]]:
+        """Begin another round; remove and return the routes that have expired."""
+        latest = self._round
+        self._round += 1
+        expired = []
+        for node, rounds in self._advertised.items():
+            if latest not in rounds.values():  # no answer in the latest round, which may have been lost
+                continue
+            for route, seen in rounds.items():
+                if latest - seen >= MISSED_ROUNDS:
+                    expired.append((node, route))
+        for node, route in expired:
+            self.forget(node, route)
+        return expired

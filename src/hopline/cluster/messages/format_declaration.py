@@ -1,0 +1,37 @@
+"""The wire formats that a node reads, as it declares them in the extension of its announcements.
+
+A node of the reference declares nothing. A declaration is untrusted, as the whole extension is: one that is not a list
+of names, or is too long, counts as none, and names of unknown formats are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hopline.message import WireFormat, read_extension, write_extension
+
+READS: Final = "reads"
+"""The name of the declaration in the extension."""
+
+MOST_FORMATS = 16  # in one declaration; there are five today
+_BY_NAME = {str(wire_format): wire_format for wire_format in WireFormat}
+
+
+def declare_formats(formats: Iterable[WireFormat]) -> bytes:
+    """Return the extension of an announcement of a node that reads these formats."""
+    names = [str(wire_format) for wire_format in formats]
+    return write_extension({READS: names})
+
+
+def declared_formats(extension: bytes) -> frozenset[WireFormat]:
+    """Return the formats that are declared in the extension of an announcement; none without a declaration."""
+    names = read_extension(extension).get(READS) if extension else None
+    if not isinstance(names, list) or len(names) > MOST_FORMATS:
+        return frozenset()
+    known = [name for name in names if isinstance(name, str) and name in _BY_NAME]
+    return frozenset(_BY_NAME[name] for name in known)
+
+
+OWN_DECLARATION = declare_formats(WireFormat)
+"""The declaration of every Hopline node: it reads all formats, whichever it is configured to write."""

@@ -1,0 +1,346 @@
+"""The course of the demonstration, from the first process to the report.
+
+1. A rendezvous server and three nodes are started, each in a process of its own, with signatures and capture.
+2. Customers place orders. Meanwhile an attacker sends forged messages to the node `payments`, which is then killed and
+   restarted: a thread waits for the share of orders at which each of these happens.
+3. The capture of the killed node is recovered, Spark makes the tables, and `findings` reads them.
+
+Whatever happens, every process is ended. An interrupted demonstration removes its directory; a failed one keeps it for
+its logs.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from hopline.demo.findings import findings
+from hopline.demo.processes import DemoError, Process, ProcessGroup, free_addresses, process_group, relative
+from hopline.demo.shop import IDENTITIES
+from hopline.message import printable
+
+DOMAIN = "shop"
+NODES = ("front", "warehouse", "payments")
+ATTACK_AT, KILL_AT, RESTART_AT = 0.35, 0.55, 0.58  # shares of the orders placed
+_FLUSHED_WITHIN = 2.0  # seconds until a record is on disk: several times the default of flush_time
+_POLL_INTERVAL = 0.05
+_MARKER = "hopline-demo"  # the file that marks a directory as one of an earlier demonstration
+_INDENT = " " * 10
+_LINE_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The options of the demonstration."""
+
+    directory: Path
+    orders: int = 2_000
+    rate: float = 100.0
+    """Orders per second."""
+    explore: bool = True
+    """Serve the explorer at the end, if standard input and output are a terminal."""
+
+
+def prepare(directory: Path) -> None:
+    """Create an empty directory; replace that of an earlier demonstration.
+
+    Raises:
+        DemoError: If the directory has other content.
+    """
+    if directory.exists() and any(directory.iterdir()):
+        if not (directory / _MARKER).is_file():
+            raise DemoError(f"{directory} exists and is not of an earlier demo: name another with --directory")
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / _MARKER).write_text("Made by `hopline demo`, which replaces this directory when it runs again.\n")
+
+
+def run_demo(options: DemoOptions, console: Console) -> None:
+    """Run the demonstration, and serve the explorer at its end."""
+    prepare(options.directory)
+    try:
+        _Demo(options, console).run()
+    except BaseException:
+        if not isinstance(sys.exception(), DemoError):  # whose text names a log
+            shutil.rmtree(options.directory, ignore_errors=True)
+        raise
+    is_interactive = console.is_terminal and sys.stdin.isatty()
+    if options.explore and is_interactive:
+        explore(options.directory, console)
+
+
+def explore(directory: Path, console: Console) -> None:
+    """Serve the explorer over the tables until Enter or Ctrl-C is pressed."""
+    tables, captures = str(directory / "tables"), str(directory / "captures")
+    command = [sys.executable, "-m", "hopline", "explore", tables, "--captures", captures, "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as explorer:  # noqa: S603 - our own
+        try:
+            address = explorer.stdout.readline().split() if explorer.stdout else []
+            if address:
+                console.print(f"{_INDENT}explorer: {address[0]} until you press Enter", soft_wrap=True)
+                sys.stdin.readline()
+        except KeyboardInterrupt:  # the explorer has received it, too
+            console.print()
+        finally:
+            explorer.terminate()
+
+
+class _Demo:
+    def __init__(self, options: DemoOptions, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._home = options.directory
+        self._captures, self._tables = self._home / "captures", self._home / "tables"
+        self._addresses = dict(zip(("rendezvous", "unicast", "partner", *NODES), free_addresses(6), strict=True))
+        self._started_at = time.monotonic()
+        self._placed = 0
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        with process_group(self._home / "logs") as processes:
+            self._start_network(processes)
+            self._place_orders(processes)
+        self._recover()
+        self._make_tables()
+        self._show_findings()
+        self._write_report()
+
+    def _heading(self, text: str) -> None:
+        seconds = time.monotonic() - self._started_at
+        self._console.print(f"[{seconds:5.1f} s] {text}", style="bold", soft_wrap=True)
+
+    def _line(self, text: str) -> None:
+        self._console.print(f"{_INDENT}{printable(text)}", soft_wrap=True)
+
+    # -- the network ---------------------------------------------------------------------------------------------------
+
+    def _start_network(self, processes: ProcessGroup) -> None:
+        self._heading("Start a rendezvous server and three nodes, each in its own process")
+        keys = self._home / "keys.txt"
+        if processes.hopline("keys", "keys", "new", str(keys), DOMAIN).wait():
+            raise DemoError(f"no keys could be made, see {self._home / 'logs'}")
+        for name in ("rendezvous", *NODES):
+            (self._home / f"{name}.toml").write_text(self._configuration(name), encoding="utf-8")
+        rendezvous = processes.hopline("rendezvous", "rendezvous", "--config", self._config("rendezvous"))
+        rendezvous.wait_for("ready")
+        self._line(f"rendezvous  at {self._addresses['rendezvous']}, pid {rendezvous.pid}")
+        self._nodes = {name: self._start_node(processes, name) for name in NODES[1:]}
+
+    def _start_node(self, processes: ProcessGroup, name: str) -> Process:
+        application = f"hopline.demo.shop:{name}"
+        options = ("--config", self._config(name), "--log-level", "warning")
+        process = processes.hopline(name, "node", "--app", application, *options)
+        process.wait_for("is ready")
+        self._line(f"{name:<11} at {self._addresses[name]}, pid {process.pid}, signs and captures")
+        return process
+
+    def _config(self, name: str) -> str:
+        return str(self._home / f"{name}.toml")
+
+    def _configuration(self, name: str) -> str:
+        """Return the configuration of one process, as a user would write it."""
+        addresses = self._addresses
+        if name == "rendezvous":
+            keys = {"address": "rendezvous", "unicast_address": "unicast", "partner_address": "partner"}
+            lines = [f'{key} = "{addresses[address]}"' for key, address in keys.items()]
+            return "\n".join(["[rendezvous]", *lines, ""])
+        return f"""\
+[node]
+identity = "{name}"
+address = "{addresses[name]}"
+rendezvous = [{{ broadcast_uri = "{addresses["rendezvous"]}", unicast_uri = "{addresses["unicast"]}" }}]
+
+[node.cluster]
+heartbeat_interval = 1.0
+
+[capture]
+directory = "{self._captures.resolve()}"
+level = "full"
+segment_time = 2.0
+
+[security]
+key_file = "keys.txt"
+
+[[security.domains]]
+name = "{DOMAIN}"
+identities = {json.dumps(IDENTITIES)}
+refuse_replays = true
+"""
+
+    # -- orders and incidents ------------------------------------------------------------------------------------------
+
+    def _place_orders(self, processes: ProcessGroup) -> None:
+        orders, rate = self._options.orders, self._options.rate
+        self._heading(f"Place {orders:,} orders, {rate:,.0f} per second; each caller waits 2 s for the answer")
+        arguments = ("-m", "hopline.demo.customers", self._config("front"), str(orders), str(rate))
+        front = processes.python("front", *arguments, is_read=True)
+        counts: dict[str, int] = {}
+        with self._progress() as progress, ThreadPoolExecutor(1) as executor:
+            try:  # the executor waits for its task, which must end on Ctrl-C, too
+                bar = progress.add_task("orders", total=orders, counts="")
+                incidents = executor.submit(self._cause_incidents, processes)
+                for line in front.lines():
+                    counts = json.loads(line).get("counts", counts)
+                    self._placed = counts.get("placed", 0)
+                    progress.update(bar, completed=self._placed, counts=_counts_text(counts))
+                    if incidents.done():
+                        incidents.result()
+                incidents.result()
+            finally:
+                self._is_over.set()
+        if front.wait():
+            raise DemoError(f"the process of the customers failed, see {front.log}")
+        self._line(f"results of the callers: {_counts_text(counts)}")
+        for process in reversed(self._nodes.values()):  # a node stops before those that it sends to
+            process.stop()
+
+    def _cause_incidents(self, processes: ProcessGroup) -> None:
+        for share, incident in (
+            (ATTACK_AT, self._attack_payments),
+            (KILL_AT, self._kill_payments),
+            (RESTART_AT, self._restart_payments),
+        ):
+            while self._placed < share * self._options.orders:
+                if self._is_over.wait(_POLL_INTERVAL):
+                    return
+            incident(processes)
+
+    def _progress(self) -> Progress:
+        return Progress(
+            TextColumn(f"{_INDENT}{{task.description}}"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[counts]}"),
+            console=self._console,
+            transient=True,
+        )
+
+    def _attack_payments(self, processes: ProcessGroup) -> None:
+        arguments = (self._addresses["payments"], DOMAIN, str(self._captures), "payments")
+        forger = processes.python("forger", "-m", "hopline.demo.forger", *arguments, is_read=True)
+        for line in forger.lines():
+            self._line("an attacker without a key sends to payments:")
+            self._line(f"  {_counts_text(json.loads(line))}")
+        if forger.wait():
+            raise DemoError(f"the process of the attacker failed, see {forger.log}")
+        self._is_over.wait(_FLUSHED_WITHIN)  # payments is killed next, and must have written its records
+
+    def _kill_payments(self, _: ProcessGroup) -> None:
+        self._nodes["payments"].kill()
+        self._line("payments is killed (kill -9) while it handles orders, and restarted:")
+
+    def _restart_payments(self, processes: ProcessGroup) -> None:
+        self._nodes["payments"] = self._start_node(processes, "payments")
+
+    # -- captures, tables, report --------------------------------------------------------------------------------------
+
+    def _output_of(self, *arguments: str) -> Iterator[str]:
+        """Run a ``hopline`` command, and yield the lines that it writes.
+
+        Raises:
+            DemoError: If the command fails; its output is in the log that the text names.
+        """
+        for line in _wrapped_command("$ hopline", *arguments):
+            self._console.print(f"{_INDENT}{line}", style="cyan", soft_wrap=True)
+        log = self._home / "logs" / f"{arguments[0]}.log"
+        command = [sys.executable, "-m", "hopline", *arguments]
+        with (
+            log.open("a", encoding="utf-8") as file,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True) as process,  # noqa: S603 - our own
+        ):
+            assert process.stdout is not None  # noqa: S101 - a pipe
+            try:
+                for line in process.stdout:
+                    file.write(line)
+                    yield line.rstrip("\n")
+                code = process.wait()
+            except KeyboardInterrupt:  # the command has received it, too, and cleans up
+                process.wait()
+                raise
+        if code:
+            raise DemoError(f"hopline {arguments[0]} failed, see {log}")
+
+    def _recover(self) -> None:
+        self._heading("Recover the records that the killed node had not closed")
+        for line in self._output_of("capture", "recover", relative(self._captures)):
+            result, _, _ = line.partition(": ")
+            self._line(result if result.startswith("recovered") else line)
+
+    def _make_tables(self) -> None:
+        self._heading("Turn the captures into tables, with Spark")
+        keys = relative(self._home / "front.toml")
+        lines: list[str] = []
+        with self._console.status(Text("starting Spark")) as status:
+            for line in self._output_of(
+                "pipeline", "run", relative(self._captures), "--out", relative(self._tables), "--keys", keys
+            ):
+                lines.append(line)
+                status.update(Text(printable(line)))
+        self._line(next((line for line in lines if line.startswith("Read ")), "done"))
+
+    def _show_findings(self) -> None:
+        self._heading("Ask the tables")
+        for finding in findings(Path(relative(self._tables))):
+            self._console.print(f"  {finding.question}", style="bold green")
+            for line in finding.lines:
+                self._console.print(f"    {printable(line)}", soft_wrap=True)
+            for line in _wrapped_command("$", *shlex.split(finding.command)):
+                self._console.print(f"    {printable(line)}", style="cyan", soft_wrap=True)
+
+    def _write_report(self) -> None:
+        self._heading("Write a report")
+        report = relative(self._home / "report.html")
+        for _ in self._output_of("report", relative(self._tables), "-o", report):
+            self._line(f"open it in a browser: {Path(report).resolve().as_uri()}")
+        tables, captures = relative(self._tables), relative(self._captures)
+        self._line(f"browse the tables: hopline explore {tables} --captures {captures}")
+        self._heading(f"Done. Captures, tables, report, keys and logs are in {relative(self._home)}")
+
+
+def _wrapped_command(*words: str) -> Iterator[str]:
+    """Yield a command in lines that fit the terminal and that a shell takes as one."""
+    first, *arguments = words
+    line = first
+    for part in _with_values(arguments):
+        if len(_INDENT) + len(f"{line} {part} \\") > _LINE_WIDTH:
+            yield f"{line} \\"
+            line = f"    {part}"
+        else:
+            line = f"{line} {part}"
+    yield line
+
+
+def _with_values(arguments: list[str]) -> Iterator[str]:
+    """Yield quoted arguments, and options together with their values, which stay on one line."""
+    option = ""
+    for argument in arguments:
+        if argument.startswith("-"):
+            option = f"{argument} "
+        else:
+            yield f"{option}{_quoted(argument)}"
+            option = ""
+
+
+def _quoted(argument: str) -> str:
+    """Quote an argument for a shell, with double quotes where it has single ones, as in SQL."""
+    if "'" in argument and not set(argument) & set('"$`\\'):
+        return f'"{argument}"'
+    return shlex.quote(argument)
+
+
+def _counts_text(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "placed" and count)

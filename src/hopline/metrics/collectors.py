@@ -1,0 +1,144 @@
+"""The metrics of a node and of a rendezvous server, for any registry of prometheus_client.
+
+Metrics are read from the node or server when they are scraped; nothing is collected in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from hopline.capture.events import Level
+from hopline.node.node import Node
+from hopline.node.report import NetworkReport, NodeReport
+from hopline.observers.recorder import CaptureReport
+from hopline.rendezvous.server import RendezvousServer
+
+
+class NodeCollector(Collector):
+    """Collects the metrics of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metrics of the node; none while it is not running."""
+        if not self._node.is_running:
+            return
+        report = self._node.report()
+        identity = report.node.decode("utf-8", "backslashreplace")
+        labels = {"node": identity, "uri": report.uri, "software": report.software}
+        yield InfoMetricFamily("hopline_node", "Identity, address and software of the node.", labels)
+        yield from _of_stats(report)
+        if report.network is not None:
+            yield from _of_network(report.network)
+        if report.capture is not None:
+            yield from _of_capture(report.capture)
+
+
+def _of_stats(report: NodeReport) -> Iterable[Metric]:
+    stats = report.stats
+    yield _gauge("hopline_uptime_seconds", "Seconds since the node started.", report.uptime)
+    outcomes = {str(outcome): count for outcome, count in stats.outcomes.items()}
+    yield _counters("hopline_messages", "Messages by outcome.", "outcome", outcomes)
+    for name, text, count in (
+        ("hopline_submitted", "Messages submitted by hubs and actors of this node.", stats.submitted),
+        ("hopline_received", "Messages received from other nodes.", stats.received),
+        ("hopline_copied", "Additional copies made by broadcasts.", stats.copied),
+        ("hopline_returned", "Messages returned because their peer was gone.", stats.returned),
+        ("hopline_handled", "Handler calls that ended.", stats.handled),
+        ("hopline_handler_errors", "Handler calls that failed.", stats.handler_errors),
+        ("hopline_unexpected", "Replies for which no caller was waiting.", stats.unexpected),
+    ):
+        yield CounterMetricFamily(name, text, count)
+    yield _gauge(
+        "hopline_waiting", "Messages in mailboxes, in links, without a route, or held by backpressure.", stats.waiting
+    )
+    yield _gauge("hopline_promised", "Answers that callers are waiting for.", stats.promised)
+    waiting: dict[str, int] = {}
+    for actor in report.actors:
+        waiting[actor.name] = waiting.get(actor.name, 0) + actor.waiting
+    yield _gauges("hopline_mailbox_waiting", "Messages in mailboxes, by class of actor.", "actor", waiting)
+
+
+def _of_network(network: NetworkReport) -> Iterable[Metric]:
+    yield _gauge("hopline_joined", "1 if the node is connected to a rendezvous server.", network.is_joined)
+    yield _gauge("hopline_peers", "Other nodes that are known and alive.", network.peers)
+    yield _gauge("hopline_links", "Links to peers.", len(network.links))
+    silent = sum(link.is_silent for link in network.links)
+    yield _gauge("hopline_links_silent", "Links that are not connected.", silent)
+    waiting = sum(link.waiting for link in network.links)
+    yield _gauge("hopline_links_waiting", "Messages waiting in links.", waiting)
+    for name, text, count in (
+        ("hopline_rendezvous_changes", "Changes of the rendezvous server.", network.rendezvous_changes),
+        ("hopline_unacknowledged", "Sent messages lost by a broken connection.", network.unacknowledged),
+        ("hopline_routes_published", "Route announcements published to all nodes.", network.published),
+        ("hopline_routes_told", "Route announcements sent to one node.", network.told),
+        ("hopline_routes_heard", "Route announcements received.", network.heard),
+    ):
+        yield CounterMetricFamily(name, text, count)
+    refused = CounterMetricFamily(
+        "hopline_refused", "Refused messages and routes, by reason.", labels=["what", "reason"]
+    )
+    for what, reasons in (("messages", network.refused_messages), ("routes", network.refused_routes)):
+        for reason, count in reasons.items():
+            refused.add_metric([what, reason], count)
+    yield refused
+
+
+def _of_capture(capture: CaptureReport) -> Iterable[Metric]:
+    levels = {str(level): int(level is capture.level) for level in Level}
+    yield _gauges("hopline_capture_level", "1 for the current level of the capture.", "level", levels)
+    yield _gauge("hopline_capture_failing", "1 if the capture cannot write.", bool(capture.problem))
+    for name, text, count in (
+        ("hopline_capture_records", "Records written.", capture.records),
+        ("hopline_capture_dropped", "Records dropped because memory or disk was full.", capture.dropped),
+        ("hopline_capture_segments", "Segments closed.", capture.segments),
+        ("hopline_capture_segment_bytes", "Bytes of closed segments.", capture.segment_bytes),
+    ):
+        yield CounterMetricFamily(name, text, count)
+
+
+class RendezvousCollector(Collector):
+    """Collects the metrics of a rendezvous server."""
+
+    def __init__(self, server: RendezvousServer) -> None:
+        self._server = server
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metrics of the server; none while it is not running."""
+        if not self._server.is_running:
+            return
+        server, statistics = self._server, self._server.statistics
+        yield _gauge("hopline_rendezvous_leader", "1 if this server is the leader.", server.is_leader)
+        yield _gauge("hopline_rendezvous_held", "Messages held until there is a leader.", server.held)
+        for name, text, count in (
+            ("hopline_rendezvous_received", "Messages received.", statistics.received),
+            ("hopline_rendezvous_relayed", "Messages relayed to all nodes.", statistics.relayed),
+            ("hopline_rendezvous_pings", "Pings answered.", statistics.pings),
+            ("hopline_rendezvous_heartbeats", "Heartbeats published.", statistics.heartbeats),
+            ("hopline_rendezvous_not_leaders", "Nodes redirected to the leader.", statistics.not_leaders),
+        ):
+            yield CounterMetricFamily(name, text, count)
+        refused = {str(reason): count for reason, count in statistics.refused.items()}
+        yield _counters("hopline_rendezvous_refused", "Messages refused, by reason.", "reason", refused)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _gauges(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _counters(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

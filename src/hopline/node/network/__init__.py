@@ -1,0 +1,1 @@
+"""A node's part in a network: its settings, its sockets, its rendezvous server."""

@@ -1,0 +1,90 @@
+"""Limits the links that were opened only to answer another node.
+
+Theory of operation. A request for routes, or an announcement, names the address that the answer goes to. So anybody can
+make a node open links, even to addresses where nothing answers, and each costs file descriptors. Links that carry
+messages of applications are not limited here: there are as many as there are nodes to send to. The number of links that
+only answer is bounded, and one to a node without a heartbeat is closed when it has been idle for a while. If there are
+too many, links to such nodes are closed first. The bound is per domain: a flood of requests in an unsigned domain takes
+nothing from the others.
+
+A link to a live node stays open although it is idle: its end shows at once that the node is gone, and the next answer
+need not connect again. What was given to the transport before a link is closed still leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hopline.transport import PeerLink
+
+_IDLE_TIME = 5.0  # seconds after the last answer
+
+
+class AnswerLinks:
+    """Tracks the links that only answer, and closes the superfluous ones.
+
+    Args:
+        capacity: Number of such links in one domain.
+        close: Closes the link to a node.
+        is_alive: Returns whether a node was heard lately.
+    """
+
+    def __init__(self, capacity: int, close: Callable[[bytes], None], is_alive: Callable[[bytes], bool]) -> None:
+        self._capacity = capacity
+        self._close = close
+        self._is_alive = is_alive
+        self._carrying: set[bytes] = set()  # nodes whose links carry messages
+        self._answering: dict[str, dict[bytes, tuple[PeerLink, float]]] = {}  # by domain, the oldest first
+
+    def answered(self, node: bytes, domain: str, link: PeerLink, now: float) -> None:
+        """Note that an answer goes to a node, and close another link of the domain if there are too many."""
+        if node in self._carrying:
+            return
+        self._discard(node)
+        links = self._answering.setdefault(domain, {})
+        if len(links) >= self._capacity:
+            self._close_one(links)
+        links[node] = link, now
+
+    def carries(self, node: bytes) -> None:
+        """Note that the link to a node carries messages from now on."""
+        self._discard(node)
+        self._carrying.add(node)
+
+    def closed(self, node: bytes) -> None:
+        """Note that the link to a node is closed."""
+        self._discard(node)
+        self._carrying.discard(node)
+
+    def close_idle(self, now: float) -> None:
+        """Close the links whose last answer left a while ago, except those to live nodes.
+
+        A link whose answer still waits stays open: where many nodes start at once, connecting may take longer. The
+        transport gives up links to addresses where nothing answers.
+        """
+        for links in self._answering.values():
+            for node, (link, since) in list(links.items()):
+                is_idle = now - since > _IDLE_TIME
+                if is_idle and not link.waiting and not self._is_alive(node):
+                    del links[node]
+                    self._close(node)
+
+    def _close_one(self, links: dict[bytes, tuple[PeerLink, float]]) -> None:
+        """Close the oldest link whose answer has left, preferably to a node that is not alive; else the oldest link."""
+        chosen: bytes | None = None
+        for node, (link, _) in links.items():
+            if link.waiting or link.is_silent:
+                continue
+            if not self._is_alive(node):
+                chosen = node
+                break
+            if chosen is None:
+                chosen = node
+        if chosen is None:
+            chosen = next(iter(links))
+        del links[chosen]
+        self._close(chosen)
+
+    def _discard(self, node: bytes) -> None:
+        for links in self._answering.values():
+            links.pop(node, None)

@@ -1,0 +1,216 @@
+"""What a node sends straight to other nodes: messages of the router, and control messages of the membership.
+
+Both share one link to each node. The first thing on a new link is this node's introduction, which says where its hubs
+are, so that answers find them. A message is signed when it is offered to a link and encoded when it leaves, because
+only then its remaining lifetime and the format of the peer are certain. What a link cannot deliver goes back to the
+router; a control message is not repeated: the peer asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from weakref import WeakSet
+
+from hopline.cluster import CONTROL, Membership
+from hopline.cluster.messages.formats import PeerFormats
+from hopline.message import ArgumentError, LocalError, Message, PeerGoneError, get_logger
+from hopline.node.network.answer_links import AnswerLinks
+from hopline.node.network.settings import Network
+from hopline.node.report import LinkReport
+from hopline.node.routing.router import Router
+from hopline.observers.observer import Observers
+from hopline.routing import TICKS_PER_SECOND, Outcome
+from hopline.transport import Frames, Link, PeerLink, Transport, parse
+from hopline.wire import encode
+
+log = get_logger("hopline.network")
+
+CONTROL_IDENTITIES = frozenset(kind.identity for kind in CONTROL)
+_NEVER_LEFT = "it never left for its node"
+_ANSWER_LINGER = 1.0  # seconds that answers have to leave when their link is closed in favour of another
+
+
+class Outbound:
+    """Sends to other nodes. `bind` must be called before anything is sent."""
+
+    def __init__(
+        self,
+        network: Network,
+        transport: Transport,
+        formats: PeerFormats,
+        observers: Observers,
+        clock: Callable[[], float],
+    ) -> None:
+        self._limits = network.limits
+        self._sign = network.security.sign
+        self._formats = formats
+        self._format_of = formats.by_node.get  # looked up for every message that leaves
+        self._observers = observers
+        self._clock = clock
+        self._router: Router
+        self._membership: Membership
+        self._introduced: WeakSet[Link] = WeakSet()  # links that begin with this node's introduction
+        self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_answer_link, self._is_alive)
+        self._is_closed = False
+        self.peers = transport.peers(self._prepare, self._write, self._gave_up, clock)
+        observers.on_change(self._follow_observers)
+
+    def bind(self, router: Router, membership: Membership) -> None:
+        """Set where messages go back to that cannot be delivered, and what introduces this node."""
+        self._router = router
+        self._membership = membership
+
+    def _follow_observers(self) -> None:
+        self.peers.on_sent = self._observers.frames_sent
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def connect(self, node: bytes, uri: str) -> Link:
+        """Return the link to a node for the router's messages.
+
+        Raises:
+            PeerGoneError: The node cannot be reached, because its address is none or this node stops.
+        """
+        link = self._link(node, uri)
+        self._introduce(link, node)
+        self._answer_links.carries(node)
+        return link
+
+    def _link(self, node: bytes, uri: str) -> PeerLink:
+        if self._is_closed:
+            raise PeerGoneError(node)
+        try:
+            parse(uri)
+        except ArgumentError as error:
+            raise PeerGoneError(node) from error
+        return self.peers.link(node, uri)
+
+    def _introduce(self, link: Link, node: bytes) -> None:
+        """Send this node's introduction, unless the link began with it."""
+        if link not in self._introduced:
+            self._introduced.add(link)
+            for message in self._membership.introduction(node):
+                self._offer_control(link, node, message)
+
+    def disconnect(self, node: bytes) -> None:
+        """Close the link to a node that is gone. What never left goes back to the router."""
+        self._answer_links.closed(node)
+        self._close_link(node)
+
+    def close_idle(self) -> None:
+        """Close links that were opened for an answer and are no longer needed."""
+        self._answer_links.close_idle(self._clock())
+
+    def _close_link(self, node: bytes, linger: float = 0.0) -> None:
+        self._take_back(node, self.peers.disconnect(node, linger))
+
+    def _close_answer_link(self, node: bytes) -> None:
+        self._close_link(node, linger=_ANSWER_LINGER)
+
+    def _is_alive(self, node: bytes) -> bool:
+        return self._membership.health.has_heartbeat(node)
+
+    # -- what the transport calls --------------------------------------------------------------------------------------
+
+    def _prepare(self, message: Message) -> Message:
+        """Sign a message that is offered to a link. Control messages are signed by the membership."""
+        return message if message.identity in CONTROL_IDENTITIES else self._sign(message)
+
+    def _write(self, message: Message, node: bytes, waited: float) -> Frames:
+        """Encode a message that leaves after so many seconds in its link. No frames: it does not leave."""
+        if waited and message.ttl_ticks:
+            remaining = message.ttl_ticks - int(waited * TICKS_PER_SECOND)
+            if remaining <= 0:
+                self._take_back(node, [(message, waited)])
+                return ()
+            message = message.clone(ttl_ticks=remaining)
+        try:
+            return encode(message, self._format_of(node) or self._formats.server, limits=self._limits)
+        except LocalError:
+            if not waited:  # the error goes to the one who offers it
+                raise
+            self._take_back(node, [(message, waited)])  # the peer's format has changed since it was offered
+            return ()
+
+    def _gave_up(self, node: bytes, unsent: Sequence[tuple[Message, float]]) -> None:
+        """Note that a node cannot be reached."""
+        self._answer_links.closed(node)
+        self._membership.remove_node(node)
+        self._take_back(node, unsent)
+
+    def _take_back(self, node: bytes, unsent: Sequence[tuple[Message, float]]) -> None:
+        for message, waited in unsent:
+            if message.identity in CONTROL_IDENTITIES:
+                self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
+            else:
+                self._router.take_back(message, node, waited)
+
+    # -- control messages ----------------------------------------------------------------------------------------------
+
+    def send_control(self, node: bytes, uri: str, message: Message, *, introduces: bool) -> None:
+        """Send a control message to a node, if it is there and its link has room.
+
+        The message goes before the introduction: if the link has room for one message only, it is the answer that the
+        peer asked for, and that names this node as well.
+
+        Args:
+            node: The identity of the node.
+            uri: Its address.
+            message: The message.
+            introduces: Whether the message says where this node's hubs are, so that no introduction is needed.
+        """
+        try:
+            link = self._link(node, uri)
+        except PeerGoneError:
+            log.debug("cannot answer %s", uri)
+            self._control_submitted(message)
+            self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
+            return
+        self._answer_links.answered(node, message.domain, link, self._clock())
+        self._offer_control(link, node, message)
+        if introduces:
+            self._introduced.add(link)
+        else:
+            self._introduce(link, node)
+
+    def _offer_control(self, link: Link, node: bytes, message: Message) -> None:
+        """Offer a control message to a link. If there is no room it is dropped: the peer asks again."""
+        self._control_submitted(message)
+        try:
+            has_room = link.offer(message.clone(socket_identity=node))
+        except PeerGoneError:
+            self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
+            return
+        if not has_room:
+            self._control_ended(message, Outcome.OVERFLOW, "no room for it in the link to its node")
+
+    def _control_submitted(self, message: Message) -> None:
+        if self._observers.control_submitted is not None:
+            self._observers.control_submitted(message)
+
+    def _control_ended(self, message: Message, outcome: Outcome, reason: str) -> None:
+        if self._observers.control_ended is not None:
+            self._observers.control_ended(message, outcome, reason)
+
+    # -- state and end -------------------------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        """Number of the router's messages that links have accepted and that have not left."""
+        return sum(message.identity not in CONTROL_IDENTITIES for link in self.peers.links for message in link.unsent)
+
+    def report(self) -> tuple[LinkReport, ...]:
+        """Return the state of every link."""
+        return tuple(
+            LinkReport(node=link.node, uri=link.uri, waiting=link.waiting, is_silent=link.is_silent)
+            for link in self.peers.links
+        )
+
+    async def flushed(self) -> None:
+        """Wait until nothing waits in a link."""
+        await self.peers.nothing_waits()
+
+    def close(self, linger: float) -> None:
+        """Close every link. What has left still arrives, within `linger` seconds."""
+        self._is_closed = True
+        self.peers.close(linger)

@@ -1,0 +1,1 @@
+"""The router of a node, its directory of receivers, and its queues."""

@@ -1,0 +1,1 @@
+"""What observes a node: counters, capture, OpenTelemetry."""

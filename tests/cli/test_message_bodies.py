@@ -1,0 +1,140 @@
+"""Bodies, kinds and applications as people write them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hopline import MessageIdentifier
+from hopline.cli.commands.node.application import ApplicationError, actors_of, find_application
+from hopline.cli.errors import UsageError
+from hopline.cli.identifiers import find_node, parse_kind
+from hopline.cli.message_bodies import BodyEncoding, body_text, encode_body
+from hopline.display.bodies import read_body
+from hopline.message import HoplineError
+from hopline.routing import KnownNode
+from tests.cli.commands import APPLICATION, Command, prepare, run
+
+
+@pytest.mark.parametrize(
+    ("text", "writing", "body"),
+    [
+        ('{"a": 1}', BodyEncoding.MSGPACK, b"\x81\xa1a\x01"),
+        (None, BodyEncoding.MSGPACK, b"\x80"),
+        ('{"a": 1}', BodyEncoding.JSON, b'{"a": 1}'),
+        ("grüß", BodyEncoding.RAW, "grüß".encode()),
+        ("0a 02", BodyEncoding.HEX, b"\x0a\x02"),
+        (None, BodyEncoding.RAW, b""),
+    ],
+)
+def test_a_body_is_written_as_asked(text: str | None, writing: BodyEncoding, body: bytes) -> None:
+    assert encode_body(text, None, writing) == body
+
+
+def test_a_body_may_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b"\x00\xff")
+    assert encode_body(None, str(tmp_path / "body"), BodyEncoding.RAW) == b"\x00\xff"
+    with pytest.raises(UsageError, match="not both"):
+        encode_body("x", str(tmp_path / "body"), BodyEncoding.RAW)
+
+
+@pytest.mark.parametrize(
+    ("body", "form", "shown"),
+    [
+        (b"", "empty", "(empty)"),
+        (msgspec.msgpack.encode({"a": [1, b"\xff"]}), "MessagePack", '{\n  "a": [\n    1,\n    "ff"\n  ]\n}'),
+        (b'{"a":1}', "JSON", '{\n  "a": 1\n}'),
+        (b"5", "JSON", "5"),
+        (b"A", "text", "A"),
+        (b"hello\nyou", "text", "hello\nyou"),
+        (b"\xff\xfe\x00", "bytes", "fffe00"),
+        (b"\x1b[31m", "bytes", "1b5b33316d"),
+    ],
+)
+def test_a_body_is_read_for_what_it_is(body: bytes, form: str, shown: str) -> None:
+    assert read_body(body)[0] == form
+    assert body_text(body) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ORDER", MessageIdentifier(b"ORDER")),
+        ("ORDER/2", MessageIdentifier(b"ORDER", 2)),
+        ("ORDER/2/eu", MessageIdentifier(b"ORDER", 2, b"eu")),
+        ("a/b", MessageIdentifier(b"a/b")),
+        ("hex:00ff/3", MessageIdentifier(b"\x00\xff", 3)),
+    ],
+)
+def test_a_kind_is_read_as_it_is_shown(text: str, kind: MessageIdentifier) -> None:
+    assert parse_kind(text) == kind
+
+
+def test_a_node_is_meant_by_how_its_identity_begins() -> None:
+    nodes = [KnownNode(b"abc-1", "tcp://a:1"), KnownNode(b"abd-2", "tcp://a:2")]
+    assert find_node("abd", nodes) is nodes[1]
+    with pytest.raises(UsageError, match="several nodes begin with 'ab': abc-1, abd-2"):
+        find_node("ab", nodes)
+    with pytest.raises(UsageError, match="no node 'x' is known; known nodes: abc-1, abd-2"):
+        find_node("x", nodes)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "an_application.py").write_text(APPLICATION)
+    (tmp_path / "a_broken_one.py").write_text("import nowhere_to_be_found")
+    (tmp_path / "a_failing_one.py").write_text("def make():\n    raise RuntimeError('no database')\n\n1 / 0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("name", "count"), [("Greeter", 1), ("make", 2), ("make_later", 1)])
+def test_an_application_is_a_class_or_a_function_that_makes_actors(name: str, count: int) -> None:
+    path = f"an_application:{name}"
+    assert len(asyncio.run(actors_of(find_application(path), path))) == count
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("path", "error", "told"),
+    [
+        ("greeter", UsageError, "--app: expected package.module:name, found 'greeter'"),
+        ("nowhere.at_all:app", UsageError, "--app: there is no module 'nowhere' in "),
+        ("an_application:Greater", UsageError, "has no 'Greater'; did you mean an_application:Greeter?"),
+        ("an_application:number", UsageError, "expected an_application:number to be an Actor, a list of actors, or a "),
+        ("a_broken_one:app", ApplicationError, "importing a_broken_one failed: No module named 'nowhere_to_be_found'"),
+        ("a_failing_one:make", ApplicationError, "importing a_failing_one failed: ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_path_is_said_in_words(path: str, error: type[HoplineError], told: str) -> None:
+    with pytest.raises(error) as caught:
+        asyncio.run(actors_of(find_application(path), path))
+    assert told in str(caught.value)
+
+
+def test_every_command_teaches_with_an_example(tmp_path: Path) -> None:
+    for command in ("rendezvous", "node", "send", "trace", "stats", "routes", "keys new", "keys show", "keys curve"):
+        done = run(tmp_path, *command.split(), "--help")
+        assert done.returncode == 0
+        assert "Example" in done.stdout
+        assert f"hopline {command}" in done.stdout
+
+
+def test_the_stack_of_an_error_is_shown_when_asked_for(tmp_path: Path) -> None:
+    assert "Traceback" not in run(tmp_path, "node", "--app", "nowhere:app").stderr
+    assert "Traceback" in run(tmp_path, "node", "--app", "nowhere:app", "--debug").stderr
+
+
+def test_logs_may_be_json_lines(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, "node", "--app", "greeter:Greeter", "--embedded", "--log-json") as node:
+        node.line("is ready")
+        record = json.loads(node.line("this node serves as the rendezvous"))
+        assert (record["level"], record["logger"], record["correlation_id"]) == ("info", "hopline.network", "-")
+        assert node.stop() == 0
