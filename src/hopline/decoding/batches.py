@@ -75,15 +75,20 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring, *, with_bodies: bool =
     all_frames = records.column("frames")
     is_outside = _are_from_outside(records)
     frames = Frames.of_records(all_frames.cast(FRAMES))
-    repeats = Repeats(frames)
+    repeats = Repeats.of(frames)
     distinct = frames.of(repeats.distinct)
     is_distinct_plain, distinct_columns = _read_plain(distinct, with_bodies=with_bodies)
     columns = repeats.spread(distinct_columns, is_distinct_plain)
     is_plain = is_distinct_plain[repeats.which]
     plain_rows = np.flatnonzero(is_plain)
     is_plain_outside = is_outside[plain_rows]
-    signatures = columns["signature"]
-    columns["verdict"] = _verdicts(all_frames, plain_rows, is_plain_outside, signatures, keyring)
+    columns["verdict"] = _verdicts(
+        all_frames,
+        rows=plain_rows,
+        is_outside=is_plain_outside,
+        signatures=columns["signature"],
+        keyring=keyring,
+    )
     digests = fingerprints(repeats)
     measured = _with_measures(records, frames, digests)
     plain_records = measured.filter(pa.array(is_plain))
@@ -92,8 +97,12 @@ def read_batch(records: pa.RecordBatch, keyring: Keyring, *, with_bodies: bool =
         return Decoded(messages, REJECTS.empty_table())
     with_frames = measured.append_column("frames", all_frames)
     unusual_records = with_frames.filter(pa.array(~is_plain))
-    is_unusual_outside = is_outside[~is_plain]
-    unusual = _read_unusual(unusual_records, is_unusual_outside, keyring, with_bodies=with_bodies)
+    unusual = _read_unusual(
+        unusual_records,
+        is_outside=is_outside[~is_plain],
+        keyring=keyring,
+        with_bodies=with_bodies,
+    )
     all_messages = pa.concat_tables([messages, unusual.messages])
     return Decoded(all_messages, unusual.rejects)
 
@@ -118,9 +127,20 @@ def _read_plain(frames: Frames, *, with_bodies: bool) -> tuple[Flags, Columns]:
     return headers.plain, columns | _derived(columns)
 
 
-def _read_unusual(records: pa.Table, is_outside: Flags, keyring: Keyring, *, with_bodies: bool) -> Decoded:
+def _read_unusual(
+    records: pa.Table,
+    is_outside: Flags,
+    keyring: Keyring,
+    *,
+    with_bodies: bool,
+) -> Decoded:
     """Decode records with the careful reader."""
-    decoded, rejected = read_carefully(records.column("frames"), is_outside, keyring, with_bodies=with_bodies)
+    decoded, rejected = read_carefully(
+        records.column("frames"),
+        is_outside=is_outside,
+        keyring=keyring,
+        with_bodies=with_bodies,
+    )
     messages = MESSAGES.empty_table()
     if decoded.rows:
         columns = decoded.columns()
@@ -162,7 +182,12 @@ def read_headers(frames: Frames) -> Headers:
     return headers
 
 
-def _read_layout(layout: Layout, frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed]:
+def _read_layout(
+    layout: Layout,
+    frames: Frames,
+    rows: Longs,
+    headers: Headers,
+) -> dict[str, Listed]:
     if layout is V6:
         return read_meta(frames, rows, headers)
     return Multipart(frames, rows, layout).read(headers)
@@ -193,9 +218,11 @@ def _with_measures(records: pa.RecordBatch, frames: Frames, fingerprint: Longs) 
 
 def _days(ts: pa.TimestampArray) -> pa.Date32Array:
     """Return the days of times, UTC."""
-    microseconds = ts.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    days = np.floor_divide(microseconds, _DAY_US).astype(np.int32)
-    dates = pa.array(days).cast(pa.date32())
+    numbers = ts.cast(pa.int64())
+    microseconds = numbers.to_numpy(zero_copy_only=False)
+    days = microseconds // _DAY_US
+    day_numbers = pa.array(days.astype(np.int32))
+    dates = day_numbers.cast(pa.date32())
     return pc.if_else(ts.is_valid(), dates, None)
 
 
@@ -230,9 +257,14 @@ def _derived(columns: Columns) -> Columns:
     is_no_flow = pc.is_in(flows.dictionary, _NO_FLOWS)
     has_prefix = [pc.starts_with(identities.dictionary, prefix) for prefix in _SERVICE_PREFIXES]
     is_service = reduce(pc.or_, has_prefix)
-    encoded = {**columns, "correlation_id": flows, "identity": identities}
+    has_no_flow = is_no_flow.take(flows.indices)
+    encoded = {
+        **columns,
+        "correlation_id": flows,
+        "identity": identities,
+    }
     return {
-        "flow_id": pc.if_else(is_no_flow.take(flows.indices), None, columns["correlation_id"]),
+        "flow_id": pc.if_else(has_no_flow, None, columns["correlation_id"]),
         "service": is_service.take(identities.indices),
         "message_id": pa.array(message_ids(encoded)),
     }
@@ -242,6 +274,6 @@ def _table(records: pa.Table, columns: Columns, schema: pa.Schema) -> pa.Table:
     """Return the rows of a table: decoded columns where there are any, the records' own otherwise."""
     arrays = []
     for name in schema.names:
-        is_decoded = name in columns
-        arrays.append(columns[name] if is_decoded else records.column(name))
+        array = columns[name] if name in columns else records.column(name)
+        arrays.append(array)
     return pa.table(arrays, schema=schema)

@@ -60,7 +60,11 @@ class DecodedRows:
 
 
 def read_carefully(
-    records: pa.ChunkedArray, is_outside: Flags, keyring: Keyring, *, with_bodies: bool = False
+    records: pa.ChunkedArray,
+    is_outside: Flags,
+    keyring: Keyring,
+    *,
+    with_bodies: bool = False,
 ) -> tuple[DecodedRows, DecodedRows]:
     """Decode records one by one, and verify those that came from another node.
 

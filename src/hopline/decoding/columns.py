@@ -37,6 +37,9 @@ def _shape_names() -> pa.StringArray:
     return pa.array(names)
 
 
+_CALLBACKS = MESSAGES.field("callbacks").type
+_ROUTING = MESSAGES.field("routing").type
+_BODIES = MESSAGES.field("bodies").type
 _SHAPE_NAMES = _shape_names()
 _WORDS = pa.array(np.arange(1 << 16)).cast(pa.string())  # every version as text
 _ASCII = 0x80  # all bytes of such a text are below
@@ -66,13 +69,18 @@ class PlainColumns:
 
     def unusual(self) -> Flags:
         """Return the messages that are not plain after all, because a text is not what its format requires."""
-        is_unusual: Flags = ~_are_texts(self._domains)
-        is_unusual[self._with_unusual_uris()] = True
-        is_unusual[self._unconventional(self.headers.names["version"], self._is_first)] = True
+        versions = self.headers.names["version"]
         kinds = self.headers.lists["callback_point"]
+        kind_versions = kinds.fields["version"]
         of_first = self._is_first[kinds.message]
-        unusual_kinds = self._unconventional(kinds.fields["version"], of_first)
-        is_unusual[kinds.message[unusual_kinds]] = True
+        unusual_kinds = self._unconventional(kind_versions, of_first)
+        is_unusual: Flags = ~_are_texts(self._domains)
+        for messages in (
+            self._with_unusual_uris(),
+            self._unconventional(versions, self._is_first),
+            kinds.message[unusual_kinds],
+        ):
+            is_unusual[messages] = True
         return is_unusual
 
     def _with_unusual_uris(self) -> Longs:
@@ -81,32 +89,37 @@ class PlainColumns:
         is_unusual = ~_are_texts(self._uris)
         must_be_uri = is_one_of(self.headers.shape, WITH_URIS)
         entries = np.flatnonzero(must_be_uri[message])
-        is_unusual[entries] |= ~_are_usual_uris(self._uris.take(pa.array(entries)))
+        uris = self._uris.take(pa.array(entries))
+        is_unusual[entries] |= ~_are_usual_uris(uris)
         return message[is_unusual]
 
     def columns(self) -> dict[str, pa.Array]:
         """Return the columns by their names."""
         headers = self.headers
+        lists = headers.lists
         numbers = headers.numbers
         body = headers.body
-        behind_body = body + headers.body_frames
+        body_frames = headers.body_frames
+        body_bytes = self.frames.bytes_of(body, body + body_frames)
+        digests = body_digests(self.frames, body, body_frames)
+        versions = self._versions(headers.names["version"], numbers["version"], self._is_first)
         names = {column: self._shown(headers.names[name]) for name, column in NAMES.items()}
         return names | {
             "wire_format": _SHAPE_NAMES.take(pa.array(headers.shape)),
-            "version": self._versions(headers.names["version"], numbers["version"], self._is_first),
+            "version": versions,
             "domain": _shown(self._domains),
             "signature": self._bytes(headers.names["signature"]),
             "callback_key": pa.array(numbers["callback_key"]),
-            "callbacks": self._listed(headers.lists["callback_point"], MESSAGES.field("callbacks").type),
-            "routing": self._listed(headers.lists["routing"], MESSAGES.field("routing").type),
+            "callbacks": self._listed(lists["callback_point"], _CALLBACKS),
+            "routing": self._listed(lists["routing"], _ROUTING),
             "hops": pa.array(numbers["hops"], pa.int32()),
             "distribution": pa.array(numbers["distribution"], pa.int32()),
             "trace_options": pa.array(numbers["trace_options"]),
             "ttl_us": pa.array(ttl_us(numbers["ttl_ticks"])),
-            "body_frames": pa.array(headers.body_frames, pa.int32()),
-            "body_bytes": pa.array(self.frames.bytes_of(body, behind_body)),
-            "bodies": self._bodies(MESSAGES.field("bodies").type),
-            "body_digest": pa.array(body_digests(self.frames, body, headers.body_frames)),
+            "body_frames": pa.array(body_frames, pa.int32()),
+            "body_bytes": pa.array(body_bytes),
+            "bodies": self._bodies(_BODIES),
+            "body_digest": pa.array(digests),
         }
 
     def _bodies(self, type_: pa.ListType) -> pa.ListArray:
@@ -117,10 +130,14 @@ class PlainColumns:
         bodies = Listed((), counts)
         first = self.headers.body[bodies.message]
         frame = first + bodies.nth
-        room = BODY_LIMIT - self.frames.bytes_of(first, frame)
-        kept = np.clip(room, 0, self.frames.size(frame))
-        pieces = self.frames.cut(self.frames.start(frame), kept)
-        return pa.ListArray.from_arrays(pa.array(bodies.begins, pa.int32()), pieces, type=type_)
+        bytes_before = self.frames.bytes_of(first, frame)
+        remaining = BODY_LIMIT - bytes_before
+        size = self.frames.size(frame)
+        kept_size = np.clip(remaining, 0, size)
+        start = self.frames.start(frame)
+        pieces = self.frames.cut(start, kept_size)
+        begins = pa.array(bodies.begins, pa.int32())
+        return pa.ListArray.from_arrays(begins, pieces, type=type_)
 
     def _bytes(self, slices: Slices) -> pa.BinaryArray:
         return self.frames.cut(slices.start, slices.size)
@@ -165,7 +182,8 @@ class PlainColumns:
 def ttl_us(ticks: Longs) -> Longs:
     """Return lifetimes in microseconds, rounded away from zero, so that what is nearly over is not unlimited."""
     whole, rest = np.divmod(ticks, TICKS_PER_MICROSECOND)
-    rounded: Longs = whole + ((ticks > 0) & (rest > 0))
+    is_rounded_up = (ticks > 0) & (rest > 0)
+    rounded: Longs = whole + is_rounded_up
     return rounded
 
 
@@ -184,13 +202,14 @@ def _are_texts(raw: pa.BinaryArray) -> Flags:
     """Return which are UTF-8."""
     if _is_ascii(raw):
         return np.ones(len(raw), np.bool_)
-    are_texts = [_is_text(one) for one in raw.to_pylist()]
+    are_texts = [_is_text(value) for value in raw.to_pylist()]
     return np.array(are_texts, np.bool_)
 
 
 def _is_ascii(raw: pa.BinaryArray) -> bool:
     """Return whether all are ASCII, as most are: then one look at all bytes is enough to know that they are texts."""
-    content = np.frombuffer(raw.buffers()[2] or b"", np.uint8)
+    _, _, buffer = raw.buffers()
+    content = np.frombuffer(buffer or b"", np.uint8)
     if not len(content):
         return True
     return bool(content.max() < _ASCII)

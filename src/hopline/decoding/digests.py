@@ -57,10 +57,15 @@ def fingerprints(repeats: Repeats) -> Longs:
     outlines = repeats.outlines
     begins, sizes = repeats.sizes
     of_contents = _of_bytes(contents.dictionary)
-    frame_counts = np.diff(begins)
-    of_outlines = _of_sizes(sizes, begins[:-1], frame_counts)
-    of_bytes = of_contents[contents.indices.to_numpy()]
-    of_sizes = of_outlines[outlines.indices.to_numpy()]
+    of_outlines = _of_sizes(
+        sizes,
+        first=begins[:-1],
+        count=np.diff(begins),
+    )
+    content = contents.indices.to_numpy()
+    outline = outlines.indices.to_numpy()
+    of_bytes = of_contents[content]
+    of_sizes = of_outlines[outline]
     return _signed(of_bytes + of_sizes)
 
 
@@ -76,14 +81,18 @@ def body_digests(frames: Frames, first: Longs, count: Longs) -> Longs:
 
 def digest_of(frames: Sequence[bytes]) -> int:
     """Return the digest of some frames, the same as `body_digests` does."""
-    digest = xxhash.xxh3_64_intdigest(b"".join(frames))
+    content = b"".join(frames)
+    digest = xxhash.xxh3_64_intdigest(content)
     for place, frame in enumerate(frames[:-1]):
-        last_place = min(place, _FACTORS - 1)
-        factor = int(_FACTOR[last_place])
-        digest += (len(frame) + 1) * factor
+        limited_place = min(place, _FACTORS - 1)
+        factor = int(_FACTOR[limited_place])
+        plus_one = len(frame) + 1
+        digest += plus_one * factor
     unsigned = digest & _MASK
     is_negative = unsigned >> 63
-    return unsigned - (1 << 64) if is_negative else unsigned
+    if is_negative:
+        return unsigned - (1 << 64)
+    return unsigned
 
 
 def _signed(digests: Digests) -> Longs:
@@ -101,16 +110,19 @@ def _of_bytes(pieces: pa.BinaryArray) -> Digests:
 def _as_objects(pieces: pa.BinaryArray) -> Iterator[bytes]:
     """Yield each piece: made some at a time, so that the memory of the one is used again for the other."""
     for begin in range(0, len(pieces), _AT_ONCE):
-        yield from pieces.slice(begin, _AT_ONCE).to_numpy(zero_copy_only=False)
+        some = pieces.slice(begin, _AT_ONCE)
+        yield from some.to_numpy(zero_copy_only=False)
 
 
 def _of_sizes(sizes: Longs, first: Longs, count: Longs) -> Digests:
     """Return the weighted sum of the sizes of some neighbouring frames, but for the last; sizes of 0 count as well."""
     weighed = np.maximum(count - 1, 0)
     begins = _begins(weighed)
+    total = begins[-1]
     begin_of_each = np.repeat(begins[:-1], weighed)
-    place = np.arange(begins[-1]) - begin_of_each
-    frame = np.repeat(first, weighed) + place
+    place = np.arange(total) - begin_of_each
+    first_of_each = np.repeat(first, weighed)
+    frame = first_of_each + place
     plus_one = sizes[frame] + 1
     weights = plus_one.view(np.uint64)
     weights *= _FACTOR.take(place, mode="clip")
@@ -127,14 +139,22 @@ def _begins(counts: Longs | Flags) -> Longs:
 def _sums(weights: Digests, begins: Longs) -> Digests:
     """Return the sum of the entries of each record."""
     zero = np.zeros(1, np.uint64)
-    totals = np.concatenate([zero, np.cumsum(weights)])
+    running_totals = np.cumsum(weights)
+    totals = np.concatenate([zero, running_totals])
     at_bounds = totals[begins]
     sums: Digests = np.diff(at_bounds)
     return sums
 
 
 # What does not change on the way, as text, so that it is the same in any format.
-_SAME_TEXTS = ("correlation_id", "identity", "version", "partition", "callback_receiver", "callback_receiver_node")
+_SAME_TEXTS = (
+    "correlation_id",
+    "identity",
+    "version",
+    "partition",
+    "callback_receiver",
+    "callback_receiver_node",
+)
 _SAME_NUMBERS = ("callback_key", "body_digest")
 _RECEIPT = {
     "identity": RECEIPT.identity.decode(),
@@ -149,7 +169,8 @@ def message_ids(columns: Mapping[str, pa.Array]) -> Longs:
     for name in _SAME_NUMBERS:
         numbers = columns[name].to_numpy()
         parts.append(numbers.view(np.uint64))
-    parts.append(_of_callbacks(columns["callbacks"]))
+    callbacks = columns["callbacks"]
+    parts.append(_of_callbacks(callbacks))
     total = np.zeros_like(parts[0])
     for part, factor in zip(parts, _FACTOR, strict=False):
         total += part * factor
@@ -165,15 +186,18 @@ def of_texts(texts: pa.StringArray | pa.DictionaryArray) -> Digests:
     encoded = texts.dictionary_encode()
     distinct = encoded.dictionary.view(pa.binary())
     of_distinct = _of_bytes(distinct)
-    digests: Digests = of_distinct[encoded.indices.to_numpy()]
+    indices = encoded.indices.to_numpy()
+    digests: Digests = of_distinct[indices]
     return digests
 
 
 def _of_callbacks(lists: pa.ListArray) -> Digests:
     """Return a digest of each list of kinds, in which receipts do not count."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    begins = offsets - offsets[0]
-    entries = lists.values.slice(offsets[0], begins[-1])  # a slice of lists still has all values
+    first_offset = offsets[0]
+    begins = offsets - first_offset
+    total = begins[-1]
+    entries = lists.values.slice(first_offset, total)  # a slice of lists still has all values
     fields: dict[str, pa.DictionaryArray] = {}
     for name in _RECEIPT:
         field = entries.field(name)
@@ -181,7 +205,8 @@ def _of_callbacks(lists: pa.ListArray) -> Digests:
     is_receipt = _are_receipts(fields)
     others_before = _begins(~is_receipt)
     counts = np.diff(begins)
-    record = np.repeat(np.arange(len(lists)), counts)
+    records = np.arange(len(lists))
+    record = np.repeat(records, counts)
     first = begins[record]
     place = others_before[:-1] - others_before[first]  # among those entries of its list that are no receipts
     of_kinds = np.zeros(len(entries), np.uint64)
@@ -198,7 +223,8 @@ def _are_receipts(fields: Mapping[str, pa.DictionaryArray]) -> Flags:
     are_equal = []
     for name, text in _RECEIPT.items():
         field = fields[name]
-        of_text = field.dictionary.index(text).as_py()
-        are_equal.append(field.indices.to_numpy() == of_text)
+        index_of_text = field.dictionary.index(text).as_py()
+        indices = field.indices.to_numpy()
+        are_equal.append(indices == index_of_text)
     are_receipts: Flags = np.logical_and.reduce(are_equal)
     return are_receipts

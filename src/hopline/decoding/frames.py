@@ -127,10 +127,11 @@ class Frames:
 
     def cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
         """Return pieces of the bytes, none of which begins before the end of the one before it."""
-        there = np.flatnonzero(size)
-        if len(there) > _MANY * len(size):
+        nonempty = np.flatnonzero(size)
+        many = _MANY * len(size)
+        if len(nonempty) > many:
             return self._cut(start, size)
-        pieces = self._cut(start[there], size[there])
+        pieces = self._cut(start[nonempty], size[nonempty])
         _, _, content = pieces.buffers()
         bounds = np.zeros(len(size) + 1, np.int32)  # what is empty has no bytes to take
         np.cumsum(size, out=bounds[1:])
@@ -139,9 +140,10 @@ class Frames:
     def _cut(self, start: Longs, size: Longs) -> pa.BinaryArray:
         """Let Arrow copy the pieces: they are every other value of an array of pieces and the gaps between them."""
         doubled = 2 * len(start)
+        end = start + size
         bounds = np.empty(doubled + 1, np.int32)
         bounds[0:-1:2] = start
-        bounds[1::2] = start + size
+        bounds[1::2] = end
         bounds[-1] = bounds[-2] if doubled else 0
         pieces_and_gaps = binary_array(self.buffer, bounds)
         pieces = np.arange(0, doubled, 2)
@@ -175,7 +177,12 @@ def _readable_bytes(content: pa.Buffer | None, begin: int, end: int) -> npt.NDAr
     return np.concatenate([data[:size], padding])
 
 
-def _has_no_nulls(records: pa.ListArray, values: pa.BinaryArray, first: Longs, behind: Longs) -> Flags:
+def _has_no_nulls(
+    records: pa.ListArray,
+    values: pa.BinaryArray,
+    first: Longs,
+    behind: Longs,
+) -> Flags:
     """Return which records are there with all their frames."""
     is_whole: Flags = np.ones(len(records), np.bool_)
     if records.null_count:

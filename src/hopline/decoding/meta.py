@@ -34,14 +34,22 @@ def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed
             count = numbers[f"{row.name}.count"]
             lists[row.name] = walk.entries(row, count)
         elif row.type.width:
-            numbers |= words_of(row, walk.number(row.type.width))
+            number = walk.number(row.type.width)
+            numbers |= words_of(row, number)
         else:
             start, size = walk.piece()
-            headers.names[row.name].put(rows, start, size)
+            slices = headers.names[row.name]
+            slices.put(rows, start, size)
     for name in NUMBERS:
         headers.numbers[name][rows] = numbers[name]
-    counts = frames.counts[rows]
-    has_bodies = find_bodies(headers, rows, behind, counts, 0, len(V6.fixed))
+    has_bodies = find_bodies(
+        headers,
+        rows=rows,
+        behind=behind,
+        count=frames.counts[rows],
+        fixed=0,
+        occupied=len(V6.fixed),
+    )
     is_plain = walk.is_plain & has_bodies  # bytes behind the last field are in no table
     headers.refuse(rows, ~is_plain)
     return lists

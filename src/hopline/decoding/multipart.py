@@ -51,7 +51,8 @@ class Multipart:
         self._read_fixed(headers)
         for name, numbers in self.numbers.items():
             if name in NUMBERS:
-                headers.numbers[name][self.rows] = numbers
+                all_numbers = headers.numbers[name]
+                all_numbers[self.rows] = numbers
         lists: dict[str, Listed] = {}
         for group in self.layout.entries:
             lists[group.name] = self._listed(group)
@@ -63,8 +64,9 @@ class Multipart:
         fixed = self.layout.fixed
         places, sizes = self.frames.last(self.rows, len(fixed))
         for row in fixed:
-            place = places[row.position - 1]
-            size = sizes[row.position - 1]
+            nth = row.position - 1
+            place = places[nth]
+            size = sizes[nth]
             is_number = bool(row.type.width)
             if not is_number and row.name in NAMES:
                 slices = headers.names[row.name]
@@ -91,40 +93,52 @@ class Multipart:
         else:
             self.is_plain &= size >= width
         if row.scale != 1:
-            largest = I64_MAX // row.scale
-            is_small = (number >= -largest) & (number <= largest)
-            self.is_plain &= is_small
-            plain_number = np.where(self.is_plain, number, 0)
-            number = plain_number * row.scale
+            number = self._scaled(number, row.scale)
         self.numbers |= words_of(row, number)
+
+    def _scaled(self, number: Longs, scale: int) -> Longs:
+        """Return multiples of numbers; only those that fit into 64 bits are plain."""
+        largest = I64_MAX // scale
+        is_low_enough = number <= largest
+        is_high_enough = number >= -largest
+        self.is_plain &= is_low_enough
+        self.is_plain &= is_high_enough
+        plain_number = np.where(self.is_plain, number, 0)
+        return plain_number * scale
 
     def _meaning(self, number: Longs, values: Mapping[int, int]) -> Longs:
         """Return what numbers stand for; no others are allowed."""
         meaning = np.zeros_like(number)
-        is_known = np.zeros(len(number), np.bool_)
+        has_meaning = np.zeros(len(number), np.bool_)
         for wire, value in values.items():
             is_it = number == wire
             meaning[is_it] = value
-            is_known |= is_it
-        self.is_plain &= is_known
+            has_meaning |= is_it
+        self.is_plain &= has_meaning
         return meaning
 
     def _listed(self, group: Entries) -> Listed:
         """Return the entries of a list; they must be above the fixed frames, with as many frames each as we write."""
         offset, count, divisor = self._descriptor(group)
+        names = LISTS[group.name]
+        fixed = len(self.layout.fixed)
         bottom = self.behind - offset  # the lowest frame of the last entry
-        top = bottom - count * group.divisor + 1
-        is_above_fixed = offset > len(self.layout.fixed)
-        is_inside = is_above_fixed & (top >= self.first)
-        fits = is_inside & (divisor == group.divisor)
-        self.is_plain &= fits | (count == 0)
+        size = count * group.divisor
+        top = bottom - size + 1
+        is_above_fixed = offset > fixed
+        is_inside = top >= self.first
+        is_as_written = divisor == group.divisor
+        fits = is_above_fixed & is_inside & is_as_written
+        is_empty = count == 0
+        self.is_plain &= fits | is_empty
         plain_count = np.where(self.is_plain, count, 0)
-        listed = Listed(LISTS[group.name], plain_count)
-        counts = listed.counts[listed.message]
+        listed = Listed(names, plain_count)
+        message = listed.message
+        counts = listed.counts[message]
         entries_behind = counts - 1 - listed.nth
         frames_behind = entries_behind * group.divisor
-        lowest = bottom[listed.message] - frames_behind  # frame of each entry
-        absent = set(LISTS[group.name])
+        lowest = bottom[message] - frames_behind  # frame of each entry
+        absent = set(names)
         for row in group.fields:
             absent.discard(row.name)
             listed.fields[row.name] = self._entry_field(row, lowest, listed)
@@ -149,9 +163,11 @@ class Multipart:
 
     def _descriptor(self, group: Entries) -> tuple[Longs, Longs, Longs]:
         """Return the descriptors of a list: the offset of its last entry, the entries, and frames per entry."""
-        offset = self.numbers[f"{group.name}.offset"]
-        count = self.numbers[f"{group.name}.count"]
-        divisor = self.numbers.get(f"{group.name}.divisor")
+        name = group.name
+        numbers = self.numbers
+        offset = numbers[f"{name}.offset"]
+        count = numbers[f"{name}.count"]
+        divisor = numbers.get(f"{name}.divisor")
         if divisor is None:
             divisor = np.full(len(self.rows), group.divisor)
         return offset, count, divisor
@@ -165,8 +181,14 @@ class Multipart:
         occupied = np.full(len(self.rows), fixed)
         for group in self.layout.entries:
             occupied = np.maximum(occupied, self._top(group))
-        count = self.frames.counts[self.rows]
-        self.is_plain &= find_bodies(headers, self.rows, self.behind, count, fixed, occupied)
+        self.is_plain &= find_bodies(
+            headers,
+            rows=self.rows,
+            behind=self.behind,
+            count=self.frames.counts[self.rows],
+            fixed=fixed,
+            occupied=occupied,
+        )
 
     def _top(self, group: Entries) -> Longs:
         """Return how far up a list goes, as `hopline.wire.reader` does."""
@@ -181,7 +203,8 @@ def words_of(row: Field, number: Longs) -> dict[str, Longs]:
         return {row.name: number}
     words = {}
     for nth, word in enumerate(row.words):
-        shifted = number >> (nth * _WORD_BITS)
+        bits = nth * _WORD_BITS
+        shifted = number >> bits
         words[word.name] = shifted & _WORD
     return words
 
@@ -204,12 +227,17 @@ def find_bodies(
         fixed: The number of frames at the end that no body may be among.
         occupied: The number of frames at the end that other fields take; a single body may be among lists.
     """
-    offset = headers.numbers["body.offset"][rows]
-    bodies = np.maximum(headers.numbers["body.count"][rows], 1)
+    numbers = headers.numbers
+    offset = numbers["body.offset"][rows]
+    body_count = numbers["body.count"][rows]
+    bodies = np.maximum(body_count, 1)
     bottom = offset - bodies + 1
-    is_within = (offset <= count) & (bottom > fixed)
-    is_clear = (bodies == 1) | (bottom > occupied)
-    fits: Flags = is_within & is_clear
+    is_inside = offset <= count
+    is_above_fixed = bottom > fixed
+    is_single = bodies == 1
+    is_above_all = bottom > occupied
+    is_clear = is_single | is_above_all
+    fits: Flags = is_inside & is_above_fixed & is_clear
     first_body = behind - offset
     headers.body[rows] = np.where(fits, first_body, 0)
     headers.body_frames[rows] = np.where(fits, bodies, 0)

@@ -24,7 +24,12 @@ ALL_TIMES: Span = (None, None)
 
 
 def read_segment(
-    path: str, content: pa.Buffer, keyring: Keyring, span: Span = ALL_TIMES, *, with_bodies: bool = False
+    path: str,
+    content: pa.Buffer,
+    keyring: Keyring,
+    span: Span = ALL_TIMES,
+    *,
+    with_bodies: bool = False,
 ) -> Iterator[Decoded]:
     """Read and decode a segment, some thousand records at a time.
 
@@ -41,17 +46,33 @@ def read_segment(
     Raises:
         CaptureError: The file is not a capture, incomplete or damaged.
     """
-    segment = _name_of(path)
     for rows in _row_groups(path, content):
-        for part in _split(rows):
-            records = _within(part, span).rename_columns([*RECORD_COLUMNS, "frames"])
-            read = read_batch(records, keyring, with_bodies=with_bodies)
-            messages = _named(read.messages, segment)
-            rejects = _named(read.rejects, segment)
-            yield Decoded(_sorted_by_flow(messages), rejects)
+        for part in split(rows):
+            records = _within(part, span)
+            yield decode_records(path, records, keyring, with_bodies=with_bodies)
 
 
-def _split(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def decode_records(
+    path: str,
+    records: pa.RecordBatch,
+    keyring: Keyring,
+    *,
+    with_bodies: bool = False,
+) -> Decoded:
+    """Decode records of a segment, which have the columns of `RECORDS`.
+
+    Returns:
+        Messages, sorted by flow, and rejects.
+    """
+    renamed = records.rename_columns([*RECORD_COLUMNS, "frames"])
+    decoded = read_batch(renamed, keyring, with_bodies=with_bodies)
+    segment = _name_of(path)
+    messages = _named(decoded.messages, segment)
+    rejects = _named(decoded.rejects, segment)
+    return Decoded(_sorted_by_flow(messages), rejects)
+
+
+def split(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield parts of about `BATCH` rows, all of the same size, because a small part costs as much as a large one."""
     parts = max(1, round(len(rows) / BATCH))
     size = math.ceil(len(rows) / parts)
@@ -80,10 +101,12 @@ def _within(records: pa.RecordBatch, span: Span) -> pa.RecordBatch:
     begin, end = span
     ts_type = records.schema.field("ts").type
     if begin is not None:
-        is_late_enough = pc.greater_equal(records.column("ts"), pa.scalar(begin, ts_type))
+        first_ts = pa.scalar(begin, ts_type)
+        is_late_enough = pc.greater_equal(records.column("ts"), first_ts)
         records = records.filter(is_late_enough)
     if end is not None:
-        is_early_enough = pc.less(records.column("ts"), pa.scalar(end, ts_type))
+        end_ts = pa.scalar(end, ts_type)
+        is_early_enough = pc.less(records.column("ts"), end_ts)
         records = records.filter(is_early_enough)
     return records
 
@@ -100,17 +123,21 @@ def _name_of(path: str) -> str:
 def _named(rows: pa.Table, segment: str) -> pa.Table:
     """Return rows with the name of their segment."""
     place = rows.column_names.index("segment")
-    return rows.set_column(place, "segment", pa.repeat(segment, len(rows)))
+    names = pa.repeat(segment, len(rows))
+    return rows.set_column(place, "segment", names)
 
 
 def _sorted_by_flow(messages: pa.Table) -> pa.Table:
     """Return rows sorted by flow, so that those of one flow are adjacent in the files of the table."""
-    flow = messages["flow_id"].combine_chunks().dictionary_encode()
+    flow_ids = messages["flow_id"].combine_chunks()
+    flow = flow_ids.dictionary_encode()
     if not len(flow.dictionary):
         return messages
-    rank = pc.rank(flow.dictionary, sort_keys="ascending").to_numpy()
+    ranks = pc.rank(flow.dictionary, sort_keys="ascending")
+    rank = ranks.to_numpy()
     has_flow = flow.is_valid().to_numpy(zero_copy_only=False)
+    indices = flow.indices.drop_null().to_numpy()
     position = np.full(len(flow), -1)
-    position[has_flow] = rank[flow.indices.drop_null().to_numpy()]
+    position[has_flow] = rank[indices]
     order = np.argsort(position, kind="stable")
     return messages.take(pa.array(order))

@@ -41,7 +41,7 @@ _LONGEST_NUMBER = max(map(len, (*_V4_NUMBERS, V5_INT32.number)))
 
 def is_one_of(shape: Longs, alike: Iterable[Shape]) -> Flags:
     """Return which records have one of some shapes."""
-    are_equal = [shape == one for one in alike]
+    are_equal = [shape == other for other in alike]
     is_one: Flags = np.logical_or.reduce(are_equal)
     return is_one
 
@@ -49,7 +49,9 @@ def is_one_of(shape: Longs, alike: Iterable[Shape]) -> Flags:
 def shapes(frames: Frames) -> Longs:
     """Return the shape of each record, by the number of its frames and the last two of them."""
     counts = frames.counts
-    is_usual = frames.is_whole & (counts >= 2) & (counts <= DEFAULT_LIMITS.usual_frames)
+    is_long_enough = counts >= 2
+    is_short_enough = counts <= DEFAULT_LIMITS.usual_frames
+    is_usual = frames.is_whole & is_long_enough & is_short_enough
     if not is_usual.any():
         return np.zeros(len(frames), np.int64)
     last = np.where(is_usual, frames.behind - 1, 0)
@@ -60,9 +62,11 @@ def shapes(frames: Frames) -> Longs:
 
     def begins_with(number: bytes) -> Flags:
         expected = int.from_bytes(number, "little")
-        mask = (1 << 8 * len(number)) - 1
-        is_long_enough = size >= len(number)
-        begins: Flags = is_long_enough & (begin & mask == expected)
+        bits = 8 * len(number)
+        mask = (1 << bits) - 1
+        has_size = size >= len(number)
+        is_same = begin & mask == expected
+        begins: Flags = has_size & is_same
         return begins
 
     def is_number(number: bytes) -> Flags:
@@ -75,16 +79,18 @@ def shapes(frames: Frames) -> Longs:
     is_meta = begins_with(V6.number)
     is_empty = size_before == 0
     may_be_first = is_empty & (counts >= FIRST_FRAMES)
-    found: Longs = np.select(
-        [
-            ~is_usual,
-            has_descriptor & is_number(V5.number),
-            has_descriptor & is_v4,
-            has_descriptor & is_number(V5_INT32.number),
-            is_meta & (size >= V6_META_SIZE) & ~may_be_first,
-            may_be_first & ~is_meta,
-        ],
-        [Shape.UNUSUAL, Shape.V5, Shape.V4, Shape.V5_INT32, Shape.V6, Shape.FIRST],
-        Shape.UNUSUAL,
+    has_meta_size = size >= V6_META_SIZE
+    conditions = {
+        Shape.UNUSUAL: ~is_usual,
+        Shape.V5: has_descriptor & is_number(V5.number),
+        Shape.V4: has_descriptor & is_v4,
+        Shape.V5_INT32: has_descriptor & is_number(V5_INT32.number),
+        Shape.V6: is_meta & has_meta_size & ~may_be_first,
+        Shape.FIRST: may_be_first & ~is_meta,
+    }
+    shape: Longs = np.select(
+        list(conditions.values()),
+        list(conditions),
+        default=Shape.UNUSUAL,
     )
-    return found
+    return shape
