@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from hopline.pipeline.tables import audit as _audit
 from hopline.pipeline.tables import by_flow as _by_flow
 from hopline.pipeline.tables import callbacks as _callbacks
 from hopline.pipeline.tables import edges as _edges
@@ -50,8 +51,14 @@ def flows_and_journeys(messages: DataFrame, skew: DataFrame | None = None) -> tu
 
 
 def handlers(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    return _handlers.handlers(_by_flow.by_flow(messages), window_s)
+    return _handlers.handlers(_handlers.runs(_by_flow.by_flow(messages)), window_s)
 
 
 def edges(messages: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    return _edges.edges(hops(messages), _by_flow.by_flow(messages), window_s)
+    crossings = _edges.crossings(hops(messages), _by_flow.by_flow(messages))
+    return _edges.edges(crossings, window_s)
+
+
+def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    counts, stretches = _audit.counts(messages, rejects), _audit.stretches(messages, rejects)
+    return _audit.audit(counts, stretches, _audit.balances(messages))

@@ -10,10 +10,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from hopline.capture.records import ENDINGS, Event
-from hopline.pipeline.tables.audit import AUDIT, audit
+from hopline.pipeline.tables.audit import AUDIT
 from hopline.pipeline.tables.rejects import REJECTS
 from tests.pipeline.coincidences import PARTITIONS, coincidences, same, scattered
 from tests.pipeline.rows import START, Row, day, message, moment, rows_of, table
+from tests.pipeline.tables import audit
 
 HOUR = 3_600_000_000
 IN = (Event.SUBMITTED, Event.RECEIVED)

@@ -42,7 +42,7 @@ SETTINGS = FEW_ROWS | {
 }
 OPTIONS: dict[str, Any] = {"memory": "512m", "config": SETTINGS}
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("jvm")]
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.jvm]
 
 
 class Cluster:

@@ -28,7 +28,7 @@ from tests.spark_settings import FEW_ROWS, QUICK_START
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 STARTED_WITHIN_S = 200
 
-pytestmark = [pytest.mark.timeout(1500), pytest.mark.xdist_group("jvm")]
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.jvm]
 
 
 @pytest.fixture(scope="module")

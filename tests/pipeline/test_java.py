@@ -120,7 +120,7 @@ def test_the_launcher_leaves_out_what_it_is_told_and_keeps_every_other_argument(
     assert told.stdout.splitlines() == ["<-Dname=a  b*>", "<>", "<$HOME>"]
 
 
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.jvm
 @pytest.mark.timeout(900)
 def test_spark_runs_on_the_wheel_where_java_is_hidden_and_leaves_nothing_behind(no_java: Path, tmp_path: Path) -> None:
     work, temporary = tmp_path / "work", tmp_path / "with a space"

@@ -68,8 +68,10 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(captures: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunReport, Heard]:
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", "true")  # as for users: few rows come to one file
     heard = Heard()
-    return run(options(captures, tmp_path_factory.mktemp("whole")), spark, heard), heard
+    return run(options(captures, tmp_path_factory.mktemp("whole")), session, heard), heard
 
 
 def test_all_tables_are_made_and_every_record_is_a_message_or_a_reject(whole: tuple[RunReport, Heard]) -> None:
@@ -284,8 +286,11 @@ def test_captures_with_time_and_frames_only_are_read(spark: SparkSession, tmp_pa
         ({"master": "local[2]", "remote": "sc://here"}, "master"),
         ({"format": "iceberg"}, "format: expected parquet, orc, delta in a folder .others need a table prefix."),
         ({"format": ""}, "format"),
-        ({"table_prefix": "lake.traffic"}, "out: expected either a folder or a table prefix, found 'both'"),
-        ({"out": ""}, "out: expected either a folder or a table prefix, found 'neither'"),
+        (
+            {"table_prefix": "lake.traffic"},
+            "out: expected a folder .--out. or a catalogue .--table-prefix., found 'both'",
+        ),
+        ({"out": ""}, "out: expected a folder .--out. or a catalogue .--table-prefix., found 'neither'"),
         ({"out": "", "table_prefix": "lake; DROP"}, "table prefix: expected names with dots between"),
         ({"out": "", "table_prefix": "lake", "format": "x y"}, "format"),
     ],

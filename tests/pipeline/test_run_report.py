@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from hopline.cli.commands.pipeline import show_report
+from hopline.cli.commands.pipeline.run import show_report
 from hopline.pipeline import PipelineOptions, RunReport
 from hopline.pipeline.captures import Captures
 from tests.query.written import write_tables

@@ -24,7 +24,7 @@ from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.capture.segment_file import write_segment as write_row_groups
 from hopline.capture.segment_files import CaptureError, find_segments
 from hopline.datasource.records import RECORDS
-from hopline.datasource.source import HoplineSource, RecordReader, RecordStreamReader, RowGroup
+from hopline.datasource.source import HoplineSource, RowGroup, SegmentReader, SegmentStreamReader
 from hopline.message import ArgumentError
 from tests.pipeline.capture_files import NOON, record, write_capture, write_segment
 
@@ -37,14 +37,14 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_capture(tmp_path_factory.mktemp("captures"))
 
 
-def reader(path: Path | str, *filters: Filter, schema: StructType = RECORDS) -> RecordReader:
+def reader(path: Path | str, *filters: Filter, schema: StructType = RECORDS) -> SegmentReader:
     found = HoplineSource({"path": str(path)}).reader(schema)
-    assert isinstance(found, RecordReader)
+    assert isinstance(found, SegmentReader)
     assert list(found.pushFilters(list(filters))) == list(filters)
     return found
 
 
-def read(reader: RecordReader) -> list[dict[str, Any]]:
+def read(reader: SegmentReader) -> list[dict[str, Any]]:
     return [row for one in reader.partitions() for batch in reader.read(one) for row in batch.to_pylist()]
 
 
@@ -281,7 +281,7 @@ def test_columns_that_no_capture_has_are_refused(captures: Path, column: StructF
 
 def test_a_stream_forgets_segments_that_were_deleted_and_waits_where_nothing_is_new(tmp_path: Path) -> None:
     stream = HoplineSource({"path": str(tmp_path)}).streamReader(RECORDS)
-    assert isinstance(stream, RecordStreamReader)
+    assert isinstance(stream, SegmentStreamReader)
     nothing = stream.initialOffset()
     assert stream.latestOffset(nothing, ReadAllAvailable()) == nothing
     first = write_segment(tmp_path / "a-0-0.parquet", [record(seq) for seq in range(20)])

@@ -126,26 +126,47 @@ def find_captures(spark: SparkSession, places: Sequence[str], days: Days, *, ski
                 paths.setdefault(path)
             else:
                 outside += 1
-    inspection = _inspect(spark, list(paths), days)
+    captures = inspect_segments(spark, list(paths), days, bad=bad, outside=outside)
+    if captures.bad and not (skip_bad_files and captures.segments):
+        captures.close()
+        raise BadCapturesError(captures.bad, others=len(captures.segments))
+    if not captures.segments:
+        captures.close()
+        nothing = f"none of its {captures.outside} segments has records of {days}"
+        raise BadCapturesError([BadFile(", ".join(places), nothing)])
+    return captures
+
+
+def inspect_segments(
+    spark: SparkSession, paths: Sequence[str], days: Days, *, bad: Sequence[BadFile] = (), outside: int = 0
+) -> Captures:
+    """Inspect segments, and return those that can be read and those that cannot.
+
+    Args:
+        spark: The session.
+        paths: The segments.
+        days: The days that the run is about.
+        bad: What is known already not to be readable.
+        outside: How many segments are known already to have no records of the days.
+    """
+    unreadable = list(bad)
+    inspection = _inspect(spark, paths, days)
     segments: list[Segment] = []
     files = inspection.where(sf.col("path").isNotNull())
     rows = files.select("path", "file_bytes", "problem", "records").collect()
     with_bytes = {plain_path(row.path) for row in rows}
-    bad += [BadFile(plain_path(path), "is empty: 0 bytes") for path in paths if plain_path(path) not in with_bytes]
+    empty = [plain_path(path) for path in paths if plain_path(path) not in with_bytes]
+    unreadable += [BadFile(path, "is empty: 0 bytes") for path in empty]
     for row in rows:
         if row.problem is not None:
-            bad.append(BadFile(plain_path(row.path), row.problem))
+            unreadable.append(BadFile(plain_path(row.path), row.problem))
         elif row.records or days.is_all:
             segments.append(Segment(row.path, row.file_bytes, {one["date"]: one["count"] for one in row.records}))
         else:
             outside += 1
-    if bad and not (skip_bad_files and segments):
-        inspection.unpersist()
-        raise BadCapturesError(sorted(bad, key=str), others=len(segments))
-    if not segments:
-        inspection.unpersist()
-        raise BadCapturesError([BadFile(", ".join(places), f"none of its {outside} segments has records of {days}")])
-    return Captures(spark, days, sorted(segments, key=lambda one: one.path), bad, outside, inspection)
+    segments.sort(key=lambda one: one.path)
+    unreadable.sort(key=str)
+    return Captures(spark, days, segments, unreadable, outside, inspection)
 
 
 def _listed(spark: SparkSession, place: str) -> list[str]:
@@ -168,7 +189,7 @@ def _files_named(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return _binary_files(spark, [exactly(path) for path in paths])
 
 
-def _inspect(spark: SparkSession, paths: list[str], days: Days) -> DataFrame:
+def _inspect(spark: SparkSession, paths: Sequence[str], days: Days) -> DataFrame:
     files = _files_named(spark, paths) if paths else spark.createDataFrame([], "path string, content binary")
     return inspected(files, (days.read_from, days.read_until)).persist(StorageLevel.DISK_ONLY)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -54,7 +54,7 @@ class PipelineOptions:
         out = str(self.out)
         if bool(out) is bool(self.table_prefix):
             found = "both" if out else "neither"
-            raise ArgumentError("out", "either a folder or a table prefix", found)
+            raise ArgumentError("out", "a folder (--out) or a catalogue (--table-prefix)", found)
         if out and self.format not in PATH_FORMATS:
             formats = ", ".join(PATH_FORMATS)
             raise ArgumentError("format", f"{formats} in a folder (others need a table prefix)", self.format)
@@ -62,18 +62,14 @@ class PipelineOptions:
             raise ArgumentError("format", "the name of a format of Spark's, such as parquet", self.format)
         if self.table_prefix and not re.fullmatch(r"[\w-]+(\.[\w-]+)*", self.table_prefix):
             raise ArgumentError("table prefix", "names with dots between, such as lake.traffic", self.table_prefix)
-        for place in self.captures:
-            if out and is_within(out, place):
-                raise ArgumentError("out", f"a folder that is not in the captures ({place})", out)
+        check_out(out, self.captures)
 
     def _check_choices(self) -> None:
         """Raise `ArgumentError` unless days, window, tables and the settings of Spark make sense."""
         if self.first_day and self.last_day and self.first_day > self.last_day:
             found = f"{self.first_day} to {self.last_day}"
             raise ArgumentError("days", "the first not after the last", found)
-        divides_a_day = 1 <= self.window_s <= _DAY_S and _DAY_S % self.window_s == 0
-        if not divides_a_day:
-            raise ArgumentError("window", "seconds that divide a day, from 1 to 86400", self.window_s)
+        check_window(self.window_s)
         unknown = [name for name in self.tables if name not in TABLE_NAMES]
         if unknown or not self.tables:
             known = ", ".join(TABLE_NAMES)
@@ -81,8 +77,7 @@ class PipelineOptions:
             raise ArgumentError("tables", f"some of {known}", found)
         if self.master and self.remote:
             raise ArgumentError("master", "none beside remote", self.master)
-        if not re.fullmatch(r"\d+[kmgtKMGT]?[bB]?", self.memory):
-            raise ArgumentError("memory", "a size such as 512m or 6g", self.memory)
+        check_memory(self.memory)
 
     @property
     def days(self) -> Days:
@@ -114,6 +109,26 @@ class PipelineOptions:
             "memory": self.memory,
             "conf": conf,
         }
+
+
+def check_out(out: str, captures: Iterable[str]) -> None:
+    """Raise `ArgumentError` if tables would be written into captures."""
+    for place in captures:
+        if out and is_within(out, place):
+            raise ArgumentError("out", f"a folder that is not in the captures ({place})", out)
+
+
+def check_window(window_s: int) -> None:
+    """Raise `ArgumentError` unless windows of this length divide a day."""
+    divides_a_day = 1 <= window_s <= _DAY_S and _DAY_S % window_s == 0
+    if not divides_a_day:
+        raise ArgumentError("window", "seconds that divide a day, from 1 to 86400", window_s)
+
+
+def check_memory(memory: str) -> None:
+    """Raise `ArgumentError` unless Java understands this size of memory."""
+    if not re.fullmatch(r"\d+[kmgtKMGT]?[bB]?", memory):
+        raise ArgumentError("memory", "a size such as 512m or 6g", memory)
 
 
 def is_within(place: str, folder: str) -> bool:

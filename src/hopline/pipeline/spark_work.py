@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -15,7 +17,10 @@ from pyspark.sql import SparkSession
 from hopline.message import get_logger
 from hopline.pipeline.failures import SparkFailedError, spark_failure
 
+Result = TypeVar("Result")
+
 STOPPING_S = 20.0
+AT_ONCE = 4
 REACHING_S = 10.0
 ONE_FILE_A_BATCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 """For rows that hold whole files: Python gets one at a time."""
@@ -82,6 +87,16 @@ def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[
                     spark.conf.unset(name)
                 else:
                     spark.conf.set(name, old)
+
+
+def at_once(calls: Iterable[Callable[[], Result]]) -> list[Result]:
+    """Do several things at the same time, and return their results in order.
+
+    Most of the time that a query over few rows takes is that of planning it, which one core does.
+    """
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hopline-query") as pool:
+        waiting = [pool.submit(call) for call in calls]
+        return [one.result() for one in waiting]
 
 
 def exactly(path: str) -> str:

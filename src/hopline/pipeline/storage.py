@@ -155,9 +155,9 @@ class PathTables(_Tables):
             return
         stored = self.read(name)
         for row in on_days(stored, days).select("date").distinct().collect():
-            self._write_no_rows(name, row.date)
+            self.write_no_rows(name, row.date)
         if not self.read(name).inputFiles():
-            self._write_no_rows(name, days[0])
+            self.write_no_rows(name, days[0])
 
     def location_of(self, name: str) -> str | None:
         """Return the folder of a table whose files Spark itself commits."""
@@ -179,7 +179,8 @@ class PathTables(_Tables):
         """Write down what a run did."""
         _as_rows(self.spark, document).write.mode("overwrite").text(self._path(RUN))
 
-    def _write_no_rows(self, name: str, day: Day) -> None:
+    def write_no_rows(self, name: str, day: Day) -> None:
+        """Write a file without rows in place of those of a day."""
         columns = StructType([field for field in TABLES[name].schema if field.name != "date"])
         no_rows = self.spark.createDataFrame([], columns)
         no_rows.write.format(self.format).mode("overwrite").save(f"{self._path(name)}/{partition_of(day)}")

@@ -11,6 +11,7 @@ from hopline.pipeline.tables import (
     hops,
     incidents,
     journeys,
+    late,
     messages,
     rejects,
     security,
@@ -18,6 +19,20 @@ from hopline.pipeline.tables import (
 )
 from hopline.pipeline.tables.table import Table
 
-_MODULES = (messages, rejects, hops, callbacks, flows, journeys, handlers, edges, security, incidents, skew, audit)
+_MODULES = (
+    messages,
+    rejects,
+    hops,
+    callbacks,
+    flows,
+    journeys,
+    handlers,
+    edges,
+    security,
+    incidents,
+    skew,
+    audit,
+    late,
+)
 
 TABLES: dict[str, Table] = {module.TABLE.name: module.TABLE for module in _MODULES}

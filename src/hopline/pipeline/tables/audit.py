@@ -1,4 +1,11 @@
-"""Whether all messages are accounted for: what each node recorded, hour by hour, and what is missing."""
+"""Whether all messages are accounted for: what each node recorded, hour by hour, and what is missing.
+
+Theory of operation
+-------------------
+A row of the audit is a sum of three parts, each of which can be computed of some of the records and put together with
+those of others: the *counts* of records and events; the *stretches* of numbers without a gap, whose distances are the
+records that are missing; and the *balances* of messages, of which a node's records must all be there at once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ from pyspark.sql import functions as sf
 from hopline.capture.events import ENDINGS, Event
 from hopline.pipeline.tables.by_flow import is_event
 from hopline.pipeline.tables.findings import Finding, Seen, number, short
-from hopline.pipeline.tables.table import DATE, FLAG, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, window_start
 
 AUDIT = columns(
@@ -42,31 +49,34 @@ AUDIT = columns(
     ("copies", LONG, "further copies of broadcasts: their outcomes beyond the first"),
     ("balance", LONG, "submitted + received + copies - delivered - sent - endings; 0 if all are accounted for"),
     ("balanced", FLAG, "whether balance is 0; null if only the wire was recorded"),
+    (PROVISIONAL, FLAG, "true while a stream waits for more of the hour"),
 )
 
-_HOUR_S = 3600
-_BLOCK_BITS = 16  # gaps are looked for in blocks of so many numbers, so that a node is not one partition
+HOUR_S = 3600
+_BLOCK_BITS = 16  # gaps are looked for in blocks of so many numbers first, so that a node is not one partition
 _CAME_IN = (Event.SUBMITTED, Event.RECEIVED)
 _WENT_OUT = (Event.DELIVERED, Event.SENT, *ENDINGS)
 _AT_LEVEL_FULL = (Event.SUBMITTED, Event.DELIVERED, Event.HANDLED)
 _EVENTS = tuple(event.value for event in Event)
-_COUNTS = ("records", "dropped", "missing", "rejects", *_EVENTS, "copies", "balance")
+COUNTED = ("records", "dropped", "rejects", *_EVENTS, "balance")
+_SUMS = ("records", "dropped", "missing", "rejects", *_EVENTS, "copies", "balance")
 _BROADCAST = 1
 
 
-def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+def audit(counts: DataFrame, stretches: DataFrame, balances: DataFrame) -> DataFrame:
     """Return one row a node and hour: records, gaps between them, and whether what came in also went out.
 
     Args:
-        messages: The table of messages.
-        rejects: The table of rejects.
+        counts: The result of `counts`.
+        stretches: The result of `stretches`.
+        balances: The result of `balances`.
     """
     is_full = reduce(add, (sf.col(event.value) for event in _AT_LEVEL_FULL)) > 0
     return (
-        _by_hour(messages, rejects)
-        .unionByName(_balances(messages), allowMissingColumns=True)
+        counts.unionByName(_missing(stretches), allowMissingColumns=True)
+        .unionByName(balances, allowMissingColumns=True)
         .groupBy("node", "hour")
-        .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS))
+        .agg(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _SUMS))
         .withColumn("date", day(sf.col("hour")))
         .withColumn("copies", sf.when(is_full, sf.col("copies")).otherwise(0))
         .withColumn("balance", sf.when(is_full, sf.col("balance")))
@@ -75,67 +85,125 @@ def audit(messages: DataFrame, rejects: DataFrame) -> DataFrame:
     )
 
 
-def _by_hour(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+def counts(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Return the records of each node and hour, by event, and the balance of the rejects.
+
+    Nothing tells which rejects are the same message: they are balanced hour by hour.
+
+    Args:
+        messages: The table of messages.
+        rejects: The table of rejects.
+    """
+    side_of_reject = sf.when(sf.col("is_reject"), _side()).otherwise(0)
+    return (
+        _records(messages, rejects)
+        .groupBy("node", "hour")
+        .agg(
+            sf.count("*").alias("records"),
+            sf.sum("dropped").alias("dropped"),
+            sf.count_if("is_reject").alias("rejects"),
+            *(sf.count_if(sf.col("event") == event).alias(event) for event in _EVENTS),
+            sf.sum(side_of_reject).alias("balance"),
+        )
+    )
+
+
+def summed_counts(parts: DataFrame) -> DataFrame:
+    """Return the counts of all records, made of the counts of some records each."""
+    return parts.groupBy("node", "hour").agg(*(sf.sum(name).alias(name) for name in COUNTED))
+
+
+def stretches(messages: DataFrame, rejects: DataFrame) -> DataFrame:
+    """Return the stretches of each node's numbers that have no gap, with the hour of the first record.
+
+    `dropped` is how many records are known to be lost before it.
+
+    Args:
+        messages: The table of messages.
+        rejects: The table of rejects.
+    """
+    numbered = _records(messages, rejects).where(sf.col("seq").isNotNull())
+    single = numbered.select(
+        "node",
+        sf.shiftright("seq", _BLOCK_BITS).alias("block"),
+        sf.col("seq").alias("first"),
+        sf.col("seq").alias("last"),
+        "ts",
+        "hour",
+        "dropped",
+    )
+    return joined_stretches(_joined(single, "node", "block"))
+
+
+def joined_stretches(parts: DataFrame) -> DataFrame:
+    """Return stretches of numbers made of others: those that follow each other without a gap become one."""
+    return _joined(parts, "node")
+
+
+def _joined(parts: DataFrame, *keys: str) -> DataFrame:
+    in_order = Window.partitionBy(*keys).orderBy("first", "last", "ts", "dropped")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = sf.max("last").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    follows = sf.coalesce(sf.col("first") <= before + 1, sf.lit(False))
+    number = sf.sum(sf.when(follows, 0).otherwise(1)).over(so_far)
+    begin = sf.min(sf.struct("first", "last", "ts", "dropped", "hour")).alias("begin")
+    return (
+        parts.withColumn("stretch", number)
+        .groupBy(*keys, "stretch")
+        .agg(begin, sf.max("last").alias("last"))
+        .select(
+            "node",
+            sf.col("begin.first").alias("first"),
+            "last",
+            *(sf.col(f"begin.{name}").alias(name) for name in ("ts", "hour", "dropped")),
+        )
+    )
+
+
+def _missing(stretches: DataFrame) -> DataFrame:
+    """Return by node and hour how many numbers are missing before stretches, and were not dropped."""
+    earlier = Window.partitionBy("node").orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
+    unexplained = sf.col("first") - sf.max("last").over(earlier) - 1 - sf.col("dropped")
+    missing = sf.greatest(sf.coalesce("unexplained", sf.lit(0)), sf.lit(0))
+    return (
+        stretches.withColumn("unexplained", unexplained).groupBy("node", "hour").agg(sf.sum(missing).alias("missing"))
+    )
+
+
+def _records(messages: DataFrame, rejects: DataFrame) -> DataFrame:
     columns = ("node", "ts", "seq", "event", "dropped")
-    records = messages.select(*columns, sf.lit(False).alias("is_reject")).unionByName(
+    both = messages.select(*columns, sf.lit(False).alias("is_reject")).unionByName(
         rejects.select(*columns, sf.lit(True).alias("is_reject"))
     )
-    # Records without a number are in no block: they are spread by their time.
-    block = sf.coalesce(sf.shiftright("seq", _BLOCK_BITS), -sf.unix_seconds("ts"))
-    in_order = Window.partitionBy("node", "block").orderBy("seq", "ts")
-    numbered = records.withColumns(
-        {
-            "hour": window_start(sf.col("ts"), _HOUR_S),
-            "block": block,
-            "dropped": sf.coalesce("dropped", sf.lit(0)),
-        }
-    ).withColumn("previous", sf.lag("seq").over(in_order))
-    is_first = sf.col("previous").isNull()
-    blocks = numbered.groupBy("node", "hour", "block").agg(
-        sf.count("*").alias("records"),
-        sf.sum("dropped").alias("dropped"),
-        sf.sum(_unexplained(sf.col("seq"), sf.col("previous"), sf.col("dropped"))).alias("missing_inside"),
-        sf.max("seq").alias("last"),
-        sf.min(sf.when(is_first, sf.struct("seq", "dropped"))).alias("first"),
-        sf.count_if("is_reject").alias("rejects"),
-        # Nothing tells which rejects are the same message: they are balanced hour by hour.
-        sf.sum(sf.when(sf.col("is_reject"), _side()).otherwise(0)).alias("balance"),
-        *(sf.count_if(sf.col("event") == event).alias(event) for event in _EVENTS),
-    )
-    # One row a block and hour: few enough to have a node's in one partition.
-    earlier = Window.partitionBy("node").orderBy("block").rangeBetween(Window.unboundedPreceding, -1)
-    before = sf.max("last").over(earlier)
-    missing_before = _unexplained(sf.col("first.seq"), sf.col("before"), sf.col("first.dropped"))
-    return (
-        blocks.withColumn("before", before)
-        .withColumn("missing", sf.col("missing_inside") + missing_before)
-        .select("node", "hour", "records", "dropped", "missing", "rejects", "balance", *_EVENTS)
-    )
+    return both.withColumns({"hour": window_start(sf.col("ts"), HOUR_S), "dropped": sf.coalesce("dropped", sf.lit(0))})
 
 
 def _side() -> Column:
     return sf.when(is_event(*_CAME_IN), 1).when(is_event(*_WENT_OUT), -1).otherwise(0)
 
 
-def _unexplained(seq: Column, previous: Column, dropped: Column) -> Column:
-    """Return how many numbers between two records the second does not say were dropped."""
-    return sf.greatest(sf.coalesce(seq - previous - 1 - dropped, sf.lit(0)), sf.lit(0))
-
-
-def _balances(messages: DataFrame) -> DataFrame:
+def balances(messages: DataFrame) -> DataFrame:
     """Return the outcomes that are too few or too many, and the copies of broadcasts, in the hour of the last record.
 
     By message: what is under way when an hour ends is balanced all the same.
+
+    Args:
+        messages: The table of messages, or the records of some whole flows.
     """
     difference = sf.sum(_side())
     copies = sf.when(sf.max("distribution") == _BROADCAST, sf.greatest(-difference, sf.lit(0))).otherwise(0)
     return (
         messages.where(is_event(*_CAME_IN, *_WENT_OUT))
         .groupBy("node", "message_id")
-        .agg(window_start(sf.max("ts"), _HOUR_S).alias("hour"), copies.alias("copies"), difference.alias("difference"))
+        .agg(window_start(sf.max("ts"), HOUR_S).alias("hour"), copies.alias("copies"), difference.alias("difference"))
         .groupBy("node", "hour")
         .agg(sf.sum("copies").alias("copies"), sf.sum(sf.col("difference") + sf.col("copies")).alias("balance"))
     )
+
+
+def summed_balances(parts: DataFrame) -> DataFrame:
+    """Return the balances of all messages, made of the balances of some messages each."""
+    return parts.groupBy("node", "hour").agg(*(sf.sum(name).alias(name) for name in ("copies", "balance")))
 
 
 def _unbalanced_hours(seen: Seen) -> Finding:

@@ -52,7 +52,7 @@ def by_flow(messages: DataFrame) -> DataFrame:
     """
     is_request = request_rank().isNotNull()
     return messages.select(
-        sf.coalesce(sf.xxhash64("flow_id"), "message_id").alias("flow_key"),
+        flow_key().alias("flow_key"),
         *_CARRIED,
         text("callback_receiver_node").alias("home"),
         trail().alias("trail"),
@@ -66,6 +66,12 @@ def by_flow(messages: DataFrame) -> DataFrame:
         may_begin().alias("may_begin"),
         is_from_waiting().alias("is_from_waiting"),
     ).repartition("flow_key")
+
+
+def flow_key() -> Column:
+    """Return the number of a record's flow, or that of the message where it belongs to none."""
+    # Not by coalesce: the hash of null is a number, too, and all messages without a flow would share it.
+    return sf.when(sf.col("flow_id").isNotNull(), sf.xxhash64("flow_id")).otherwise(sf.col("message_id"))
 
 
 def text(name: str) -> Column:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as sf
 from hopline.capture.events import Event
 from hopline.pipeline.tables.by_flow import is_event, text
 from hopline.pipeline.tables.percentiles import percentile
-from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, us_between, window_start
 
 EDGES = columns(
@@ -30,6 +30,7 @@ EDGES = columns(
     ("transit_p50_us", LONG, "median time from source to target, not corrected for the clocks"),
     ("transit_p95_us", LONG, "95th percentile of that time"),
     ("transit_p99_us", LONG, "99th percentile of that time"),
+    (PROVISIONAL, FLAG, "true while a stream waits for more of the window"),
 )
 
 _ENDS = ("kind", "source_node", "source", "source_name", "target_node", "target", "target_name", "identity")
@@ -37,18 +38,26 @@ _COUNTS = ("count", "bytes", "errors", "lost")
 _PERCENTILES = (50, 95, 99)
 
 
-def edges(hops: DataFrame, records: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    """Return one row a window, source, target and kind of message.
+def crossings(hops: DataFrame, records: DataFrame) -> DataFrame:
+    """Return what each message adds to the edges that it crossed, at the time of its start.
 
     Args:
         hops: The table of hops: what goes from node to node.
-        records: The result of `by_flow`, of which it is told what goes from handler to handler.
+        records: The result of `by_flow`: what goes from handler to handler.
+    """
+    shown = ("ts", *_ENDS, *_COUNTS, "transit_us")
+    return _physical(hops).select(*shown).unionByName(deliveries(records).select(*shown))
+
+
+def edges(crossings: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+    """Return one row a window, source, target and kind of message.
+
+    Args:
+        crossings: The result of `crossings`.
         window_s: The length of a window in seconds.
     """
-    shown = ("at", *_ENDS, *_COUNTS, "transit_us")
-    both = _physical(hops).select(*shown).unionByName(deliveries(records).select(*shown))
     return (
-        both.withColumn("window_start", window_start(sf.col("at"), window_s))
+        crossings.withColumn("window_start", window_start(sf.col("ts"), window_s))
         .groupBy("window_start", *_ENDS)
         .agg(
             *(sf.sum(name).alias(name) for name in _COUNTS),
@@ -61,7 +70,7 @@ def edges(hops: DataFrame, records: DataFrame, window_s: int = WINDOW_S) -> Data
 
 def _physical(hops: DataFrame) -> DataFrame:
     return hops.select(
-        sf.coalesce("sent_ts", "received_ts").alias("at"),
+        sf.coalesce("sent_ts", "received_ts").alias("ts"),
         sf.lit("physical").alias("kind"),
         sf.col("from_node").alias("source_node"),
         sf.col("from_node").alias("source"),
@@ -103,7 +112,7 @@ def deliveries(records: DataFrame) -> DataFrame:
         numbered.withColumn("submission", submission.over(so_far))
         .where(~is_submitted & sf.col("at").isNotNull())
         .select(
-            "at",
+            sf.col("at").alias("ts"),
             sf.lit("logical").alias("kind"),
             sf.coalesce("submission.node", sf.lit("")).alias("source_node"),
             sf.struct(

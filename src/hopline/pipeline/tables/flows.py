@@ -14,7 +14,7 @@ from hopline.pipeline.tables.asks import STAGE, asks, with_asks
 from hopline.pipeline.tables.by_flow import flag, is_event, is_offence, name_of_handler
 from hopline.pipeline.tables.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.tables.hops import with_skew
-from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day
 
 FLOWS = columns(
@@ -41,6 +41,7 @@ FLOWS = columns(
     ("critical_path", ArrayType(STAGE), "stages from the first event to the last; their times sum to duration_us"),
     ("parent_flow_id", TEXT, "flow whose handler sent its first message; null where no handler did"),
     ("journey_id", TEXT, "flow that it all began with, found from parent to parent; its own where it has no parent"),
+    (PROVISIONAL, FLAG, "true while a stream knows the skew of the day up to now only"),
 )
 
 _FLOW = ("flow_key", "flow_id")
@@ -214,7 +215,7 @@ def _worst_flows(seen: Seen) -> Finding:
     rows = rows or seen.rows(columns, then=worst)
     flow = rows[0]["flow_id"] if rows else ""
     return Finding(
-        f"Slowest {'incomplete ' if trouble else ''}flows, corrected for clock skew",
+        f"Slowest {'incomplete ' if trouble else ''}flows, by duration minus skew",
         ("flow", "outcome", "first message", "node", "messages", "duration", "skew", "longest stage"),
         tuple(
             (

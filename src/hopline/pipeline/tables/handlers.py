@@ -11,7 +11,7 @@ from hopline.capture.events import Event
 from hopline.pipeline.tables.by_flow import KIND, is_event
 from hopline.pipeline.tables.findings import Finding, Seen, duration, number, short
 from hopline.pipeline.tables.percentiles import percentile
-from hopline.pipeline.tables.table import DATE, DOUBLE, INT, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, DOUBLE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, window_start
 
 _TIMES = ("p50", "p95", "p99", "max")
@@ -32,27 +32,28 @@ HANDLERS = columns(
     *((f"wait_{name}_us", LONG, f"time in the mailbox, {name}") for name in _TIMES),
     *((f"run_{name}_us", LONG, f"time in the handler, {name}") for name in _TIMES),
     ("busy_share", DOUBLE, "total time in the handler, as a share of the window"),
+    (PROVISIONAL, FLAG, "true while a stream waits for more of the window"),
 )
 
 _GROUP = ("window_start", "node", "actor", "actor_name", "handler", *KIND)
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 
-def handlers(records: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
-    """Return one row a window, node, actor and kind of message, of the `handled` records.
+def handlers(runs: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
+    """Return one row a window, node, actor and kind of message.
 
     Args:
-        records: The result of `by_flow`.
+        runs: The result of `runs`.
         window_s: The length of a window in seconds.
     """
-    runs = _runs(records).withColumn("window_start", window_start(sf.col("ts"), window_s))
     times = [
         percentile(f"{time}_us", percent).alias(f"{time}_{name}_us")
         for time in ("wait", "run")
         for name, percent in _PERCENTILES.items()
     ]
     return (
-        runs.groupBy(*_GROUP)
+        runs.withColumn("window_start", window_start(sf.col("ts"), window_s))
+        .groupBy(*_GROUP)
         .agg(
             sf.count("*").alias("count"),
             sf.count("reason").alias("errors"),
@@ -66,8 +67,12 @@ def handlers(records: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
     )
 
 
-def _runs(records: DataFrame) -> DataFrame:
-    """Return each `handled` record with the time in the mailbox that the last `delivered` one before it tells."""
+def runs(records: DataFrame) -> DataFrame:
+    """Return each `handled` record with the time in the mailbox that the last `delivered` one before it tells.
+
+    Args:
+        records: The result of `by_flow`.
+    """
     is_delivered, is_handled = is_event(Event.DELIVERED), is_event(Event.HANDLED)
     in_order = Window.partitionBy("flow_key", "message_id", "node", "actor").orderBy("seq", "ts", "event")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -79,7 +84,7 @@ def _runs(records: DataFrame) -> DataFrame:
         .select("flow_key", "message_id", *_GROUP[1:], "event", "ts", "seq", "duration_us", "reason")
         .withColumn("wait_us", delivery["duration_us"])
         .where(is_handled)
-        .withColumnRenamed("duration_us", "run_us")
+        .select("ts", *_GROUP[1:], "reason", "wait_us", sf.col("duration_us").alias("run_us"))
     )
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.pipeline.tables.findings import Finding, Seen, number, short
-from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 
 HOPS = columns(
     ("date", DATE, "day of sending, or of the arrival if only that was seen"),
@@ -32,6 +32,7 @@ HOPS = columns(
     ("lost", FLAG, "true if it never arrived; null if the receiver's capture does not go on long enough to tell"),
     ("duplicate", FLAG, "true if it arrived more often than it was sent"),
     ("rejected", FLAG, "true if the receiver rejected it"),
+    (PROVISIONAL, FLAG, "true while a stream knows the skew of the day up to now only"),
 )
 
 

@@ -20,7 +20,7 @@ from hopline.capture.events import Event
 from hopline.pipeline.tables.asks import STAGE
 from hopline.pipeline.tables.by_flow import is_event, is_offence
 from hopline.pipeline.tables.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
-from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 
 LEVELS_LIMIT = 32
 """Flows inside flows whose paths are followed; a stage `ask` stays what it is below that."""
@@ -53,6 +53,7 @@ JOURNEYS = columns(
         ArrayType(STAGE),
         "stages from the first event to the last, each with its flow; their times sum to duration_us",
     ),
+    (PROVISIONAL, FLAG, "true while a stream knows the skew of the day up to now only"),
 )
 
 _OF_FIRST_FLOW = ("date", "start_ts", "end_ts", "duration_us", "origin", "identity", "skew_us", "skew_bound_us")

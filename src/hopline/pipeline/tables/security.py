@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from hopline.capture.events import Event
 from hopline.pipeline.tables.by_flow import text
-from hopline.pipeline.tables.table import DATE, INT, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import WINDOW_S, day, window_start
 
 VERDICTS = ("verified", "unsigned", "bad_signature", "wrong_domain", "unknown_domain", "replayed")
@@ -21,7 +21,9 @@ SECURITY = columns(
     ("peer", TEXT, "node on the other side of the link"),
     *((name, LONG, f"messages with the verdict {name}") for name in VERDICTS),
     ("unchecked", LONG, "signed messages that no keys were given to check"),
+    (PROVISIONAL, FLAG, "true while a stream waits for more of the window"),
 )
+_KEYS = ("date", "window_start", "window_s", "domain", "node", "peer")
 
 
 def from_outside() -> Column:
@@ -79,6 +81,12 @@ def security(judged: DataFrame, window_s: int = WINDOW_S) -> DataFrame:
         .withColumns({"date": day(sf.col("window_start")), "window_s": sf.lit(window_s)})
         .to(SECURITY)
     )
+
+
+def summed(parts: DataFrame) -> DataFrame:
+    """Return one table of security made of several, each of which counted some of the messages."""
+    counts = (*VERDICTS, "unchecked")
+    return parts.groupBy(*_KEYS).agg(*(sf.sum(name).alias(name) for name in counts)).to(SECURITY)
 
 
 TABLE = Table(

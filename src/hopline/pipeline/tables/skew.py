@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from hopline.pipeline.tables.findings import Finding, Seen, duration, short
-from hopline.pipeline.tables.table import DATE, LONG, TEXT, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, LONG, PROVISIONAL, TEXT, Table, columns
 
 SKEW = columns(
     ("date", DATE, "day"),
@@ -24,15 +24,16 @@ SKEW = columns(
     ("min_transit_ba_us", LONG, "shortest transit from node_b to node_a, not corrected for the clocks"),
     ("transits_ab", LONG, "number of transits from node_a to node_b"),
     ("transits_ba", LONG, "number of transits from node_b to node_a"),
+    (PROVISIONAL, FLAG, "true while a stream waits for the end of the day"),
 )
+_KEYS = ("date", "node_a", "node_b")
 
 
 def skew(transits: DataFrame) -> DataFrame:
     """Return the estimated offset of each pair of clocks by day, with the bound that it is surely within."""
     forwards = sf.col("from_node") < sf.col("to_node")
     transit = sf.col("transit_us")
-    there, back = sf.col("min_transit_ab_us"), sf.col("min_transit_ba_us")
-    return (
+    pairs = (
         transits.where(transit.isNotNull() & (sf.col("from_node") != sf.col("to_node")))
         .groupBy(
             "date",
@@ -45,8 +46,24 @@ def skew(transits: DataFrame) -> DataFrame:
             sf.count(sf.when(forwards, transit)).alias("transits_ab"),
             sf.count(sf.when(~forwards, transit)).alias("transits_ba"),
         )
+    )
+    return _estimated(pairs)
+
+
+def merged(parts: DataFrame) -> DataFrame:
+    """Return one table of skew made of several, each of which knew some of the transits."""
+    pairs = parts.groupBy(*_KEYS).agg(
+        *(sf.min(name).alias(name) for name in ("min_transit_ab_us", "min_transit_ba_us")),
+        *(sf.sum(name).alias(name) for name in ("transits_ab", "transits_ba")),
+    )
+    return _estimated(pairs)
+
+
+def _estimated(pairs: DataFrame) -> DataFrame:
+    there, back = sf.col("min_transit_ab_us"), sf.col("min_transit_ba_us")
+    return (
         # Halves are rounded up: half a microsecond that the estimate gains, the bound gains as well.
-        .withColumn("bound_us", sf.shiftright(there + back + 1, 1))
+        pairs.withColumn("bound_us", sf.shiftright(there + back + 1, 1))
         .withColumn("offset_us", sf.when(sf.col("bound_us") >= 0, sf.shiftright(there - back + 1, 1)))
         .to(SKEW)
     )

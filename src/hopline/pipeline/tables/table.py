@@ -29,6 +29,9 @@ TEXT, LONG, INT, DOUBLE = StringType(), LongType(), IntegerType(), DoubleType()
 TIME, DATE, BYTES, FLAG = TimestampType(), DateType(), BinaryType(), BooleanType()
 
 
+PROVISIONAL = "provisional"
+
+
 def columns(*described: tuple[str, DataType, str]) -> StructType:
     """Return a schema of columns, each with its name, type and meaning."""
     return StructType([StructField(name, type_, True, {"comment": meaning}) for name, type_, meaning in described])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import hopline.cli
 from hopline.cli.options import DebugOption
 from hopline.cli.pipeline_errors import pipeline_errors
 from hopline.cli.spark_options import (
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hopline.pipeline import RunReport
-
-pipeline_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Turn captures into tables, on Spark.",
-)
 
 EPILOG = """
 **Examples**
@@ -137,36 +130,6 @@ def run_command(
 
 
 run_command.__doc__ = f"{run_command.__doc__}\n{EPILOG}"
-pipeline_app.command("run")(run_command)
-
-
-@pipeline_app.command("summary")
-def summary_command(
-    location: Annotated[str, typer.Argument(metavar="TABLES", help="The folder of the tables, or a URI.")],
-    debug: DebugOption = False,
-) -> None:
-    """Show the summary of the tables. Does not start Spark.
-
-    **Example**:
-
-        hopline pipeline summary tables
-    """
-    with pipeline_errors("pipeline summary", debug=debug):
-        from hopline.cli.pipeline_display import draw_findings
-        from hopline.query.summary import findings
-
-        make_console().print(draw_findings(findings(location)))
-
-
-@pipeline_app.command("submit-path")
-def submit_path_command() -> None:
-    """Print the file to give to spark-submit, which then decides where Spark runs; see docs/how-to/run-on-a-cluster.md.
-
-    **Example**:
-
-        spark-submit --master spark://host:7077 "$(hopline pipeline submit-path)" run captures --out tables
-    """
-    typer.echo(Path(hopline.cli.__file__).parent / "submit" / "hopline_pipeline.py")
 
 
 def show_report(console: Console, report: RunReport) -> None:

@@ -1,0 +1,363 @@
+"""One batch of a stream: from the segments that are new to what is written, and to the state for the next batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+from pyspark.storagelevel import StorageLevel
+
+from hopline.decoding.keys import Keyring
+from hopline.pipeline.making import Making
+from hopline.pipeline.spark_work import at_once
+from hopline.pipeline.storage import PathTables, on_days
+from hopline.pipeline.stream import closing, windows
+from hopline.pipeline.stream.arrivals import Arrived, decode, repeats, with_lateness
+from hopline.pipeline.stream.hadoop_files import HadoopFiles
+from hopline.pipeline.stream.options import StreamOptions
+from hopline.pipeline.stream.publication import Publication
+from hopline.pipeline.stream.settling import days_over, end_of, micros, settle
+from hopline.pipeline.stream.state import NodeState, State, States
+from hopline.pipeline.tables import audit, by_flow, security, skew
+from hopline.pipeline.tables.late import LATE
+from hopline.pipeline.tables.messages import MESSAGES
+from hopline.pipeline.tables.table import PROVISIONAL
+from hopline.pipeline.tables.transits import transits
+
+REMEMBERED_S = 3600.0
+"""For so long it is remembered which flows are closed, so that a record of them is known to be late."""
+
+_SECOND_US = 1_000_000
+_BY_UNIT = ("hops", "callbacks", "flows", "journeys", "incidents")
+_WAITING = StructType([field for field in MESSAGES if field.name != "bodies"])
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The records of units that were not closed before this batch."""
+
+    messages: DataFrame
+    records: DataFrame  # the result of `by_flow`
+    transits: DataFrame
+    skew: DataFrame  # as it is known now
+    participants: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The units that this batch closes."""
+
+    keys: DataFrame
+    count: int
+    open_units: int
+    first_open_us: int | None  # the earliest record of what stays open
+
+
+class Batches:
+    """The batches of a stream.
+
+    Args:
+        options: What the stream was told.
+        keyring: The keys that signatures are checked with.
+        spark: The session.
+        clock: The time, in seconds since 1970.
+    """
+
+    def __init__(
+        self, options: StreamOptions, keyring: Keyring, spark: SparkSession, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.options = options
+        self.keyring = keyring
+        self.spark = spark
+        self.clock = clock
+        self.is_final = False  # nothing more will come
+        files = HadoopFiles(spark, str(options.out))
+        self.states = States(spark, files)
+        self.tables = PathTables(spark, str(options.out), "parquet")
+        self.publication = Publication(spark, files, self.tables)
+        self._is_first = True  # of this process: the one before may have been killed
+
+    def run(self, paths: Sequence[str], number: int) -> State:
+        """Do a batch, and return the state that it leaves.
+
+        Args:
+            paths: The segments that are new.
+            number: The number of the batch. The same number again replaces what it wrote before.
+        """
+        before = self.states.before(number)
+        now = self.clock()
+        if not paths and not self._has_work(before, now):
+            return before
+        if self._is_first:
+            self.publication.begin(number, self.publication.days_with_rows())
+            self.publication.make_missing_tables(datetime.fromtimestamp(now, UTC).date())
+            self._is_first = False
+        self.states.keep_only(before)
+        with ExitStack() as kept:
+            state = _Batch(self, before, number, now, kept).run(paths)
+        return self._settled(state)
+
+    def silent(self, nodes: Mapping[str, NodeState], now: float) -> tuple[str, ...]:
+        """Return the nodes that are not waited for."""
+        idle_s = self.options.idle_s
+        return tuple(name for name, node in nodes.items() if self.is_final or now - node.heard_s >= idle_s)
+
+    def knows_all_nodes(self, before: State, now: float) -> bool:
+        """Return whether the stream is old enough to have heard of every node: until then no window is final."""
+        return before.first_batch_s is not None and now - before.first_batch_s >= self.options.idle_s
+
+    def _has_work(self, before: State, now: float) -> bool:
+        """Return whether there is something to do although nothing is new: something waited for a time that is over."""
+        if self.is_final:
+            return bool(before.pending or before.days)
+        knew_all_nodes = self.knows_all_nodes(before, before.written_s)
+        has_waited = (
+            self.silent(before.nodes, now) != before.silent or self.knows_all_nodes(before, now) > knew_all_nodes
+        )
+        return has_waited and (before.pending > 0 or before.has_open_windows)
+
+    def _settled(self, state: State) -> State:
+        """Settle the days that are over."""
+        days = [date.fromisoformat(day) for day in state.days]
+        for day in days if self.is_final else days_over(days, state.horizon_us):
+            settle(self.tables, day, self.keyring, self.options.window_s)
+            remaining = tuple(one for one in state.days if one != day.isoformat())
+            state = msgspec.structs.replace(state, days=remaining)
+            self.states.commit(state)
+        return state
+
+
+class _Batch:
+    """One batch."""
+
+    def __init__(self, batches: Batches, before: State, number: int, now: float, kept: ExitStack) -> None:
+        self._batches = batches
+        self._spark = batches.spark
+        self._states = batches.states
+        self._publication = batches.publication
+        self._window_s = batches.options.window_s
+        self._before = before
+        self._number = number
+        self._now = now
+        self._kept = kept
+
+    def run(self, paths: Sequence[str]) -> State:
+        """Do all steps, publish what they have written, and return the state that the batch leaves."""
+        before, batches = self._before, self._batches
+        arrived = decode(self._spark, paths, batches.options, batches.keyring, self._publication)
+        fresh, late = self._apart(self._judged(arrived))
+        waiting = self._waiting(fresh)
+        nodes = self._nodes(arrived, waiting)
+        silent = batches.silent(nodes, self._now)
+        closed = self._close(waiting, nodes, silent)
+        days = tuple(sorted({*before.days, *(day.isoformat() for day in arrived.days)}))
+        horizon_us = self._horizon(nodes, silent, closed, days)
+        added = {
+            "counts": audit.counts(arrived.messages, arrived.rejects),
+            "stretches": audit.stretches(arrived.messages, arrived.rejects),
+        }
+        flows = 0
+        skew_so_far = self._states.read(before.batch, "skew", skew.SKEW)
+        if closed.count:
+            making = self._kept.enter_context(self._making(waiting, closed, arrived, nodes))
+            flows = self._write_units(making)
+            skew_so_far = skew.merged(skew_so_far.unionByName(skew.skew(making.transits)))
+            added |= {"runs": making.runs, "crossings": making.crossings, "balances": making.balances}
+            added["verdicts"] = security.security(making.judged, self._window_s)
+        gathered = windows.gather(self._states, before, self._number, added)
+        self._states.write(self._number, "skew", on_days(skew_so_far, _dates(days)))
+        self._write_windows(gathered, horizon_us)
+        late_rows = self._publication.write("late", late)
+        pending_rows = self._write_pending(waiting, closed)
+        state = State(
+            batch=self._number,
+            first_batch_s=self._now if before.first_batch_s is None else before.first_batch_s,
+            written_s=self._now,
+            horizon_us=horizon_us,
+            pending=pending_rows,
+            pending_units=closed.open_units,
+            nodes=nodes,
+            silent=silent,
+            days=days,
+            closed=self._remembered(closed),
+            totals=before.totals.plus(**arrived.counts, late=late_rows, flows=flows),
+        )
+        self._publication.publish(self._number, _dates(days))
+        self._states.commit(state)
+        return state
+
+    def _judged(self, arrived: Arrived) -> DataFrame:
+        """Return the new messages with the verdict `replayed` where that is due."""
+        if not self._batches.keyring or not arrived.times:
+            return arrived.messages
+        known = self._keep(repeats(arrived, self._batches.tables))
+        return security.with_replays(arrived.messages, known)
+
+    def _apart(self, judged: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """Return the new messages that came in time, and those that came too late."""
+        closed = self._states.read_closed(self._before) if self._before.closed else None
+        messages = with_lateness(judged, closed, self._before.horizon_us)
+        is_late = sf.col("missed").isNotNull()
+        return messages.where(~is_late).select(*_WAITING.names), messages.where(is_late).to(LATE)
+
+    def _waiting(self, fresh: DataFrame) -> Waiting:
+        pending = self._states.read(self._before.batch, "pending", _WAITING)
+        messages = self._keep(pending.unionByName(fresh))
+        records = self._keep(by_flow.by_flow(messages))
+        matched = self._keep(transits(records))
+        so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
+        estimate = self._keep(skew.merged(so_far.unionByName(skew.skew(matched))))
+        return Waiting(messages, records, matched, estimate, self._keep(closing.participants(records)))
+
+    def _nodes(self, arrived: Arrived, waiting: Waiting) -> dict[str, NodeState]:
+        """Return what is known of each node now."""
+        nodes = dict(self._before.nodes)
+        for name, (first_us, last_us) in arrived.times.items():
+            known = nodes.get(name)
+            if known is not None:
+                first_us = min(first_us, known.first_us)
+                last_us = max(last_us, last_us if known.last_us is None else known.last_us)
+            nodes[name] = NodeState(heard_s=self._now, first_us=first_us, last_us=last_us)
+        mentioned = waiting.participants.groupBy("node").agg(sf.min("first_us").alias("first_us"))
+        for row in mentioned.where(sf.col("first_us").isNotNull()).collect():
+            nodes.setdefault(row.node, NodeState(heard_s=self._now, first_us=row.first_us))
+        return nodes
+
+    def _close(self, waiting: Waiting, nodes: Mapping[str, NodeState], silent: Sequence[str]) -> Closed:
+        """Find the units that are closed now."""
+        gap_s = self._batches.options.gap_s
+        ahead_us = _largest_differences(waiting.skew)
+        passed = {}
+        for name, node in nodes.items():
+            if name in silent:
+                passed[name] = closing.EVER
+            elif node.last_us is None:
+                passed[name] = closing.NEVER
+            else:
+                passed[name] = node.last_us - ahead_us.get(name, 0)
+        known = closing.passed_by(self._spark, passed)
+        units = self._keep(closing.units(waiting.records, waiting.participants, known, gap_s))
+        keys = self._keep(closing.closed_keys(units, waiting.records, gap_s))
+        count = keys.count()
+        still_open = units.join(keys, "flow_key", "left_anti")
+        totals = still_open.agg(sf.count("*").alias("units"), sf.min("first_us").alias("first_us")).first()
+        if totals is None:
+            raise LookupError("an aggregate without a row")
+        return Closed(keys, count, totals.units, totals.first_us)
+
+    def _horizon(
+        self, nodes: Mapping[str, NodeState], silent: Sequence[str], closed: Closed, days: Sequence[str]
+    ) -> int | None:
+        """Return up to when windows are final: no unit that is open, and no record to come, lies before it."""
+        before_us = self._before.horizon_us
+        window_us = self._window_s * _SECOND_US
+        if self._batches.is_final:
+            ends = [micros(end_of(day)) for day in _dates(days)]
+            return max(ends, default=before_us)
+        if not self._batches.knows_all_nodes(self._before, self._now):
+            return before_us
+        limits = [] if closed.first_open_us is None else [closed.first_open_us]
+        for name, node in nodes.items():
+            if name not in silent:
+                limits.append(node.first_us if node.last_us is None else node.last_us)
+        if limits:
+            reached_us = min(limits)
+        else:
+            reached_us = (
+                max((node.last_us for node in nodes.values() if node.last_us is not None), default=0) + window_us
+            )
+        horizon_us = reached_us - reached_us % window_us
+        return horizon_us if before_us is None else max(before_us, horizon_us)
+
+    def _making(self, waiting: Waiting, closed: Closed, arrived: Arrived, nodes: Mapping[str, NodeState]) -> Making:
+        """Return the tables in the making, of the units that are closed."""
+
+        def of_closed(rows: DataFrame) -> DataFrame:
+            return self._keep(rows.join(closed.keys, "flow_key", "left_semi"))
+
+        messages = of_closed(waiting.messages.withColumn("flow_key", by_flow.flow_key())).select(*_WAITING.names)
+        last_seen = [(name, node.last_us) for name, node in nodes.items() if name and node.last_us is not None]
+        return Making(
+            messages,
+            arrived.rejects,
+            window_s=self._window_s,
+            signed_identities=self._batches.keyring.signed_identities,
+            is_provisional=True,
+            given={
+                "records": of_closed(waiting.records),
+                "transits": of_closed(waiting.transits),
+                "judged": messages,
+                "skew": waiting.skew,
+                "last_seen": self._spark.createDataFrame(last_seen, "last_node string, last_us long").select(
+                    sf.col("last_node").alias("node"), sf.timestamp_micros("last_us").alias("last_ts")
+                ),
+            },
+        )
+
+    def _write_units(self, making: Making) -> int:
+        """Write the tables that have rows of their own for a unit, and return the number of flows."""
+        rows = {}
+        for name in _BY_UNIT:
+            rows[name] = self._publication.write(name, making.make(name))
+            making.written(name, self._publication.read(name))
+        return rows["flows"]
+
+    def _write_windows(self, gathered: Mapping[str, DataFrame], horizon_us: int | None) -> None:
+        """Write the tables by window, and that of the clocks, which are provisional at least in part."""
+        before_us = self._before.horizon_us
+
+        def write(name: str, table: DataFrame) -> None:
+            rows = self._keep(table)
+            if horizon_us != before_us:
+                self._publication.write(name, rows.where(~sf.col(PROVISIONAL)))
+            self._publication.write_provisional(name, rows.where(PROVISIONAL))
+
+        estimate = self._states.read(self._number, "skew", skew.SKEW).withColumn(PROVISIONAL, sf.lit(True))
+        tables = windows.tables(gathered, self._window_s, before_us, horizon_us)
+        at_once(
+            [
+                partial(self._publication.write_provisional, "skew", estimate),
+                *(partial(write, name, table) for name, table in tables),
+            ]
+        )
+
+    def _write_pending(self, waiting: Waiting, closed: Closed) -> int:
+        """Leave what stays open to the next batch, and return how many rows that are."""
+        keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
+        pending = keyed.join(closed.keys, "flow_key", "left_anti").select(*_WAITING.names)
+        self._states.write(self._number, "pending", pending)
+        if closed.count:
+            self._states.write_closed(self._number, closed.keys)
+        return self._states.read(self._number, "pending", _WAITING).count()
+
+    def _remembered(self, closed: Closed) -> dict[str, float]:
+        """Return the batches whose closed units are remembered, with the time of each."""
+        remembered = {batch: at for batch, at in self._before.closed.items() if self._now - at < REMEMBERED_S}
+        if closed.count:
+            remembered[str(self._number)] = self._now
+        return remembered
+
+    def _keep(self, rows: DataFrame) -> DataFrame:
+        """Compute rows, and forget how: what is made of them has a plan that is quick to analyse."""
+        return rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+
+
+def _largest_differences(estimate: DataFrame) -> dict[str, int]:
+    """Return by how much, at most, each clock differs from another one that it was compared with."""
+    largest: dict[str, int] = {}
+    for row in estimate.where(sf.col("offset_us").isNotNull()).collect():
+        for node in (row.node_a, row.node_b):
+            largest[node] = max(largest.get(node, 0), abs(row.offset_us) + row.bound_us)
+    return largest
+
+
+def _dates(days: Sequence[str]) -> list[date]:
+    return [date.fromisoformat(day) for day in days]

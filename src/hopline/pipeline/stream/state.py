@@ -1,0 +1,140 @@
+"""What a batch leaves to the next one: small facts in a document, rows in Parquet, below `_stream/state/<batch>/`.
+
+The document is written last: a state without one is that of a batch that did not come to its end, and does not count.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from hopline.pipeline.spark_work import exactly
+from hopline.pipeline.stream.hadoop_files import HadoopFiles
+
+STREAM = "_stream"
+_STATES = f"{STREAM}/state"
+_CLOSED = f"{STREAM}/closed"
+_DOCUMENT = "state.json"
+_KEYS = "flow_key long"
+
+
+def batch_name(number: int) -> str:
+    """Return the name of a batch in paths."""
+    return f"{number:09}"
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """What is known of a node."""
+
+    heard_s: float  # when a segment with records of it came last, or it was first mentioned; seconds since 1970
+    first_us: int  # the earliest time at which a record tells of it
+    last_us: int | None = None  # the time of its last message; none: others mention it
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What the stream has done since it was first started."""
+
+    segments: int = 0
+    skipped: int = 0  # segments that cannot be read
+    records: int = 0
+    messages: int = 0
+    rejects: int = 0
+    late: int = 0
+    flows: int = 0
+
+    def plus(self, **more: int) -> Totals:
+        """Return totals with some of them increased."""
+        raised = {name: getattr(self, name) + number for name, number in more.items()}
+        return msgspec.structs.replace(self, **raised)
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a batch leaves to the next one, but for rows."""
+
+    batch: int = -1
+    first_batch_s: float | None = None  # when the stream was first started
+    written_s: float = 0.0
+    horizon_us: int | None = None  # windows that end up to then are final
+    pending: int = 0  # rows that wait
+    pending_units: int = 0
+    nodes: dict[str, NodeState] = {}
+    silent: tuple[str, ...] = ()
+    days: tuple[str, ...] = ()  # with rows, not settled yet
+    closed: dict[str, float] = {}  # batches that closed units, and when
+    totals: Totals = Totals()
+
+    @property
+    def last_us(self) -> int | None:
+        """Return the time of the last message of all nodes."""
+        return max((node.last_us for node in self.nodes.values() if node.last_us is not None), default=None)
+
+    @property
+    def has_open_windows(self) -> bool:
+        """Return whether some windows with rows are not final."""
+        if self.last_us is None:
+            return False
+        return self.horizon_us is None or self.last_us >= self.horizon_us
+
+
+class States:
+    """The states that batches have left."""
+
+    def __init__(self, spark: SparkSession, files: HadoopFiles) -> None:
+        self._spark = spark
+        self._files = files
+
+    def before(self, batch: int | None = None) -> State:
+        """Return the state that the last batch before another one has left; that of no batch if there is none.
+
+        Args:
+            batch: The number of the other batch; None for the last state of all.
+        """
+        numbers = [int(name) for name in self._files.names(_STATES) if name.isdecimal()]
+        for number in sorted(numbers, reverse=True):
+            path = f"{self._folder(number)}/{_DOCUMENT}"
+            if (batch is None or number < batch) and self._files.exists(path):
+                return msgspec.json.decode(self._files.read_text(path), type=State)
+        return State()
+
+    def read(self, batch: int, name: str, schema: StructType | str) -> DataFrame:
+        """Return rows that a batch has left; none of the kind where it has left none."""
+        path = f"{self._folder(batch)}/{name}"
+        if batch < 0 or not self._files.exists(path):
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(exactly(self._files.full(path)))
+
+    def write(self, batch: int, name: str, rows: DataFrame) -> None:
+        """Leave rows to the next batch."""
+        rows.write.mode("overwrite").parquet(self._files.full(f"{self._folder(batch)}/{name}"))
+
+    def read_closed(self, state: State) -> DataFrame:
+        """Return the keys of the units that were closed before, as far as the state remembers them."""
+        paths = [self._closed_by(int(batch)) for batch in state.closed]
+        existing = [exactly(self._files.full(path)) for path in paths if self._files.exists(path)]
+        if not existing:
+            return self._spark.createDataFrame([], _KEYS)
+        return self._spark.read.schema(_KEYS).parquet(*existing)
+
+    def write_closed(self, batch: int, keys: DataFrame) -> None:
+        """Remember the units that a batch closes."""
+        keys.write.mode("overwrite").parquet(self._files.full(self._closed_by(batch)))
+
+    def commit(self, state: State) -> None:
+        """Write the document of a state, which makes it count."""
+        text = msgspec.json.encode(state).decode()
+        self._files.write_text(f"{self._folder(state.batch)}/{_DOCUMENT}", text)
+
+    def keep_only(self, state: State) -> None:
+        """Delete all states but one, and what it does not remember."""
+        remembered = {batch_name(int(batch)) for batch in state.closed}
+        for folder, kept in ((_STATES, {batch_name(state.batch)}), (_CLOSED, remembered)):
+            for name in self._files.names(folder):
+                if name not in kept:
+                    self._files.delete(f"{folder}/{name}")
+
+    def _closed_by(self, batch: int) -> str:
+        return f"{_CLOSED}/{batch_name(batch)}"
+
+    def _folder(self, batch: int) -> str:
+        return f"{_STATES}/{batch_name(batch)}"
