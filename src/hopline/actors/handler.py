@@ -32,8 +32,12 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
     read: Callable[[bytes], Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.content is not None and self.serializer is not None and not (self.wants_context or self.blocking):
-            msgspec.structs.force_setattr(self, "read", reader_of(self.serializer, self.content))
+        if self.content is None or self.serializer is None:
+            return
+        if self.wants_context or self.blocking:
+            return
+        read: Callable[[bytes], Any] | None = reader_of(self.serializer, self.content)
+        msgspec.structs.force_setattr(self, "read", read)
 
     def bound_to(self, partition: bytes) -> HandlerDefinition:
         """Return the same handler for another partition of the message."""
@@ -72,7 +76,11 @@ def handler(
 @overload
 def handler(handled: Method) -> Method: ...
 def handler(
-    handled: Any = None, *, partition: bytes | None = None, keep_local: bool = False, blocking: bool = False
+    handled: Any = None,
+    *,
+    partition: bytes | None = None,
+    keep_local: bool = False,
+    blocking: bool = False,
 ) -> Any:
     """Make a method of an actor the handler of a message.
 
@@ -90,7 +98,8 @@ def handler(
     def decorate(method: Method) -> Method:
         if not inspect.isfunction(method):
             raise ArgumentError("handler", "a method of an actor", method)
-        setattr(method, _MARKS, (mark, *getattr(method, _MARKS, ())))
+        earlier_marks = getattr(method, _MARKS, ())
+        setattr(method, _MARKS, (mark, *earlier_marks))
         return method
 
     return decorate(handled) if is_bare else decorate
@@ -103,8 +112,11 @@ def definitions_of(cls: type) -> tuple[HandlerDefinition, ...]:
     """
     definitions: tuple[HandlerDefinition, ...] | None = cls.__dict__.get("__hopline_handlers__")
     if definitions is None:
-        marked = _marked_methods(cls)
-        definitions = tuple(_define(getattr(cls, name), mark) for name, marks in marked.items() for mark in marks)
+        defined: list[HandlerDefinition] = []
+        for name, marks in _marked_methods(cls).items():
+            function = getattr(cls, name)
+            defined += [_define(function, mark) for mark in marks]
+        definitions = tuple(defined)
         cls.__hopline_handlers__ = definitions  # type: ignore[attr-defined]
     return definitions
 

@@ -26,17 +26,21 @@ class CorrelationFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the field, and let every record pass."""
         if not hasattr(record, "correlation_id"):
-            record.correlation_id = correlation_text(current_message.get())
+            message = current_message.get()
+            record.correlation_id = correlation_text(message)
         return True
 
 
 class _FlowLog(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         message = kwargs.pop("flow", None) or current_message.get()
-        kwargs["extra"] = {**(kwargs.get("extra") or {}), "correlation_id": correlation_text(message)}
+        extra = dict(kwargs.get("extra") or {})
+        extra["correlation_id"] = correlation_text(message)
+        kwargs["extra"] = extra
         return msg, kwargs
 
 
 def flow_log(name: str) -> logging.LoggerAdapter[logging.Logger]:
     """Return a logger whose records have a `correlation_id`; ``flow=message`` sets the flow explicitly."""
-    return _FlowLog(get_logger(name), {})
+    logger = get_logger(name)
+    return _FlowLog(logger, {})

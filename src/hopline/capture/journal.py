@@ -223,4 +223,5 @@ def is_abandoned(journal: Path) -> bool:
 
 def content_of(journal: Path) -> pa.Buffer:
     """Return the content of a journal. It is not mapped: a disk that fails then would kill the process."""
-    return pa.py_buffer(journal.read_bytes())
+    with pa.OSFile(str(journal)) as file:
+        return file.read_buffer()

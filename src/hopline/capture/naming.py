@@ -69,28 +69,3 @@ def read_name(path: Path) -> SegmentName | None:
         return None
     start = datetime.strptime(parts["start"], _START).replace(tzinfo=UTC)
     return SegmentName(parts["node"], start, int(parts["seq"]))
-
-
-def segments_in(directory: Path) -> list[Path]:
-    """Return the closed segments below a directory, the oldest first."""
-    return _in(directory, f"*{SEGMENT}")
-
-
-def journals_in(directory: Path) -> list[Path]:
-    """Return the journals below a directory: of running nodes, and of nodes that crashed."""
-    return _in(directory, f".*{JOURNAL}")
-
-
-def _in(directory: Path, pattern: str) -> list[Path]:
-    named: list[tuple[SegmentName, Path]] = []
-    for path in directory.glob(f"{DAY}*/{pattern}"):
-        name = read_name(path)
-        if name is not None:
-            named.append((name, path))
-    named.sort(key=_age)
-    return [path for _, path in named]
-
-
-def _age(named: tuple[SegmentName, Path]) -> tuple[datetime, int, Path]:
-    name, path = named
-    return name.start, name.seq, path

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from hopline.capture.crash_scan import CrashScan, scan
 from hopline.capture.journal import content_of, locked
-from hopline.capture.naming import DAMAGED, DAY, JOURNAL, SEGMENT, UNFINISHED, journals_in, read_name
+from hopline.capture.naming import DAMAGED, DAY, JOURNAL, SEGMENT, UNFINISHED, read_name
 from hopline.capture.segment_file import sync_folder, write_segment
+from hopline.capture.segment_files import journals_in
 
 
 class Fate(StrEnum):

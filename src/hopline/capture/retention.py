@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hopline.capture.naming import segments_in
+from hopline.capture.segment_files import segments_in
 from hopline.message import get_logger
 
 log = get_logger("hopline.capture")

@@ -16,8 +16,11 @@ _MICROSECONDS = 1_000_000  # per second
 _TIME = CAPTURE_SCHEMA.field("ts").type
 _FRAMES = CAPTURE_SCHEMA.field("frames").type
 _DROPPED = CAPTURE_SCHEMA.get_field_index("dropped")
-_INT32, _INT64, _STRING = pa.int32(), pa.int64(), pa.string()
+_INT32 = pa.int32()
+_INT64 = pa.int64()
+_STRING = pa.string()
 _EVENT_NAMES = pa.array(EVENTS, _STRING)
+_FIRST_OFFSET = bytes(4)  # 0, in 32 bits
 _NO_DETAILS = Details()
 _NONE_DROPPED = pa.scalar(0, _INT32)
 
@@ -35,8 +38,7 @@ def rows_of(batch: EventBatch, source: Source) -> pa.RecordBatch:
     `dropped` counts the numbers that are missing within the batch. What is missing before its first record only the
     writer knows: see `with_dropped`.
     """
-    columns = zip(*batch.pieces, strict=True)
-    seqs, times, events, peers, frame_counts, frame_lengths, data = map(_joined, columns)
+    seqs, times, events, peers, frame_counts, frame_lengths, data = zip(*batch.pieces, strict=True)
     count = batch.records
     numbers = _numbers(_INT64, seqs)
     event_codes = _numbers(pa.int8(), events)
@@ -125,12 +127,13 @@ def _joined(pieces: Sequence[bytes]) -> pa.Buffer:
     return pa.py_buffer(b"".join(pieces))
 
 
-def _numbers(kind: pa.DataType, data: pa.Buffer) -> pa.Array:
+def _numbers(kind: pa.DataType, pieces: Sequence[bytes]) -> pa.Array:
+    data = _joined(pieces)
     length = data.size * 8 // kind.bit_width
     return pa.Array.from_buffers(kind, length, [None, data])
 
 
-def _timestamps(times: pa.Buffer, epoch: float) -> pa.TimestampArray:
+def _timestamps(times: Sequence[bytes], epoch: float) -> pa.TimestampArray:
     seconds = pc.add(_numbers(pa.float64(), times), epoch)
     microseconds = pc.multiply(seconds, float(_MICROSECONDS))
     rounded = microseconds.cast(_INT64, safe=False)
@@ -180,19 +183,22 @@ def _duration_us(detail: Details) -> int | None:
     return round(detail.duration * _MICROSECONDS)
 
 
-def _frames(frame_counts: pa.Buffer, frame_lengths: pa.Buffer, data: pa.Buffer) -> pa.ListArray:
+def _frames(
+    frame_counts: Sequence[bytes],
+    frame_lengths: Sequence[bytes],
+    data: Sequence[bytes],
+) -> pa.ListArray:
     frame_offsets = _offsets(frame_lengths)
     frame_count = len(frame_offsets) - 1
     _, offsets = frame_offsets.buffers()
-    frames = pa.Array.from_buffers(pa.binary(), frame_count, [None, offsets, data])
+    buffers = [None, offsets, _joined(data)]
+    frames = pa.Array.from_buffers(pa.binary(), frame_count, buffers)
     return pa.ListArray.from_arrays(_offsets(frame_counts), frames, type=_FRAMES)
 
 
-def _offsets(lengths: pa.Buffer) -> pa.Int32Array:
+def _offsets(lengths: Sequence[bytes]) -> pa.Int32Array:
     """Return where each of some consecutive items of 32-bit lengths begins, and where the last one ends."""
-    ends = pc.cumulative_sum(_numbers(_INT32, lengths))
-    zero = pa.array([0], _INT32)
-    return pa.concat_arrays([zero, ends])
+    return pc.cumulative_sum(_numbers(_INT32, [_FIRST_OFFSET, *lengths]))
 
 
 def _with_dropped_inside(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -206,6 +212,7 @@ def _with_dropped_inside(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _set_dropped(rows: pa.RecordBatch, first: int, others: pa.Int32Array) -> pa.RecordBatch:
-    dropped = pa.concat_arrays([pa.array([first], _INT32), others])
+    dropped_before = pa.array([first], _INT32)
+    dropped = pa.concat_arrays([dropped_before, others])
     field = CAPTURE_SCHEMA.field(_DROPPED)
     return rows.set_column(_DROPPED, field, dropped)

@@ -57,13 +57,14 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if group and (rows + batch.num_rows > _GROUP_ROWS or size + batch.nbytes > _GROUP_BYTES):
+        batch_size = batch.nbytes
+        if group and (rows + batch.num_rows > _GROUP_ROWS or size + batch_size > _GROUP_BYTES):
             yield pa.Table.from_batches(group)
             group = []
             rows = size = 0
         group.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += batch_size
     if group:
         yield pa.Table.from_batches(group)
 

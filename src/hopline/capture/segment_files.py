@@ -6,6 +6,8 @@ iterates over rows) but not in what they accept:
 * **Location.** A segment, a directory of segments at any depth, a glob pattern, or the URI of a file or directory. A
   file that is named itself is accepted whatever its name. In directories only ``*.parquet`` counts, and nothing hidden:
   names that begin with ``.`` or ``_`` are segments that are still being written, or other tools' files.
+  A capture directory, which nodes write to, has its segments and journals in directories of days (`segments_in`,
+  `journals_in`), and their names order them by age.
 * **Columns.** Other tools may write segments too, with fewer columns or in other types than a node does. Only ``ts``
   and ``frames`` are required, unknown columns are ignored, and `conform` brings the rest to a capture's schema.
 * **Damage.** A node's segments have page checksums, which readers verify. Whatever goes wrong becomes a `CaptureError`
@@ -17,13 +19,14 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from hopline.capture.naming import SEGMENT
+from hopline.capture.naming import DAY, JOURNAL, SEGMENT, SegmentName, read_name
 from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.message import HoplineError
 
@@ -127,6 +130,49 @@ def _is_visible_segment(relative_path: str) -> bool:
     *directories, name = relative_path.split("/")
     is_hidden = any(directory.startswith(_HIDDEN_PREFIXES) for directory in directories)
     return is_segment_name(name) and not is_hidden
+
+
+# -- finding the files of a capture directory --------------------------------------------------------------------------
+
+
+def segments_at(path: Path) -> list[Path]:
+    """Return the segments that a local path denotes: the file itself, or those below a directory.
+
+    In a directory without segments as nodes name them, every visible Parquet file below it is one.
+    """
+    if path.is_file():
+        return [path]
+    segments = segments_in(path)
+    if segments:
+        return segments
+    files = [file for file in path.rglob("*") if file.is_file()]
+    visible = [file for file in files if _is_visible_segment(file.relative_to(path).as_posix())]
+    return sorted(visible)
+
+
+def segments_in(directory: Path) -> list[Path]:
+    """Return the closed segments that nodes wrote to a directory, the oldest first."""
+    return _named_files(directory, f"*{SEGMENT}")
+
+
+def journals_in(directory: Path) -> list[Path]:
+    """Return the journals in a directory, the oldest first: of running nodes, and of nodes that crashed."""
+    return _named_files(directory, f".*{JOURNAL}")
+
+
+def _named_files(directory: Path, pattern: str) -> list[Path]:
+    """Return the files in the day directories whose names nodes gave them, the oldest first."""
+    paths: dict[Path, SegmentName] = {}
+    for path in directory.glob(f"{DAY}*/{pattern}"):
+        name = read_name(path)
+        if name is not None:
+            paths[path] = name
+
+    def age(path: Path) -> tuple[datetime, int, Path]:
+        name = paths[path]
+        return name.start, name.seq, path
+
+    return sorted(paths, key=age)
 
 
 # -- checking ----------------------------------------------------------------------------------------------------------

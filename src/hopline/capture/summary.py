@@ -1,4 +1,4 @@
-"""What a capture directory contains: the segments at a path, their summaries, and the numbers that are in use."""
+"""What a capture directory contains: summaries of its segments and journals, and the numbers that are in use."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 
 from hopline.capture.crash_scan import scan
 from hopline.capture.journal import content_of, is_abandoned
-from hopline.capture.naming import JOURNAL, SegmentName, journals_in, name_of, read_name, segments_in
+from hopline.capture.naming import JOURNAL, SegmentName, name_of, read_name
 from hopline.capture.rows import last_seq
+from hopline.capture.segment_files import journals_in, segments_at, segments_in
 
-_HIDDEN = (".", "_")
+_LISTINGS = 5  # attempts to find the latest file while recoveries make segments of journals
 
 
 class SegmentSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,19 +39,6 @@ class SegmentSummary(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_left:
             return "left by a crash: hopline capture recover"
         return "open" if self.is_open else ""
-
-
-def segments_at(path: Path) -> list[Path]:
-    """Return the segments that a path denotes: the file itself, or those below a directory.
-
-    In a directory without segments as nodes name them, every visible Parquet file below it is taken for one.
-    """
-    if path.is_file():
-        return [path]
-    segments = segments_in(path)
-    if segments:
-        return segments
-    return sorted(file for file in path.rglob("*.parquet") if not file.name.startswith(_HIDDEN))
 
 
 def summaries(path: Path) -> Iterator[SegmentSummary]:
@@ -116,23 +104,35 @@ def next_seq_of(directory: Path, node: str) -> int:
     """Return the number after the last one that a node has used in a directory; 1 if it has used none.
 
     A node that starts again under its old identity goes on with this number. Of a file that cannot be read only the
-    name counts.
+    name counts. A recovery may make a segment of the journal that was found: then the files are listed again.
     """
+    for _ in range(_LISTINGS):
+        latest = _latest_file(directory, node)
+        if latest is None:
+            return 1
+        name, path = latest
+        next_seq = name.seq + 1
+        try:
+            return max(next_seq, _last_seq_in(path, name) + 1)
+        except FileNotFoundError:
+            continue
+        except (OSError, pa.ArrowException):
+            break
+    return next_seq
+
+
+def _latest_file(directory: Path, node: str) -> tuple[SegmentName, Path] | None:
+    """Return the segment or journal of a node whose first record has the highest number."""
     safe_node = name_of(node, 0, 0).node
     latest: tuple[SegmentName, Path] | None = None
-    for path in (*segments_in(directory), *journals_in(directory)):
+    # Journals first: one that becomes a segment meanwhile is found twice rather than never.
+    for path in (*journals_in(directory), *segments_in(directory)):
         name = read_name(path)
         if name is None or name.node != safe_node:
             continue
         if latest is None or name.seq > latest[0].seq:
             latest = name, path
-    if latest is None:
-        return 1
-    name, path = latest
-    try:
-        return max(name.seq, _last_seq_in(path, name)) + 1
-    except (OSError, pa.ArrowException):
-        return name.seq + 1
+    return latest
 
 
 def _last_seq_in(path: Path, name: SegmentName) -> int:

@@ -7,7 +7,6 @@ the order of their setting, so one timer for the first of them is enough (`Line`
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -44,37 +43,49 @@ Member = TypeVar("Member", bound=InLine)
 class Line(Generic[Member]):
     """Deadlines that are all set equally far ahead, so that they pass in the order of their setting.
 
-    One timer, for the first of them, serves all. To set a deadline, append to `members` and call `watch` unless
-    `is_watched`; to cancel it, remove it from `members`. Neither costs a call per deadline here.
+    One timer, for the first of them, serves all. To set a deadline, append to `members` and call `set_timer` unless
+    `has_timer`; to cancel it, remove it from `members`. Neither costs a call per deadline here.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self.members: dict[int, Member] = {}
-        self.is_watched = False
+        self.has_timer = False
         self._loop = loop
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self) -> None:
+    def set_timer(self) -> None:
         """Set the timer for the first member."""
-        first = next(iter(self.members.values()), None)
-        self.is_watched = first is not None and first.deadline < math.inf
-        if first is not None and self.is_watched:
-            tick = math.ceil(first.deadline / TICK)
-            self._timer = self._loop.call_later(max(0.0, tick * TICK - self._clock()), self._expire)
+        members = self.members.values()
+        first = next(iter(members), None)
+        if first is None or first.deadline == math.inf:
+            self.has_timer = False
+            return
+        self.has_timer = True
+        tick = math.ceil(first.deadline / TICK)
+        delay = tick * TICK - self._clock()
+        self._timer = self._loop.call_later(max(0.0, delay), self._expire)
 
     def _expire(self) -> None:
-        now = self._clock()
-        due = itertools.takewhile(lambda member: member[1].deadline <= now, self.members.items())
-        for key, member in list(due):
+        for key, member in self._due():
             if self.members.pop(key, None) is not None:  # else it was removed while others expired
                 expire(member, self._loop)
-        self.watch()
+        self.set_timer()
+
+    def _due(self) -> list[tuple[int, Member]]:
+        """Return the members whose deadlines have passed: the first ones, because they are in order."""
+        now = self._clock()
+        due: list[tuple[int, Member]] = []
+        for key, member in self.members.items():
+            if member.deadline > now:
+                break
+            due.append((key, member))
+        return due
 
     def close(self) -> None:
         """Drop every deadline."""
         self.members.clear()
-        self.is_watched = False
+        self.has_timer = False
         if self._timer is not None:
             self._timer.cancel()
 
@@ -99,18 +110,24 @@ class Deadlines:
         due = self._ticks.get(tick)
         if due is None:
             due = self._ticks[tick] = {}
-            self._timers[tick] = self._loop.call_later(max(0.0, tick * TICK - self._clock()), self._expire, tick)
+            delay = max(0.0, tick * TICK - self._clock())
+            self._timers[tick] = self._loop.call_later(delay, self._expire, tick)
         due[expiring] = None
         return tick
 
     def discard(self, tick: int, expiring: Expiring) -> None:
         """Cancel a deadline, if it has not passed."""
         due = self._ticks.get(tick)
-        if due is not None:
-            due.pop(expiring, None)
-            if not due and tick * TICK - self._clock() > FAR:  # else timers of long waits would pile up
-                del self._ticks[tick]
-                self._timers.pop(tick).cancel()
+        if due is None:
+            return
+        due.pop(expiring, None)
+        if due:
+            return
+        is_far = tick * TICK - self._clock() > FAR
+        if is_far:  # else timers of long waits would pile up
+            timer = self._timers.pop(tick)
+            timer.cancel()
+            del self._ticks[tick]
 
     def _expire(self, tick: int) -> None:
         del self._timers[tick]

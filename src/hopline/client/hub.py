@@ -304,8 +304,8 @@ class MessageHub:
             return promise
         promise = Promise(key, reply_spec, delivery, seconds, deadline, self._forget_default)
         self._default_waits[key] = promise
-        if not self._default_line.is_watched:
-            self._default_line.watch()
+        if not self._default_line.has_timer:
+            self._default_line.set_timer()
         return promise
 
     def _promise_for_message(

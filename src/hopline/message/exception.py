@@ -23,10 +23,27 @@ EXCEPTION = MessageIdentifier(b"KINO.EXCEPTION")
 RECEIPT = MessageIdentifier(b"KINO.RCPTCONFIRM")
 
 _I32 = struct.Struct("<i")
-_DOUBLE, _TEXT, _DOCUMENT, _ARRAY, _BINARY, _OBJECT_ID, _BOOL, _TIME, _NULL, _INT32, _INT64 = (
-    1, 2, 3, 4, 5, 7, 8, 9, 10, 16, 18,
-)  # fmt: skip
-_FIXED_SIZES = {_DOUBLE: 8, _OBJECT_ID: 12, _BOOL: 1, _TIME: 8, _NULL: 0, _INT32: 4, _INT64: 8}
+# The types of BSON elements.
+_DOUBLE = 1
+_TEXT = 2
+_DOCUMENT = 3
+_ARRAY = 4
+_BINARY = 5
+_OBJECT_ID = 7
+_BOOL = 8
+_TIME = 9
+_NULL = 10
+_INT32 = 16
+_INT64 = 18
+_FIXED_SIZES = {
+    _DOUBLE: 8,
+    _OBJECT_ID: 12,
+    _BOOL: 1,
+    _TIME: 8,
+    _NULL: 0,
+    _INT32: 4,
+    _INT64: 8,
+}
 _KEYS = ("Message", "ExceptionType", "StackTrace")  # at the top of the document
 _INNER = "Exception"
 _INNER_KEYS = ("Message", "ClassName", "StackTraceString")  # the same three inside it, before 2019

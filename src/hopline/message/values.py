@@ -28,7 +28,8 @@ def value_check(cls: type) -> Callable[[Any], bool] | None:
     if not config.frozen or config.dict:
         return None
     try:
-        fields = {field.name: _plain_types(field.type) for field in msgspec.structs.fields(cls)}
+        infos = msgspec.structs.fields(cls)
+        fields = {info.name: _plain_types(info.type) for info in infos}
     except Exception:  # annotations that cannot be evaluated, at least not yet
         return None
     if not all(fields.values()):
@@ -41,14 +42,17 @@ def _compiled_check(fields: dict[str, tuple[type, ...]]) -> Callable[[Any], bool
     names: dict[str, Any] = {plain.__name__: plain for plain in _PLAIN}
     conditions = []
     for name, types in fields.items():
+        actual = f"type(content.{name})"
         if len(types) == 1:
-            expected = f"is {types[0].__name__}"
+            (plain,) = types
+            condition = f"{actual} is {plain.__name__}"
         else:
-            expected = f"in {name}_types"
+            condition = f"{actual} in {name}_types"
             names[f"{name}_types"] = types
-        conditions.append(f"type(content.{name}) {expected}")
+        conditions.append(condition)
     expression = " and ".join(conditions) or "True"
-    check: Callable[[Any], bool] = eval(f"lambda content: {expression}", names)  # noqa: S307
+    source = f"lambda content: {expression}"
+    check: Callable[[Any], bool] = eval(source, names)  # noqa: S307
     return check
 
 
@@ -56,4 +60,5 @@ def _plain_types(annotation: Any) -> tuple[type, ...]:
     """Return the types that a field may hold; none if one of them is not plain."""
     is_union = get_origin(annotation) in _UNIONS
     types = get_args(annotation) if is_union else (annotation,)
-    return types if _PLAIN.issuperset(types) else ()
+    are_plain = _PLAIN.issuperset(types)
+    return types if are_plain else ()

@@ -38,6 +38,7 @@ from hopline.transport import Frames
 log = get_logger("hopline.observers")
 
 Listener: TypeAlias = Callable[..., Any]
+Combination: TypeAlias = Callable[[Sequence[Listener]], Listener]
 
 
 class NodeObserver:
@@ -59,7 +60,13 @@ class NodeObserver:
         """Note that a message is about to leave for another node. Return it, with what it is to carry there."""
         return message
 
-    def sent(self, delivery: Delivery, message: Message, peer: bytes, when: float) -> None:
+    def sent(
+        self,
+        delivery: Delivery,
+        message: Message,
+        peer: bytes,
+        when: float,
+    ) -> None:
         """Note that a link has accepted a message, in this form, for another node; `when` it was offered."""
 
     def returned(self, delivery: Delivery) -> None:
@@ -82,7 +89,13 @@ class NodeObserver:
     def resolved(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a promise or stream of a hub accepted a message that was delivered."""
 
-    def ended(self, delivery: Delivery, outcome: Outcome, reason: str, frames: Frames | None) -> int | None:
+    def ended(
+        self,
+        delivery: Delivery,
+        outcome: Outcome,
+        reason: str,
+        frames: Frames | None,
+    ) -> int | None:
         """Note that a message ended without reaching a receiver; `frames` if it was rejected on arrival.
 
         Returns:
@@ -103,7 +116,13 @@ class NodeObserver:
     def control_delivered(self, message: Message) -> None:
         """Note that the node has accepted a control message."""
 
-    def control_ended(self, message: Message, outcome: Outcome, reason: str, frames: Frames | None = None) -> None:
+    def control_ended(
+        self,
+        message: Message,
+        outcome: Outcome,
+        reason: str,
+        frames: Frames | None = None,
+    ) -> None:
         """Note that a control message was rejected, or could not be sent."""
 
     # -- what is of interest -------------------------------------------------------------------------------------------
@@ -114,11 +133,16 @@ class NodeObserver:
         Override this to listen to less at times, or with another function; call `Observers.refresh` on a change.
         """
         own = type(self)
-        overridden = (event for event in EVENTS if getattr(own, event) is not getattr(NodeObserver, event))
-        return {event: getattr(self, event) for event in overridden}
+        listeners = {}
+        for event in EVENTS:
+            is_overridden = getattr(own, event) is not getattr(NodeObserver, event)
+            if is_overridden:
+                listeners[event] = getattr(self, event)
+        return listeners
 
 
-EVENTS = tuple(name for name in vars(NodeObserver) if not name.startswith("_") and name != "listeners")
+_PUBLIC_METHODS = [name for name in vars(NodeObserver) if not name.startswith("_")]
+EVENTS = tuple(name for name in _PUBLIC_METHODS if name != "listeners")
 
 
 class Observers:
@@ -161,9 +185,10 @@ class Observers:
         """Ask every observer again which events it listens to."""
         by_observer = [observer.listeners() for observer in self._observers]
         for event in EVENTS:
-            listeners = [chosen[event] for chosen in by_observer if event in chosen]
+            listeners = [listeners_of[event] for listeners_of in by_observer if event in listeners_of]
             combine = _COMBINATIONS.get(event, _call_all)
-            setattr(self, event, combine(listeners) if listeners else None)
+            combined = combine(listeners) if listeners else None
+            setattr(self, event, combined)
         every_message = (self.submitting, self.delivered, self.handling)
         self.is_observed = any(listener is not None for listener in every_message)
         for follower in self._followers:
@@ -202,9 +227,15 @@ def _first_answer(listeners: Sequence[Listener]) -> Listener:
     return first_answer
 
 
-def _direct(combine: Callable[[Sequence[Listener]], Listener]) -> Callable[[Sequence[Listener]], Listener]:
+def _direct(combine: Combination) -> Combination:
     """Return a combination that is the listener itself where there is only one."""
-    return lambda listeners: listeners[0] if len(listeners) == 1 else combine(listeners)
+
+    def combine_several(listeners: Sequence[Listener]) -> Listener:
+        if len(listeners) == 1:
+            return listeners[0]
+        return combine(listeners)
+
+    return combine_several
 
 
 def _handlings(listeners: Sequence[Listener]) -> Listener:
@@ -236,11 +267,12 @@ def _call(listener: Listener, otherwise: Any, *arguments: Any) -> Any:
     try:
         return listener(*arguments)
     except Exception:
-        log.exception("the observer %s failed; the event is lost to it", getattr(listener, "__qualname__", listener))
+        name = getattr(listener, "__qualname__", listener)
+        log.exception("the observer %s failed; the event is lost to it", name)
         return otherwise
 
 
-_COMBINATIONS: dict[str, Callable[[Sequence[Listener]], Listener]] = {
+_COMBINATIONS: dict[str, Combination] = {
     "submitting": _call_in_turn,
     "sending": _call_in_turn,
     "delivered": _call_in_turn,

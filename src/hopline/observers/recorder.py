@@ -267,7 +267,7 @@ class TrafficRecorder(NodeObserver):
         )
 
     def refused(self, delivery: Delivery) -> None:
-        """Give up the number of a submission that did not happen."""
+        """Release the number of a submission that did not happen."""
         number = delivery.record
         if number is not None and self._submission_times.pop(number, None) is not None:
             self._buffer.give_up_number(number)

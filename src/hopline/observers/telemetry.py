@@ -40,15 +40,18 @@ class _Handling:
     def __init__(self, api: Any, span: Span) -> None:
         self._api = api
         self._span = span
-        self._token = api.context.attach(api.trace.set_span_in_context(span))
+        context = api.trace.set_span_in_context(span)
+        self._token = api.context.attach(context)
 
     def detach(self) -> None:
         self._api.context.detach(self._token)
 
     def end(self, error: BaseException | None) -> None:
         if error is not None:
+            status = self._api.trace.StatusCode.ERROR
+            description = ExceptionReport.of(error).text
             self._span.set_attribute("error.type", type(error).__qualname__)
-            self._span.set_status(self._api.trace.StatusCode.ERROR, ExceptionReport.of(error).text)
+            self._span.set_status(status, description)
         self._span.end()
 
 
@@ -59,7 +62,8 @@ class OpenTelemetry(NodeObserver):
         from opentelemetry import context, trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        self.context, self.trace = context, trace
+        self.context = context
+        self.trace = trace
         self._propagator = TraceContextTextMapPropagator()
         self._tracer = provider.get_tracer("hopline")
         self._node = node.decode("utf-8", "backslashreplace")
@@ -84,35 +88,52 @@ class OpenTelemetry(NodeObserver):
         if not isinstance(origin, self.trace.Span):
             return message
         trace_context: dict[str, str] = {}
-        self._propagator.inject(trace_context, self._context_of(origin.get_span_context()))
-        return message.clone(extension=with_trace_context(message.extension, trace_context))
+        context = self._context_of(origin.get_span_context())
+        self._propagator.inject(trace_context, context)
+        extension = with_trace_context(message.extension, trace_context)
+        return message.clone(extension=extension)
 
     def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> _Handling:  # noqa: ARG002 - the event's signature
         """Start the span of a handler, as a child of the span that sent the message, and make it current."""
         trace = self.trace
-        attributes = self._attributes(delivery.message, "process") | {"code.function.name": handler}
-        parent, links = self.context.Context(), []
+        attributes = self._attributes(delivery.message, "process")
+        attributes["code.function.name"] = handler
+        parent = self.context.Context()
+        links = []
         origin = self._origin_of(delivery)
         if origin is not None:
             parent = self._context_of(origin)
             links = [trace.Link(origin)]
         name = f"process {attributes['messaging.destination.name']}"
-        span = self._tracer.start_span(name, parent, kind=trace.SpanKind.CONSUMER, attributes=attributes, links=links)
+        span = self._tracer.start_span(
+            name,
+            parent,
+            kind=trace.SpanKind.CONSUMER,
+            attributes=attributes,
+            links=links,
+        )
         return _Handling(self, span)
 
     def _origin_of(self, delivery: Delivery) -> SpanContext | None:
         """Return the context of the span that sent a message, on this node or another."""
         if isinstance(delivery.origin, self.trace.Span):
             return delivery.origin.get_span_context()
-        return self._received_origin(delivery.message) if delivery.message.extension else None
+        if not delivery.message.extension:
+            return None
+        return self._received_origin(delivery.message)
 
     def _context_of(self, origin: SpanContext) -> Context:
-        return self.trace.set_span_in_context(self.trace.NonRecordingSpan(origin), self.context.Context())
+        span = self.trace.NonRecordingSpan(origin)
+        return self.trace.set_span_in_context(span, self.context.Context())
 
     def _received_origin(self, message: Message) -> SpanContext | None:
         """Return the context that a message of another node carries, if it is valid."""
         entries = read_extension(message.extension)
-        trace_context = {name: text for name in TRACE_CONTEXT if isinstance(text := entries.get(name), str)}
+        trace_context = {}
+        for name in TRACE_CONTEXT:
+            text = entries.get(name)
+            if isinstance(text, str):
+                trace_context[name] = text
         received = self._propagator.extract(trace_context, self.context.Context())
         origin = self.trace.get_current_span(received).get_span_context()
         return origin if origin.is_valid else None
@@ -138,9 +159,10 @@ def with_trace_context(extension: bytes, trace_context: Mapping[str, str]) -> by
     If the result would be too large, the other entries are dropped first, and then the trace state, as its standard
     allows.
     """
-    others = {name: value for name, value in read_extension(extension).items() if name not in TRACE_CONTEXT}
-    parent = {name: text for name, text in trace_context.items() if name == TRACE_CONTEXT[0]}
-    for entries in ({**others, **trace_context}, trace_context, parent):
+    entries_before = read_extension(extension)
+    others = {name: value for name, value in entries_before.items() if name not in TRACE_CONTEXT}
+    without_state = {name: text for name, text in trace_context.items() if name == TRACE_CONTEXT[0]}
+    for entries in (others | dict(trace_context), trace_context, without_state):
         try:
             return write_extension(entries)
         except LocalError:

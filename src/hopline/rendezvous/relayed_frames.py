@@ -28,16 +28,20 @@ def relayed_frames(message: Message, received: Sequence[bytes]) -> list[bytes]:
 def _frames_as_written_here(message: Message, received: Sequence[bytes]) -> Sequence[bytes] | None:
     """Return the message's frames at the end of those received; None if our own writer would write others."""
     try:
-        written = encode(message, message.wire_format or WireFormat.V6)[ENVELOPE:]
+        frames = encode(message, message.wire_format or WireFormat.V6)
     except LocalError:
         return None
-    tail = list(received[-len(written) :])
+    written = frames[ENVELOPE:]
+    count = len(written)
+    tail = list(received[-count:])
     return written if written == tail else None
 
 
 def _frames_that_are_read(received: Sequence[bytes]) -> Sequence[bytes]:
     """Return the frames behind those that the careful reader takes for the envelope."""
-    envelope = sum(reading.name == "envelope" for reading in annotate(received).readings)
+    readings = annotate(received).readings
+    names = [reading.name for reading in readings]
+    envelope = names.count("envelope")
     return received[envelope:]
 
 

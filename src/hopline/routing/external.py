@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from hopline.message import ArgumentError, MessageIdentifier, ReceiverKind, receiver_kind
 from hopline.routing.internal import Route
-from hopline.routing.ring import Ring
+from hopline.routing.ring import HandlerRings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,20 @@ class _Node:
     uri: str
     hubs: set[bytes] = field(default_factory=set)
     actors: dict[bytes, set[MessageIdentifier]] = field(default_factory=dict)
-    handled: dict[MessageIdentifier, int] = field(default_factory=dict)  # number of its actors that handle each message
+    handled: Counter[MessageIdentifier] = field(default_factory=Counter)  # how many of its actors handle each message
 
     def described(self, identity: bytes) -> KnownNode:
-        actors = {actor: tuple(sorted(handled, key=str)) for actor, handled in sorted(self.actors.items())}
-        return KnownNode(identity, self.uri, tuple(sorted(self.hubs)), actors)
+        hubs = sorted(self.hubs)
+        actors: dict[bytes, tuple[MessageIdentifier, ...]] = {}
+        for actor in sorted(self.actors):
+            messages = sorted(self.actors[actor], key=str)
+            actors[actor] = tuple(messages)
+        return KnownNode(
+            identity=identity,
+            uri=self.uri,
+            hubs=tuple(hubs),
+            actors=actors,
+        )
 
 
 class ExternalTable:
@@ -46,92 +56,97 @@ class ExternalTable:
 
     def __init__(self) -> None:
         self._nodes: dict[bytes, _Node] = {}
-        self._handlers: dict[MessageIdentifier, Ring[bytes]] = {}
+        self._handlers = HandlerRings()
         self._homes: dict[bytes, bytes] = {}  # the node of each receiver
         self._at_uri: dict[str, set[bytes]] = {}
         # Looked up for every message, hence the dictionaries' own methods:
-        self.handlers: Callable[[MessageIdentifier], Ring[bytes] | None] = self._handlers.get  # in the order of turns
-        self.is_known: Callable[[bytes], bool] = self._nodes.__contains__
+        self.handlers = self._handlers.get
+        self.is_known = self._nodes.__contains__
 
     # -- adding --------------------------------------------------------------------------------------------------------
 
     def add(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
         """Add a receiver of a node. A known node with another address has moved there."""
-        kind = receiver_kind(receiver)
-        if kind is None or (kind is ReceiverKind.ACTOR) is (identifier is None):
+        expected_kind = ReceiverKind.HUB if identifier is None else ReceiverKind.ACTOR
+        if receiver_kind(receiver) is not expected_kind:
             raise ArgumentError("receiver", "a hub, or an actor with a message", receiver)
-        if node in self._nodes:
-            self._move(node, uri)
-        else:
-            self._nodes[node] = _Node(uri)
-            self._at_uri.setdefault(uri, set()).add(node)
-        known = self._nodes[node]
+        entry = self._entry_at(node, uri)
         self._homes[receiver] = node
         if identifier is None:
-            known.hubs.add(receiver)
-        elif identifier not in known.actors.setdefault(receiver, set()):
-            known.actors[receiver].add(identifier)
-            known.handled[identifier] = known.handled.get(identifier, 0) + 1
-            self._handlers.setdefault(identifier, Ring()).add(node)
+            entry.hubs.add(receiver)
+            return
+        messages = entry.actors.setdefault(receiver, set())
+        if identifier not in messages:
+            messages.add(identifier)
+            entry.handled[identifier] += 1
+            self._handlers.add(identifier, node)
 
-    def _move(self, node: bytes, uri: str) -> None:
-        known = self._nodes[node]
-        if known.uri != uri:
-            self._leave(node, known.uri)
-            known.uri = uri
-            self._at_uri.setdefault(uri, set()).add(node)
+    def _entry_at(self, node: bytes, uri: str) -> _Node:
+        """Return the entry of a node at an address, new or moved there if necessary."""
+        entry = self._nodes.get(node)
+        if entry is None:
+            entry = self._nodes[node] = _Node(uri)
+        elif entry.uri != uri:
+            self._leave(node, entry.uri)
+            entry.uri = uri
+        else:
+            return entry
+        nodes_there = self._at_uri.setdefault(uri, set())
+        nodes_there.add(node)
+        return entry
 
     # -- removing ------------------------------------------------------------------------------------------------------
 
     def remove_node(self, node: bytes) -> NodeRemoval | None:
         """Remove a node with its receivers. Return None if it is not known."""
-        known = self._nodes.pop(node, None)
-        if known is None:
+        entry = self._nodes.pop(node, None)
+        if entry is None:
             return None
-        for receiver in (*known.hubs, *known.actors):
+        for receiver in (*entry.hubs, *entry.actors):
             self._leave_home(receiver, node)
-        for identifier in known.handled:
-            self._unlist(node, identifier)
-        return NodeRemoval(known.uri, self._leave(node, known.uri))
+        for identifier in entry.handled:
+            self._handlers.discard(identifier, node)
+        is_address_unused = self._leave(node, entry.uri)
+        return NodeRemoval(entry.uri, disconnect=is_address_unused)
 
     def remove_route(
-        self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None
+        self,
+        node: bytes,
+        receiver: bytes,
+        identifier: MessageIdentifier | None = None,
     ) -> NodeRemoval | None:
         """Remove a hub, or one message of an actor; and the node, if nothing remains of it.
 
         If the receiver is neither a hub nor an actor (an old peer may send none), the message is removed from all
         actors of the node.
         """
-        known = self._nodes.get(node)
-        if known is None:
+        entry = self._nodes.get(node)
+        if entry is None:
             return None
         kind = receiver_kind(receiver)
         if kind is ReceiverKind.HUB:
-            known.hubs.discard(receiver)
+            entry.hubs.discard(receiver)
             self._leave_home(receiver, node)
         elif identifier is not None:
-            for actor in [receiver] if kind is ReceiverKind.ACTOR else list(known.actors):
-                self._remove_message(node, known, actor, identifier)
-        return None if known.hubs or known.actors else self.remove_node(node)
+            actors = [receiver] if kind is ReceiverKind.ACTOR else list(entry.actors)
+            for actor in actors:
+                self._remove_message(node, actor, identifier)
+        has_receivers = entry.hubs or entry.actors
+        return None if has_receivers else self.remove_node(node)
 
-    def _remove_message(self, node: bytes, known: _Node, actor: bytes, identifier: MessageIdentifier) -> None:
-        messages = known.actors.get(actor, set())
+    def _remove_message(self, node: bytes, actor: bytes, identifier: MessageIdentifier) -> None:
+        entry = self._nodes[node]
+        messages = entry.actors.get(actor, set())
         if identifier not in messages:
             return
         messages.remove(identifier)
         if not messages:
-            del known.actors[actor]
+            del entry.actors[actor]
             self._leave_home(actor, node)
-        known.handled[identifier] -= 1
-        if not known.handled[identifier]:  # a sibling may still handle it
-            del known.handled[identifier]
-            self._unlist(node, identifier)
-
-    def _unlist(self, node: bytes, identifier: MessageIdentifier) -> None:
-        ring = self._handlers[identifier]
-        ring.discard(node)
-        if not ring:
-            del self._handlers[identifier]
+        entry.handled[identifier] -= 1
+        if not entry.handled[identifier]:  # no other actor of the node handles it
+            del entry.handled[identifier]
+            self._handlers.discard(identifier, node)
 
     def _leave_home(self, receiver: bytes, node: bytes) -> None:
         if self._homes.get(receiver) == node:
@@ -159,11 +174,11 @@ class ExternalTable:
 
     def routes_to(self, node: bytes) -> list[Route]:
         """Return the routes to a node."""
-        known = self._nodes.get(node)
-        if known is None:
+        entry = self._nodes.get(node)
+        if entry is None:
             return []
-        routes = [Route(hub) for hub in known.hubs]
-        for actor, messages in known.actors.items():
+        routes = [Route(hub) for hub in entry.hubs]
+        for actor, messages in entry.actors.items():
             routes += [Route(actor, identifier) for identifier in messages]
         return routes
 
@@ -173,4 +188,5 @@ class ExternalTable:
 
     def known(self) -> list[KnownNode]:
         """Return every known node with its receivers, for display."""
-        return [node.described(identity) for identity, node in self._nodes.items()]
+        nodes = self._nodes.items()
+        return [node.described(identity) for identity, node in nodes]

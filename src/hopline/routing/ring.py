@@ -1,10 +1,12 @@
-"""A set whose members take turns."""
+"""Sets whose members take turns."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
+
+from hopline.message import MessageIdentifier
 
 Member = TypeVar("Member", bound=Hashable)
 
@@ -27,7 +29,8 @@ class Ring(Generic[Member]):
         self._note_only()
 
     def _note_only(self) -> None:
-        self.only = next(iter(self._members)) if len(self._members) == 1 else None
+        has_one_member = len(self._members) == 1
+        self.only = next(iter(self._members)) if has_one_member else None
 
     def rotate(self) -> Member:
         """Return the member whose turn it is, and move it to the end."""
@@ -43,3 +46,19 @@ class Ring(Generic[Member]):
 
     def __contains__(self, member: object) -> bool:
         return member in self._members
+
+
+class HandlerRings(dict[MessageIdentifier, Ring[bytes]]):
+    """The handlers of each message, in the order of their turns. A message without handlers has no entry."""
+
+    def add(self, identifier: MessageIdentifier, handler: bytes) -> None:
+        """Add a handler of a message, unless it is there."""
+        ring = self.setdefault(identifier, Ring())
+        ring.add(handler)
+
+    def discard(self, identifier: MessageIdentifier, handler: bytes) -> None:
+        """Remove a handler of a message that has handlers."""
+        ring = self[identifier]
+        ring.discard(handler)
+        if not ring:
+            del self[identifier]

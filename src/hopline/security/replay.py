@@ -1,10 +1,10 @@
-"""Which messages were here before: a memory that is bounded in time and in count.
+"""Detects replayed messages, with a memory that is bounded in time and in count.
 
 Theory of operation. Messages are remembered by their nonces, in groups of those that were signed within the same
 quarter of a second. A group is forgotten as a whole, when it has become stale or when the memory is full; what remains
-of it is its number. So there are three cases for a message. Its group is remembered, and the nonce tells whether it was
-here. Its group was forgotten, and the message is refused as stale, because nobody knows. Or its group is neither, and
-the message is new.
+of it is its number. So there are three cases for a message. Its group is remembered: the message is a replay if the
+group has its nonce. Its group was forgotten: the message is refused as stale, because it may be a replay. Its group is
+neither: the message is new.
 
 Numbers of forgotten groups are kept as spans, not as one mark below which everything is refused: a clock that was an
 hour ahead leaves a span in the future, and with a mark there everything would be stale for an hour after the clock was
@@ -43,7 +43,9 @@ class _Spans:
 
     def __contains__(self, number: int) -> bool:
         index = bisect_right(self._firsts, number) - 1
-        return index >= 0 and number <= self._lasts[index]
+        if index < 0:
+            return False
+        return number <= self._lasts[index]
 
     def add(self, number: int) -> None:
         """Add a number."""
@@ -52,12 +54,19 @@ class _Spans:
         index = bisect_right(self._firsts, number)
         self._firsts.insert(index, number)
         self._lasts.insert(index, number)
-        for left in (index, index - 1):
-            if 0 <= left < len(self._firsts) - 1 and self._firsts[left + 1] == self._lasts[left] + 1:
-                self._join(left)
+        self._join_if_adjacent(index)
+        self._join_if_adjacent(index - 1)
         if len(self._firsts) > _MOST_SPANS:
-            gaps = [after - before for before, after in zip(self._lasts, self._firsts[1:], strict=False)]
-            self._join(gaps.index(min(gaps)))
+            neighbours = zip(self._lasts, self._firsts[1:], strict=False)
+            gaps = [after - before for before, after in neighbours]
+            smallest = min(gaps)
+            self._join(gaps.index(smallest))
+
+    def _join_if_adjacent(self, index: int) -> None:
+        """Join a span with the next one if there are both, and no number is between them."""
+        has_next = 0 <= index < len(self._firsts) - 1
+        if has_next and self._firsts[index + 1] == self._lasts[index] + 1:
+            self._join(index)
 
     def _join(self, index: int) -> None:
         """Make one span of two neighbours, and of what is between them."""
@@ -83,7 +92,7 @@ class ReplayCache:
         return self._count
 
     def refusal(self, domain: Domain, signed: int, nonce: bytes) -> SecurityReason | None:
-        """Remember a message by the time it was signed (milliseconds) and its nonce, or tell why it is refused."""
+        """Remember a message by the time it was signed (milliseconds) and its nonce, or return why it is refused."""
         now = self._clock() * 1000
         skew = domain.clock_skew * 1000
         window = domain.window * 1000
@@ -93,7 +102,8 @@ class ReplayCache:
         elif now < self._latest - window - skew:
             self._clock_went_back(domain, now, now + skew)
         number = signed // GROUP_SPAN
-        if signed < earliest or (number <= self._forgotten.last and number in self._forgotten):
+        is_forgotten = number <= self._forgotten.last and number in self._forgotten
+        if is_forgotten or signed < earliest:
             return SecurityReason.STALE
         if signed > now + skew:
             return SecurityReason.AHEAD
@@ -104,15 +114,17 @@ class ReplayCache:
         elif nonce in group:
             return SecurityReason.REPLAYED
         while self._count >= domain.replay_capacity:
-            self._forget(min(self._groups))
+            oldest = min(self._groups)
+            self._forget(oldest)
         if number in self._groups:  # else its own group had to go, and its replay is stale
             group.add(nonce)
             self._count += 1
         return None
 
     def _clock_went_back(self, domain: Domain, now: float, latest_signed: float) -> None:
-        """Forget groups whose time has not come yet, which would take the room of others, and tell what happened."""
-        for number in [number for number in self._groups if number * GROUP_SPAN > latest_signed]:
+        """Forget the groups of future times, which would take the room of others, and log what happened."""
+        ahead = [number for number in self._groups if number * GROUP_SPAN > latest_signed]
+        for number in ahead:
             self._forget(number)
         log.warning("the clock was set back by %.0f s", (self._latest - now) / 1000)
         until = (self._forgotten.last + 1) * GROUP_SPAN
@@ -126,10 +138,12 @@ class ReplayCache:
         self._latest = now
 
     def _forget_before(self, earliest: float) -> None:
-        for number in [number for number in self._groups if (number + 1) * GROUP_SPAN <= earliest]:
+        stale = [number for number in self._groups if (number + 1) * GROUP_SPAN <= earliest]
+        for number in stale:
             self._forget(number)
 
     def _forget(self, number: int) -> None:
         # Whatever the clock does: what has been forgotten stays refused.
-        self._count -= len(self._groups.pop(number))
+        group = self._groups.pop(number)
+        self._count -= len(group)
         self._forgotten.add(number)

@@ -5,6 +5,7 @@ The seeds are divided among processes, which print their results as lines of JSO
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -104,14 +105,20 @@ class _Summary:
         self.faults.update(report.faults)
 
     def print(self, console: Console, seeds: int) -> None:
-        for title, counts in (("faults", self.faults), ("messages", self.outcomes), ("callers", self.calls)):
-            texts = [f"{count:,} {name}" for name, count in counts.most_common()]
-            console.print(f"{title:>9}: " + ", ".join(texts))
+        _print_counts(console, "faults", self.faults)
+        _print_counts(console, "messages", self.outcomes)
+        _print_counts(console, "callers", self.calls)
         console.print(f"{self.done:,} of {seeds:,} seeds, {self.steps:,} steps checked, {self.failed} failed")
 
 
+def _print_counts(console: Console, title: str, counts: Counter[str]) -> None:
+    texts = [f"{count:,} {name}" for name, count in counts.most_common()]
+    text = ", ".join(texts)
+    console.print(f"{title:>9}: {text}")
+
+
 def _simulate_all(seeds: range, jobs: int) -> None:
-    console = Console(stderr=False, highlight=False)
+    console = Console(highlight=False)
     summary = _Summary()
     columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -123,24 +130,28 @@ def _simulate_all(seeds: range, jobs: int) -> None:
                 progress.console.print(f"[red]seed {result.seed} fails:[/] {result.problem}")
                 progress.console.print(f"  replay it: python -m hopline.simulation --seed {result.seed}")
     summary.print(console, len(seeds))
-    if summary.failed or summary.done < len(seeds):
+    is_complete = summary.done == len(seeds)
+    if summary.failed or not is_complete:
         raise typer.Exit(1)
 
 
 def _results(seeds: range, jobs: int) -> Iterator[SeedResult]:
-    """Simulate seeds in so many processes, and return the results as they arrive."""
+    """Simulate seeds in several processes, and yield the results as they arrive."""
     results: Queue[SeedResult | None] = Queue()  # None: a process has ended
-    share = -(-len(seeds) // jobs)  # rounded up
-    processes = [_start(seeds[start : start + share]) for start in range(0, len(seeds), share)]
+    share = math.ceil(len(seeds) / jobs)
+    starts = range(0, len(seeds), share)
+    processes = [_start(seeds[start : start + share]) for start in starts]
 
     def read(process: subprocess.Popen[bytes]) -> None:
         for line in process.stdout or ():
-            results.put(msgspec.json.decode(line, type=SeedResult))
+            result = msgspec.json.decode(line, type=SeedResult)
+            results.put(result)
         results.put(None)
 
     try:
         for process in processes:
-            threading.Thread(target=read, args=(process,), daemon=True).start()
+            reader = threading.Thread(target=read, args=(process,), daemon=True)
+            reader.start()
         running = len(processes)
         while running:
             result = results.get()
@@ -157,8 +168,9 @@ def _results(seeds: range, jobs: int) -> Iterator[SeedResult]:
 
 
 def _start(seeds: range) -> subprocess.Popen[bytes]:
-    options = ["--lines", "--first", str(seeds.start), "--seeds", str(len(seeds))]
-    command = [sys.executable, "-m", "hopline.simulation", *options]
+    first = str(seeds.start)
+    count = str(len(seeds))
+    command = [sys.executable, "-m", "hopline.simulation", "--lines", "--first", first, "--seeds", count]
     return subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - this very program
 
 

@@ -1,4 +1,4 @@
-"""The callers of a simulation: every call must get its own reply, or an error that tells why not."""
+"""The callers of a simulation: every call must get its own reply, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -113,8 +113,10 @@ class Callers:
                 continue
             hub = machine.node.hub
             ask = to_message(Ask(0)).with_receiver_node(other.identity)
+            first = hub.send(ask, callback=Answer)
+            second = hub.send(ask, callback=Answer)
             try:
-                await asyncio.gather(hub.send(ask, callback=Answer), hub.send(ask, callback=Answer))
+                await asyncio.gather(first, second)
             except HoplineError as error:
                 raise Violation(f"without faults, {machine.name} found no room: {error}") from error
 
@@ -134,7 +136,8 @@ class Callers:
         return _checked(isinstance(finish, Finish) and finish.uid == uid)
 
     async def _broadcast(self, machine: Machine, uid: int) -> str:
-        stream = machine.node.hub.stream(News(uid), callback=Acknowledgement, timeout=self._random.choice((0.1, 1.0)))
+        timeout = self._random.choice((0.1, 1.0))
+        stream = machine.node.hub.stream(News(uid), callback=Acknowledgement, timeout=timeout)
         if machine.hub_port is not None:
             machine.hub_port.streams.add(stream.key)
         async with stream:
@@ -148,8 +151,9 @@ class Callers:
         return _checked(answer.uid == uid)
 
     async def _send_one_way(self, machine: Machine, uid: int) -> str:
-        note = to_message(Note(uid))
-        await machine.node.hub.send_one_way(note.clone(ttl_ticks=self._random.choice((0, 1_000_000))))
+        ttl_ticks = self._random.choice((0, 1_000_000))
+        note = to_message(Note(uid)).clone(ttl_ticks=ttl_ticks)
+        await machine.node.hub.send_one_way(note)
         return "sent"
 
     async def _receipt(self, machine: Machine, uid: int) -> str:

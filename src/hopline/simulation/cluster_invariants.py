@@ -16,7 +16,11 @@ class ClusterInvariants:
     """Checks the leadership of servers and the routing tables of nodes."""
 
     def __init__(
-        self, loop: VirtualLoop, machines: list[Machine], servers: list[SimulatedServer], nodes: NodeInvariants
+        self,
+        loop: VirtualLoop,
+        machines: list[Machine],
+        servers: list[SimulatedServer],
+        nodes: NodeInvariants,
     ) -> None:
         self._loop = loop
         self._machines = machines
@@ -30,13 +34,16 @@ class ClusterInvariants:
             return
         leaders = [server.name for server in self._servers if server.is_leader]
         if len(leaders) > 1:
-            raise Violation(f"{' and '.join(leaders)} lead at the same time")
+            names = " and ".join(leaders)
+            raise Violation(f"{names} lead at the same time")
 
     def on_control_message(self, host: Host, frames: list[bytes]) -> None:
         """Record a late message about a dead node: its receiver may know the node for another while."""
         for identity in self._nodes.dead:
-            if any(identity in frame for frame in frames):
-                self._last_news[host.name, identity] = self._loop.time()
+            is_about_node = any(identity in frame for frame in frames)
+            if is_about_node:
+                key = (host.name, identity)
+                self._last_news[key] = self._loop.time()
 
     def check_dead_removed(self) -> None:
         """Check that no machine knows a node whose heartbeats have been missing for too long."""
@@ -52,12 +59,20 @@ class ClusterInvariants:
             if node not in self._nodes.dead:
                 continue
             died_at, interval = self._nodes.dead[node]
-            news_at = self._last_news.get((machine.name, node), 0.0)
-            since = max(died_at, news_at, machine.started_at, machine.resumed_at)
-            deadline = since + machine.cluster.missing_heartbeats * interval + GRACE
+            key = (machine.name, node)
+            news_at = self._last_news.get(key, 0.0)
+            since = max(
+                died_at,
+                news_at,
+                machine.started_at,
+                machine.resumed_at,
+            )
+            heartbeats_time = machine.cluster.missing_heartbeats * interval
+            deadline = since + heartbeats_time + GRACE
             if now > deadline:
                 name = node.decode()
-                raise Violation(f"{machine.name} still knows {name}, which has been dead for {now - since:.3f} s")
+                seconds = now - since
+                raise Violation(f"{machine.name} still knows {name}, which has been dead for {seconds:.3f} s")
 
     # -- after the faults ----------------------------------------------------------------------------------------------
 
@@ -69,7 +84,8 @@ class ClusterInvariants:
         leader = leaders[0]
         for machine in self._machines:
             follower = machine.membership.follower
-            if not follower.is_joined or follower.server != leader.address:
+            follows_leader = follower.is_joined and follower.server == leader.address
+            if not follows_leader:
                 raise Violation(f"without faults, {machine.name} follows {follower.server}, not {leader.name}")
         for machine in self._machines:
             self._check_routes(machine)
@@ -79,20 +95,22 @@ class ClusterInvariants:
         others = {other.identity: other for other in self._machines if other is not machine}
         for node in elsewhere:
             if node not in others:
-                raise Violation(f"without faults, {machine.name} knows {node.decode()}, which does not exist")
+                name = node.decode()
+                raise Violation(f"without faults, {machine.name} knows {name}, which does not exist")
         for node, other in others.items():
-            known = set(elsewhere.routes_to(node))
-            self._check_routes_between(machine, other, known)
-            known_uri = elsewhere.uri_of(node)
-            if known_uri != other.node.uri:
-                raise Violation(f"without faults, {machine.name} has the wrong address of {other.name}: {known_uri}")
+            routes = set(elsewhere.routes_to(node))
+            self._check_routes_between(machine, other, routes)
+            uri = elsewhere.uri_of(node)
+            if uri != other.node.uri:
+                raise Violation(f"without faults, {machine.name} has the wrong address of {other.name}: {uri}")
 
-    def _check_routes_between(self, machine: Machine, other: Machine, known: set[Route]) -> None:
-        actual = set(other.node.router.directory.advertised())
-        if known == actual:
+    def _check_routes_between(self, machine: Machine, other: Machine, routes: set[Route]) -> None:
+        """Check that the routes that a machine knows to another one are those that the other advertises."""
+        advertised = set(other.node.router.directory.advertised())
+        if routes == advertised:
             return
-        superfluous = known - actual
-        missing = actual - known
+        superfluous = routes - advertised
+        missing = advertised - routes
         example = min(str(route) for route in superfluous | missing)
         raise Violation(
             f"without faults, {machine.name} knows {len(superfluous)} routes that are not there of {other.name}, "

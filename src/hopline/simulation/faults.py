@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -106,12 +107,19 @@ class Faults:
     async def start(self, machine: Machine) -> None:
         """Start a machine."""
         await machine.start()
-        self._log(f"{machine.name} up as {machine.identity.decode()} at {machine.node.uri}")
+        identity = machine.identity.decode()
+        self._log(f"{machine.name} up as {identity} at {machine.node.uri}")
 
     async def start_server(self, server: SimulatedServer) -> None:
         """Start a server."""
         await server.start()
         self._log(f"{server.name} up")
+
+    def _happens(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    async def _sleep_any_of(self, *seconds: float) -> None:
+        await asyncio.sleep(self._random.choice(seconds))
 
     # -- the network ---------------------------------------------------------------------------------------------------
 
@@ -128,33 +136,34 @@ class Faults:
         """Cut two hosts off from each other for a while."""
         if len(self._hosts) < 2:
             return
-        one, other = self._random.sample(self._hosts, 2)
-        self._log(f"{one.name} and {other.name} cannot reach each other")
-        await self._cut_for_a_while([(one, other)])
+        host, other = self._random.sample(self._hosts, 2)
+        self._log(f"{host.name} and {other.name} cannot reach each other")
+        await self._cut_for_a_while([(host, other)])
 
     async def _isolate(self) -> None:
         """Cut one host, or half of them, off from all others for a while."""
-        count = self._random.choice((1, len(self._hosts) // 2))
+        half = len(self._hosts) // 2
+        count = self._random.choice((1, half))
         isolated = self._random.sample(self._hosts, count)
         others = [host for host in self._hosts if host not in isolated]
-        pairs = [(one, other) for one in isolated for other in others]
+        pairs = list(itertools.product(isolated, others))
         names = " and ".join(host.name for host in isolated)
         self._log(f"{names} cannot reach the others")
         await self._cut_for_a_while(pairs)
 
     async def _cut_for_a_while(self, pairs: list[tuple[Host, Host]]) -> None:
-        for one, other in pairs:
-            self._network.cut(one, other)
-        await asyncio.sleep(self._random.choice((0.1, 1.0, 4.0)))
-        for one, other in pairs:
-            self._network.mend(one, other)
+        for host, other in pairs:
+            self._network.cut(host, other)
+        await self._sleep_any_of(0.1, 1.0, 4.0)
+        for host, other in pairs:
+            self._network.mend(host, other)
 
     # -- servers -------------------------------------------------------------------------------------------------------
 
     async def _crash_servers(self, server: SimulatedServer) -> None:
         """Crash a server, and perhaps others with it, as when the power fails."""
         others = [other for other in self._servers if other is not server]
-        affected = [other for other in others if self._random.random() < 0.4]
+        affected = [other for other in others if self._happens(0.4)]
         await self._crash_together([server, *affected])
 
     async def _crash_other_servers(self, server: SimulatedServer) -> None:
@@ -163,22 +172,22 @@ class Faults:
         for other in others:
             self._network.cut(server.host, other.host)
         await self._crash_together(others)
-        await asyncio.sleep(self._random.choice((1.0, 3.0)))
+        await self._sleep_any_of(1.0, 3.0)
         for other in others:
             self._network.mend(server.host, other.host)
 
     async def _crash_together(self, servers: list[SimulatedServer]) -> None:
         crashing = [server for server in servers if server.is_up]
         for server in crashing:
-            await server.crash(is_noticed=self._random.random() < 0.5)
-        await asyncio.sleep(self._random.choice((0.0, 0.1, 1.0, 3.0)))
+            await server.crash(is_noticed=self._happens(0.5))
+        await self._sleep_any_of(0.0, 0.1, 1.0, 3.0)
         for server in crashing:
             if not server.is_up:
                 await self.start_server(server)
 
     async def _hold_up_server(self, server: SimulatedServer) -> None:
         self._network.hold_up(server.host)
-        await asyncio.sleep(self._random.choice((0.1, 1.0, 3.0)))
+        await self._sleep_any_of(0.1, 1.0, 3.0)
         self._network.let_go(server.host)
 
     async def _change_clock_offset(self, server: SimulatedServer) -> None:
@@ -187,11 +196,12 @@ class Faults:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     async def _crash(self, machine: Machine) -> None:
-        await machine.crash(is_noticed=self._random.random() < 0.5)
-        await asyncio.sleep(self._random.choice((0.0, 0.3, 2.0, 5.0)))
-        has_new_address = self._random.random() < 0.3
-        has_new_identity = self._random.random() < 0.5
-        machine.replace_node(has_new_address=has_new_address, has_new_identity=has_new_identity)
+        await machine.crash(is_noticed=self._happens(0.5))
+        await self._sleep_any_of(0.0, 0.3, 2.0, 5.0)
+        machine.replace_node(
+            has_new_address=self._happens(0.3),
+            has_new_identity=self._happens(0.5),
+        )
         await self.start(machine)
 
     async def _restart(self, machine: Machine) -> None:
@@ -200,14 +210,15 @@ class Faults:
 
     async def _pause(self, machine: Machine) -> None:
         machine.pause()
-        await asyncio.sleep(self._random.choice((0.2, 2.0, 4.0)))
-        if self._random.random() < 0.5:
+        await self._sleep_any_of(0.2, 2.0, 4.0)
+        if self._happens(0.5):
             machine.resume_clock()
             await asyncio.sleep(0.2)
         machine.resume()
 
     async def _jump_clock(self, machine: Machine) -> None:
-        machine.jump_clock(self._random.choice((0.01, 1.0, 60.0)))
+        seconds = self._random.choice((0.01, 1.0, 60.0))
+        machine.jump_clock(seconds)
 
     async def _swap_actor(self, machine: Machine) -> None:
         """Remove an actor, and sometimes add it again."""
@@ -215,9 +226,10 @@ class Faults:
             return
         actor = self._random.choice(machine.node.actors)
         self._invariants.actor_removed(actor.identity)
-        await machine.node.remove(actor, self._random.choice((0.0, 0.3)))
-        if self._random.random() < 0.7:
-            await asyncio.sleep(self._random.choice((0.0, 0.5)))
+        drain_time = self._random.choice((0.0, 0.3))
+        await machine.node.remove(actor, drain_time)
+        if self._happens(0.7):
+            await self._sleep_any_of(0.0, 0.5)
             self._invariants.actor_added(actor.identity)
             machine.node.add(actor)
 
@@ -233,9 +245,10 @@ class Faults:
             return
         payload = self._random.choice((Ask, Start, Middle, Note, News, Poke))
         kind = payload_type(payload).identifier
-        if self._random.random() < 0.3:
+        if self._happens(0.3):
             ghost = b"ghost of " + other.identity
-            self._invariants.node_stopped(ghost, self._network.loop.time(), other.cluster.heartbeat_interval)
+            now = self._network.loop.time()
+            self._invariants.node_stopped(ghost, now, other.cluster.heartbeat_interval)
             _announce(machine, other, ghost, kind)
         else:
             _announce(machine, other, other.identity, kind)
@@ -244,6 +257,8 @@ class Faults:
 
 def _announce(receiver: Machine, subject: Machine, node: bytes, kind: MessageIdentifier) -> None:
     """Announce to a machine that a node at the address of another one handles a message."""
-    me, interval = subject.membership.me, subject.cluster.heartbeat_interval
-    content = registration(me.uri, node, me.health_uri, interval, [Route(b"\x01rumour", kind)])
+    address = subject.membership.me
+    interval = subject.cluster.heartbeat_interval
+    route = Route(b"\x01rumour", kind)
+    content = registration(address.uri, node, address.health_uri, interval, [route])
     receiver.membership.receive(service_message(REGISTER_ROUTE, content))

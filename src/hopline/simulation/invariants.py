@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from hopline.client import TICK, MessageHub
 from hopline.message import Message, MessageIdentifier
@@ -58,14 +59,29 @@ class CheckedHub:
             self._report(f"the promise with key {key} was fulfilled twice")
 
 
+class _ArrivalKey(NamedTuple):
+    """A message at a node: its flow, its kind, and how often it was sent."""
+
+    node: bytes
+    correlation_id: bytes
+    identity: bytes
+    hops: int
+
+
+class _Arrival(NamedTuple):
+    """The lifetime of a message when it arrived, and the time by the clock of the node."""
+
+    ttl_ticks: int
+    time: float
+
+
 class NodeInvariants:
     """Observes the nodes of a simulation, and raises `Violation` from `check`."""
 
     def __init__(self, hop_limit: int) -> None:
         self._hop_limit = hop_limit
         self._removed_actors: set[bytes] = set()
-        # The lifetime and the time of arrival of messages, by node, flow, kind and hops.
-        self._arrivals: dict[tuple[bytes, bytes, bytes, int], tuple[int, float]] = {}
+        self._arrivals: dict[_ArrivalKey, _Arrival] = {}
         self.dead: dict[bytes, tuple[float, float]] = {}  # stopped nodes: since when, and their heartbeat interval
         self.steps = 0
         self.outcomes: Counter[Outcome] = Counter()
@@ -96,8 +112,9 @@ class NodeInvariants:
                     raise Violation(f"{name} has stopped with unfinished messages: {stats}")
                 continue
             capacity = node.settings.mailbox_capacity
-            if any(host.waiting > capacity for host in node.hosts):
-                raise Violation(f"a mailbox of {name} holds more than its capacity")
+            for host in node.hosts:
+                if host.waiting > capacity:
+                    raise Violation(f"a mailbox of {name} holds more than its capacity")
 
     def check_idle(self, nodes: Iterable[Node]) -> None:
         """Check that nothing waits when no more calls are made."""
@@ -132,22 +149,25 @@ class NodeInvariants:
     def received(self, node: bytes, message: Message, now: float) -> None:
         """Record the lifetime with which a message arrived at a node, and the time by the node's clock."""
         if message.ttl_ticks:
-            key = (node, message.correlation_id, message.identity, message.hops)
-            self._arrivals[key] = (message.ttl_ticks, now)
+            key = _ArrivalKey(node, message.correlation_id, message.identity, message.hops)
+            self._arrivals[key] = _Arrival(message.ttl_ticks, now)
 
     def sent(self, node: bytes, message: Message, now: float) -> None:
         """Check a message that leaves a node: its hops, its trace, and that its stay was deducted from its lifetime."""
         identifier = message.identifier
-        if not 0 < message.hops <= self._hop_limit:
-            self.report(f"{identifier} was sent with {message.hops} hops")
-        if len(message.routing) < message.hops:
-            self.report(f"{identifier} was sent {message.hops} times, but its trace has {len(message.routing)} entries")
-        arrival = self._arrivals.get((node, message.correlation_id, message.identity, message.hops - 1))
+        hops = message.hops
+        entries = len(message.routing)
+        if not 0 < hops <= self._hop_limit:
+            self.report(f"{identifier} was sent with {hops} hops")
+        if entries < hops:
+            self.report(f"{identifier} was sent {hops} times, but its trace has {entries} entries")
+        arrival_key = _ArrivalKey(node, message.correlation_id, message.identity, hops - 1)
+        arrival = self._arrivals.get(arrival_key)
         if arrival is None:
             return
-        ttl_ticks, arrived_at = arrival
-        deducted = (ttl_ticks - message.ttl_ticks) / TICKS_PER_SECOND
-        stay = now - arrived_at
+        deducted_ticks = arrival.ttl_ticks - message.ttl_ticks
+        deducted = deducted_ticks / TICKS_PER_SECOND
+        stay = now - arrival.time
         if deducted < stay - TICK:
             self.report(f"{identifier} stayed for {stay} s, but {deducted} s were deducted from its lifetime")
 
@@ -157,8 +177,10 @@ class NodeInvariants:
         if settled.outcome is not Outcome.DELIVERED:
             return
         message = settled.message
+        identifier = message.identifier
+        waited = settled.waited
         if settled.receiver in self._removed_actors:
-            self.report(f"{message.identifier} was delivered to an actor that was removed")
+            self.report(f"{identifier} was delivered to an actor that was removed")
         lifetime = message.ttl_ticks / TICKS_PER_SECOND
-        if lifetime and settled.waited > lifetime + TICK:
-            self.report(f"{message.identifier} was delivered after {settled.waited} s of a lifetime of {lifetime} s")
+        if lifetime and waited > lifetime + TICK:
+            self.report(f"{identifier} was delivered after {waited} s of a lifetime of {lifetime} s")

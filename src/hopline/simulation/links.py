@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from hopline.cluster.messages.service import is_service
 from hopline.message import Message, PeerGoneError
 from hopline.simulation.network import Connection, Host, VirtualNetwork
-from hopline.simulation.sockets import AUTO_ID, SimulatedListener, host_at
+from hopline.simulation.sockets import AUTO_ID, SimulatedListener, host_at, reachable_listener
 from hopline.transport import Condition, Frames, OnSent, Unsent
 from hopline.wire import decode
 
@@ -24,7 +25,8 @@ class SimulatedLink:
         self.is_gone = False
         self._peers = peers
         self._network = peers.network
-        self._connection = Connection(peers.host, host_at(peers.network, uri), is_ordered=False)
+        peer_host = host_at(peers.network, uri)
+        self._connection = Connection(peers.host, peer_host, is_ordered=False)
         self._listener: SimulatedListener | None = None
         self._under_way = 0
         self._held: list[tuple[Message, float]] = []  # until the peer is connected, with the time of their arrival
@@ -65,7 +67,8 @@ class SimulatedLink:
             return False
         message = self._peers.prepare(message)
         if self._listener is None:
-            self._held.append((message, self._peers.clock()))
+            now = self._peers.clock()
+            self._held.append((message, now))
         else:
             self._transmit(self._listener, message, 0.0)
         return True
@@ -80,10 +83,12 @@ class SimulatedLink:
             raise PeerGoneError(self.node)
         await self._changed.wait_for(lambda: self.has_room or self.is_gone)
 
-    def inherit(self, left: Unsent) -> None:
+    def inherit(self, unsent: Unsent) -> None:
         """Take over the messages that waited for the same peer at another address."""
         now = self._peers.clock()
-        self._held.extend((message, now - waited) for message, waited in left)
+        for message, waited in unsent:
+            since = now - waited
+            self._held.append((message, since))
 
     def _transmit(self, listener: SimulatedListener, message: Message, waited: float) -> None:
         if self._peers.is_dead:
@@ -97,10 +102,12 @@ class SimulatedLink:
             written = decode(frames) if waited else message
             network.on_sent(self._peers.host, written)
         if self._peers.on_sent is not None:
-            self._peers.on_sent(self.node, frames, self._peers.clock())
+            now = self._peers.clock()
+            self._peers.on_sent(self.node, frames, now)
         received = [AUTO_ID, *frames[1:]]
+        arrive = partial(self._arrive, listener, received, written)
         self._under_way += 1
-        network.transmit(self._connection, lambda: self._arrive(listener, received, written), self._ended)
+        network.transmit(self._connection, arrive, self._ended)
 
     def _arrive(self, listener: SimulatedListener, frames: list[bytes], message: Message) -> None:
         if not is_service(message):
@@ -115,9 +122,10 @@ class SimulatedLink:
 
     def _reachable(self) -> SimulatedListener | None:
         """Return the listener at the address, if it is the peer's and not that of another node in its place."""
-        bound = self._network.bound.get(self.uri)
-        is_cut = self._network.is_cut(self._connection.source, self._connection.target)
-        return bound if isinstance(bound, SimulatedListener) and bound.identity == self.node and not is_cut else None
+        listener = reachable_listener(self._network, self.uri, self._connection)
+        if listener is None or listener.identity != self.node:
+            return None
+        return listener
 
     def try_connect(self) -> None:
         """Connect, and send what waited."""
@@ -129,24 +137,28 @@ class SimulatedLink:
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
-        held, self._held = self._held, []
+        held = self._held
+        self._held = []
         now = self._peers.clock()
         for message, since in held:
-            self._transmit(listener, message, now - since)
+            waited = now - since
+            self._transmit(listener, message, waited)
         self._peers.changed.notify_all()
         self._changed.notify_all()
 
     def check_connection(self) -> None:
         """Disconnect if the peer is gone or cut off."""
-        if self._listener is not None and self._listener is not self._reachable():
+        if self._listener is None:
+            return
+        if self._listener is not self._reachable():
             self._listener = None
             self._start_timeout()
 
     def _start_timeout(self) -> None:
-        if self._timeout is None and not self.is_gone:
-            self._timeout = self._network.loop.call_later(
-                self._network.random.choice(CONNECT_TIMEOUTS), self._peers.abandon, self
-            )
+        if self.is_gone or self._timeout is not None:
+            return
+        seconds = self._network.random.choice(CONNECT_TIMEOUTS)
+        self._timeout = self._network.loop.call_later(seconds, self._peers.abandon, self)
 
     def give_up(self) -> Unsent:
         """Close the link; return the messages that were not sent, with the time they waited."""
@@ -154,7 +166,8 @@ class SimulatedLink:
         self._network.disconnect(self.uri, self)
         if self._timeout is not None:
             self._timeout.cancel()
-        held, self._held = self._held, []
+        held = self._held
+        self._held = []
         self._changed.notify_all()
         now = self._peers.clock()
         self._network.traffic.returned += len(held)
@@ -201,32 +214,38 @@ class SimulatedPeers:
         link = self._links.get(node)
         if link is not None and link.uri == uri and not link.is_gone:
             return link
-        left = self.disconnect(node)
-        link = self._links[node] = SimulatedLink(self, node, uri)
-        link.inherit(left)
+        unsent = self.disconnect(node)
+        link = SimulatedLink(self, node, uri)
+        self._links[node] = link
+        link.inherit(unsent)
         return link
 
     def disconnect(self, node: bytes, linger: float = 0.0) -> Unsent:  # noqa: ARG002 - what was sent arrives anyway
         """Close the link to a peer; return the messages that were not sent."""
         link = self._links.pop(node, None)
-        left = [] if link is None else link.give_up()
+        unsent = [] if link is None else link.give_up()
         self.changed.notify_all()
-        return left
+        return unsent
 
     def abandon(self, link: SimulatedLink) -> None:
-        """Give up a peer that was not reached in time."""
+        """Disconnect a peer that was not reached in time, and return its messages to the node."""
         if self._links.get(link.node) is link:
-            self._gave_up(link.node, self.disconnect(link.node))
+            unsent = self.disconnect(link.node)
+            self._gave_up(link.node, unsent)
 
     async def nothing_waits(self) -> None:
         """Wait until every message was sent or given up."""
-        await self.changed.wait_for(lambda: not any(link.waiting for link in self._links.values()))
+        await self.changed.wait_for(self._is_idle)
+
+    def _is_idle(self) -> bool:
+        return not any(link.waiting for link in self._links.values())
 
     def close(self, linger: float) -> None:  # noqa: ARG002 - what was sent arrives anyway
         """Close all links."""
-        for link in list(self._links.values()):
+        for link in self.links:
             del self._links[link.node]
-            self._gave_up(link.node, link.give_up())
+            unsent = link.give_up()
+            self._gave_up(link.node, unsent)
 
     def die(self, *, is_noticed: bool) -> None:  # noqa: ARG002 - listeners never notice
         """Send nothing any more; what waits is given up when the node closes."""

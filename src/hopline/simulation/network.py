@@ -6,7 +6,9 @@ waiting for it, and is called when something is bound there, goes away, or is cu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -118,12 +120,13 @@ class VirtualNetwork:
         self.bound.pop(uri, None)
         if is_noticed:
             for socket in self._connecting.get(uri, ()):
-                self.loop.call_later(self.handshake_time(), socket.check_connection)
+                self._call_after_handshake(socket.check_connection)
 
     def connect(self, uri: str, socket: Connecting) -> None:
         """Connect a socket to an address, as soon as that is possible."""
-        self._connecting.setdefault(uri, {})[socket] = None
-        self.loop.call_later(self.handshake_time(), socket.try_connect)
+        sockets = self._connecting.setdefault(uri, {})
+        sockets[socket] = None
+        self._call_after_handshake(socket.try_connect)
 
     def disconnect(self, uri: str, socket: Connecting) -> None:
         """Remove a socket from those that connect to an address."""
@@ -131,16 +134,23 @@ class VirtualNetwork:
 
     def _retry(self, uri: str) -> None:
         for socket in self._connecting.get(uri, ()):
-            self.loop.call_later(self.handshake_time(), socket.try_connect)
+            self._call_after_handshake(socket.try_connect)
+
+    def _call_after_handshake(self, callback: Callable[[], None]) -> None:
+        self.loop.call_later(self.handshake_time(), callback)
 
     def handshake_time(self) -> float:
         """Return a random time for connecting, in seconds."""
-        return 2 * self.conditions.latency + self.random.random() * 0.05
+        round_trip = 2 * self.conditions.latency
+        return round_trip + self.random.random() * 0.05
 
     # -- transmission --------------------------------------------------------------------------------------------------
 
     def transmit(
-        self, connection: Connection, arrive: Callable[[], None], ended: Callable[[], None] | None = None
+        self,
+        connection: Connection,
+        arrive: Callable[[], None],
+        ended: Callable[[], None] | None = None,
     ) -> None:
         """Transmit a message.
 
@@ -149,15 +159,18 @@ class VirtualNetwork:
             arrive: Called for each copy that arrives.
             ended: Called for each copy, whether it arrived or was lost.
         """
-        if connection.source.is_held_up:
-            connection.source.held.append(lambda: self.transmit(connection, arrive, ended))
+        source = connection.source
+        if source.is_held_up:
+            transmission = partial(self.transmit, connection, arrive, ended)
+            source.held.append(transmission)
             return
         self.traffic.sent += 1
         copies = self._copies()
         if not copies and ended is not None:
             self.loop.call_soon(ended)
         for _ in range(copies):
-            delay = self.conditions.latency + self.random.random() * self.conditions.jitter
+            jitter = self.random.random() * self.conditions.jitter
+            delay = self.conditions.latency + jitter
             arrival = self.loop.time() + delay
             if connection.is_ordered:
                 arrival = max(arrival, connection.last_arrival)
@@ -166,18 +179,27 @@ class VirtualNetwork:
 
     def _copies(self) -> int:
         """Return how many copies of a message arrive."""
-        if self.random.random() < self.conditions.drop:
+        if self._happens(self.conditions.drop):
             self.traffic.dropped += 1
             return 0
-        if self.random.random() < self.conditions.duplicate:
+        if self._happens(self.conditions.duplicate):
             self.traffic.duplicated += 1
             return 2
         return 1
 
-    def _arrive(self, connection: Connection, arrive: Callable[[], None], ended: Callable[[], None] | None) -> None:
+    def _happens(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def _arrive(
+        self,
+        connection: Connection,
+        arrive: Callable[[], None],
+        ended: Callable[[], None] | None,
+    ) -> None:
         target = connection.target
         if target.is_held_up:
-            target.held.append(lambda: self._arrive(connection, arrive, ended))
+            arrival = partial(self._arrive, connection, arrive, ended)
+            target.held.append(arrival)
             return
         if self.is_cut(connection.source, target):
             self.traffic.lost += 1
@@ -193,36 +215,45 @@ class VirtualNetwork:
     def let_go(self, host: Host) -> None:
         """Continue everything that was held up, at once."""
         host.is_held_up = False
-        held, host.held = host.held, []
+        held = host.held
+        host.held = []
         for transmission in held:
             transmission()
 
     # -- partitions ----------------------------------------------------------------------------------------------------
 
-    def is_cut(self, one: Host, other: Host) -> bool:
+    def is_cut(self, host: Host, other: Host) -> bool:
         """Return whether two hosts cannot reach each other."""
-        return bool(self._cuts) and frozenset((one.name, other.name)) in self._cuts
+        if not self._cuts:
+            return False
+        pair = frozenset((host.name, other.name))
+        return pair in self._cuts
 
-    def cut(self, one: Host, other: Host) -> None:
+    def cut(self, host: Host, other: Host) -> None:
         """Cut two hosts off from each other. Connected sockets notice after a random time."""
-        self._cuts.add(frozenset((one.name, other.name)))
-        self.loop.call_later(self.random.uniform(0.1, 2.0), self._notice_cut, one, other)
+        pair = frozenset((host.name, other.name))
+        self._cuts.add(pair)
+        noticed_after = self.random.uniform(0.1, 2.0)
+        self.loop.call_later(noticed_after, self._notice_cut, host, other)
 
-    def _notice_cut(self, one: Host, other: Host) -> None:
-        if not self.is_cut(one, other):
+    def _notice_cut(self, host: Host, other: Host) -> None:
+        if not self.is_cut(host, other):
             return
-        for uri in self._uris_of(one, other):
-            for socket in list(self._connecting.get(uri, ())):
+        for uri in self._uris_of(host, other):
+            sockets = list(self._connecting.get(uri, ()))
+            for socket in sockets:
                 socket.check_connection()
 
     def mend(self, *hosts: Host) -> None:
         """Restore the way between two hosts, or between all."""
         mended = self._cuts
         if hosts:
-            mended = self._cuts & {frozenset(host.name for host in hosts)}
+            pair = frozenset(host.name for host in hosts)
+            mended = self._cuts & {pair}
         self._cuts = self._cuts - mended
-        names = [name for pair in sorted(map(sorted, mended)) for name in pair]
-        for uri in self._uris_of(*(self.hosts[name] for name in names)):
+        names = frozenset(itertools.chain.from_iterable(mended))
+        mended_hosts = [self.hosts[name] for name in names]
+        for uri in self._uris_of(*mended_hosts):
             self._retry(uri)
 
     def _uris_of(self, *hosts: Host) -> list[str]:

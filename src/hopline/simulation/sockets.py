@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from hopline.cluster.messages.service import REGISTER_ROUTE
 from hopline.simulation.network import Connection, Host, VirtualNetwork
@@ -43,8 +44,11 @@ class SimulatedListener:
     def resume(self) -> None:
         """Pass messages on again, beginning with those that arrived meanwhile."""
         self._is_paused = False
-        while self._unread and self._take is not None and not self._is_paused:
-            self._take(self._unread.popleft())
+        if self._take is None:
+            return
+        while self._unread and not self._is_paused:
+            frames = self._unread.popleft()
+            self._take(frames)
 
     def arrive(self, frames: list[bytes]) -> None:
         """Process the arrival of a message."""
@@ -68,6 +72,14 @@ class SimulatedListener:
         if self._is_open:
             self._is_open = False
             self._network.release(self.uri, is_noticed=is_noticed)
+
+
+def reachable_listener(network: VirtualNetwork, uri: str, connection: Connection) -> SimulatedListener | None:
+    """Return the listener that is bound to an address, or None if there is none or its host is cut off."""
+    if network.is_cut(connection.source, connection.target):
+        return None
+    bound = network.bound.get(uri)
+    return bound if isinstance(bound, SimulatedListener) else None
 
 
 class SimulatedPublisher:
@@ -109,13 +121,16 @@ class _Subscription:
         self._network = network
         self._uri = uri
         self._publisher: SimulatedPublisher | None = None
-        self._connection = Connection(host_at(network, uri), subscriber.host, is_ordered=True)
+        publisher_host = host_at(network, uri)
+        self._connection = Connection(publisher_host, subscriber.host, is_ordered=True)
         network.connect(uri, self)
 
     def _reachable(self) -> SimulatedPublisher | None:
+        connection = self._connection
+        if self._network.is_cut(connection.source, connection.target):
+            return None
         bound = self._network.bound.get(self._uri)
-        is_cut = self._network.is_cut(self._connection.source, self._connection.target)
-        return bound if isinstance(bound, SimulatedPublisher) and not is_cut else None
+        return bound if isinstance(bound, SimulatedPublisher) else None
 
     def try_connect(self) -> None:
         """Subscribe to the publisher that is bound to the address now."""
@@ -129,13 +144,16 @@ class _Subscription:
 
     def check_connection(self) -> None:
         """Disconnect if the publisher is gone or cut off."""
-        if self._publisher is not None and self._publisher is not self._reachable():
+        if self._publisher is None:
+            return
+        if self._publisher is not self._reachable():
             self._publisher.subscriptions.pop(self, None)
             self._publisher = None
             self._subscriber.broke()
 
     def send(self, frames: list[bytes]) -> None:
-        self._network.transmit(self._connection, lambda: self._arrive(frames))
+        arrive = partial(self._arrive, frames)
+        self._network.transmit(self._connection, arrive)
 
     def _arrive(self, frames: list[bytes]) -> None:
         if self._subscriber.has(self._uri, self):
@@ -203,7 +221,8 @@ class SimulatedSender:
         self._uri = uri
         self._capacity = capacity
         self._is_open = True
-        self._connection = Connection(host, host_at(network, uri), is_ordered=True)
+        listener_host = host_at(network, uri)
+        self._connection = Connection(host, listener_host, is_ordered=True)
         self._listener: SimulatedListener | None = None
         self._waiting: list[Frames] = []
         network.connect(uri, self)
@@ -219,21 +238,23 @@ class SimulatedSender:
         return True
 
     def _transmit(self, listener: SimulatedListener, frames: Frames) -> None:
-        self._network.transmit(self._connection, lambda: listener.arrive([AUTO_ID, *frames]))
+        received = [AUTO_ID, *frames]
+        arrive = partial(listener.arrive, received)
+        self._network.transmit(self._connection, arrive)
 
     def _reachable(self) -> SimulatedListener | None:
-        bound = self._network.bound.get(self._uri)
-        is_cut = self._network.is_cut(self._connection.source, self._connection.target)
-        return bound if isinstance(bound, SimulatedListener) and not is_cut else None
+        return reachable_listener(self._network, self._uri, self._connection)
 
     def try_connect(self) -> None:
         """Connect, and send what waited."""
         listener = self._reachable()
-        if listener is not None and self._is_open:
-            self._listener = listener
-            waiting, self._waiting = self._waiting, []
-            for frames in waiting:
-                self._transmit(listener, frames)
+        if listener is None or not self._is_open:
+            return
+        self._listener = listener
+        waiting = self._waiting
+        self._waiting = []
+        for frames in waiting:
+            self._transmit(listener, frames)
 
     def check_connection(self) -> None:
         """Disconnect if the listener is gone or cut off."""

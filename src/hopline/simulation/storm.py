@@ -21,14 +21,15 @@ class MessageCounts(msgspec.Struct, frozen=True):
     @property
     def total(self) -> int:
         """The sum of all counts."""
-        return sum(self._counts())
+        return self.published + self.relayed + self.sent + self.received
 
     def __sub__(self, earlier: MessageCounts) -> MessageCounts:
-        differences = (now - then for now, then in zip(self._counts(), earlier._counts(), strict=True))
-        return MessageCounts(*differences)
-
-    def _counts(self) -> tuple[int, ...]:
-        return self.published, self.relayed, self.sent, self.received
+        return MessageCounts(
+            published=self.published - earlier.published,
+            relayed=self.relayed - earlier.relayed,
+            sent=self.sent - earlier.sent,
+            received=self.received - earlier.received,
+        )
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -40,7 +41,11 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def changes_among(nodes: int) -> Changes:
-    """Count the messages in a quiet network of so many nodes when one joins, one leaves and one crashes."""
+    """Count the messages that are sent in a quiet network when one node joins, one leaves and one crashes.
+
+    Args:
+        nodes: The size of the network.
+    """
     return run_quiet_network(nodes, _changes)
 
 
@@ -50,7 +55,7 @@ async def _changes(quiet: QuietNetwork) -> Changes:
     quiet.nodes.append(joining)
     join = await _caused_by(quiet, joining.start())
     leave = await _caused_by(quiet, leaving.node.stop())
-    await crashing.crash()  # before counting: what a crashed node tries to publish reaches nobody
+    await crashing.crash()  # before counting: what a crashed node tries to publish is not sent
     crash = await _caused_by(quiet, asyncio.sleep(0))
     return Changes(join, leave, crash)
 
@@ -65,8 +70,8 @@ async def _caused_by(quiet: QuietNetwork, change: Awaitable[object]) -> MessageC
 def _counts(quiet: QuietNetwork) -> MessageCounts:
     traffic = [node.traffic for node in quiet.nodes]
     return MessageCounts(
-        published=sum(each.published for each in traffic),
+        published=sum(counts.published for counts in traffic),
         relayed=quiet.server.relayed,
-        sent=sum(each.sent for each in traffic),
-        received=sum(each.received for each in traffic),
+        sent=sum(counts.sent for counts in traffic),
+        received=sum(counts.received for counts in traffic),
     )

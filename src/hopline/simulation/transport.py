@@ -39,28 +39,33 @@ class SimulatedTransport:
         Args:
             is_noticed: Whether others notice that connections broke. They do not when, for example, the power fails.
         """
-        sockets, self._sockets = self._sockets, []
+        sockets = self._sockets
+        self._sockets = []
         for socket in sockets:
             socket.die(is_noticed=is_noticed)
 
     def _address(self, address: str, field: str) -> str:
         parsed = parse(address, field)
-        if not parsed.first_port:
+        port = parsed.first_port
+        if not port:
             self._ports += 1
-        uri = f"tcp://{parsed.host}:{parsed.first_port or self._ports}"
+            port = self._ports
+        uri = f"tcp://{parsed.host}:{port}"
         if uri in self.network.bound:
             raise BindError(field, address, "address in use")
         return uri
 
     def listener(self, address: str, field: str, *, identity: bytes = b"") -> Listener:
         """Bind a listener."""
-        listener = SimulatedListener(self.network, self.host, self._address(address, field), identity)
+        uri = self._address(address, field)
+        listener = SimulatedListener(self.network, self.host, uri, identity)
         self._sockets.append(listener)
         return listener
 
     def publisher(self, address: str, field: str, capacity: int) -> tuple[Sender, str]:  # noqa: ARG002 - it is never full
         """Bind a publisher."""
-        publisher = SimulatedPublisher(self.network, self.host, self._address(address, field))
+        uri = self._address(address, field)
+        publisher = SimulatedPublisher(self.network, self.host, uri)
         self._sockets.append(publisher)
         return publisher, publisher.uri
 
@@ -97,7 +102,8 @@ class SimulatedTransport:
 
     async def resolve(self, uri: str) -> str:
         """Return the URI unchanged, after a short time."""
-        await asyncio.sleep(self.network.random.random() * 0.01)
+        seconds = self.network.random.random() * 0.01
+        await asyncio.sleep(seconds)
         return uri
 
     def close(self) -> None:

@@ -68,17 +68,24 @@ class World:
         shape = random_for("shape")
         hop_limit = shape.choice((1, 2, 4))
         self._invariants = NodeInvariants(hop_limit)
-        self._network = VirtualNetwork(loop, random_for("network"), link_capacity=shape.choice((1, 5, 1000)))
+        link_capacity = shape.choice((1, 5, 1000))
+        self._network = VirtualNetwork(loop, random_for("network"), link_capacity)
         self._network.on_sent = self._sent
         self._network.on_arrived = self._arrived
-        lease = LeaseSettings(max_lease=shape.choice((1.5, 3.0)), clock_drift=shape.choice((0.0, 0.1, 0.3)))
-        synod = SynodShape(shape.choices((1, 3, 5), (3, 6, 1))[0], lease)
-        self._servers = [
-            SimulatedServer(number, synod, self._network, random_for(f"server {number}"))
-            for number in range(synod.count)
-        ]
-        self._machines = [
-            Machine(
+        lease = LeaseSettings(
+            max_lease=shape.choice((1.5, 3.0)),
+            clock_drift=shape.choice((0.0, 0.1, 0.3)),
+        )
+        (server_count,) = shape.choices((1, 3, 5), weights=(3, 6, 1))
+        synod = SynodShape(server_count, lease)
+        self._servers = []
+        for number in range(server_count):
+            random = random_for(f"server {number}")
+            server = SimulatedServer(number, synod, self._network, random)
+            self._servers.append(server)
+        self._machines = []
+        for number in range(shape.randint(1, 5)):
+            machine = Machine(
                 f"m{number}",
                 self._network,
                 self._invariants,
@@ -87,19 +94,29 @@ class World:
                 synod.addresses,
                 has_hook=number != WITHOUT_HOOK,
             )
-            for number in range(shape.randint(1, 5))
-        ]
+            self._machines.append(machine)
         self._by_host = {machine.host: machine for machine in self._machines}
-        self._cluster_invariants = ClusterInvariants(loop, self._machines, self._servers, self._invariants)
+        self._cluster_invariants = ClusterInvariants(
+            loop,
+            self._machines,
+            self._servers,
+            self._invariants,
+        )
         self._network.on_control_message = self._cluster_invariants.on_control_message
         self._callers = Callers(self._machines, random_for("work"), self.log)
         self._faults = Faults(
-            self._network, self._machines, self._servers, self._invariants, random_for("faults"), self.log
+            self._network,
+            self._machines,
+            self._servers,
+            self._invariants,
+            random_for("faults"),
+            self.log,
         )
 
     def log(self, event: str) -> None:
         """Add an event to the history, by which replays are compared."""
-        line = f"{self._loop.time():.6f} {event}"
+        now = self._loop.time()
+        line = f"{now:.6f} {event}"
         self._history.update(line.encode() + b"\n")
         if self._trace is not None:
             self._trace(line)
@@ -137,16 +154,22 @@ class World:
             await server.crash(is_noticed=True)
         self._loop.check_after_every_step(None)
         self._invariants.check()
-        self._invariants.check_balance(machine.node for machine in self._machines)
+        self._check_balance()
+        return self._report()
+
+    def _report(self) -> Report:
+        calls = self._callers.results
+        outcomes = self._invariants.outcomes
+        faults = self._faults.counts
         return Report(
             seed=self._seed,
             machines=len(self._machines),
             servers=len(self._servers),
             steps=self._invariants.steps,
-            calls=dict(sorted(self._callers.results.items())),
-            outcomes={outcome.value: count for outcome, count in sorted(self._invariants.outcomes.items())},
+            calls=dict(sorted(calls.items())),
+            outcomes={outcome.value: outcomes[outcome] for outcome in sorted(outcomes)},
             traffic=self._network.traffic,
-            faults=dict(sorted(self._faults.counts.items())),
+            faults=dict(sorted(faults.items())),
             fingerprint=self._history.hexdigest(),
         )
 
@@ -154,10 +177,14 @@ class World:
         """Check the invariants after a step; less often those that stay violated for a while."""
         self._invariants.check()
         self._cluster_invariants.check_leader()
-        if self._loop.time() >= self._check_at:
-            self._check_at = self._loop.time() + CHECK_SECONDS
+        now = self._loop.time()
+        if now >= self._check_at:
+            self._check_at = now + CHECK_SECONDS
             self._cluster_invariants.check_dead_removed()
-            self._invariants.check_balance(machine.node for machine in self._machines)
+            self._check_balance()
+
+    def _check_balance(self) -> None:
+        self._invariants.check_balance(machine.node for machine in self._machines)
 
     def _sent(self, host: Host, message: Message) -> None:
         machine = self._by_host[host]
@@ -167,7 +194,9 @@ class World:
         self._by_host[host].received(message)
 
     def _unexpected_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._invariants.report(f"{context['message']}: {context.get('exception')!r}")
+        text = context["message"]
+        error = context.get("exception")
+        self._invariants.report(f"{text}: {error!r}")
 
 
 def simulate(seed: int, trace: Callable[[str], None] | None = None) -> Report:
@@ -183,6 +212,7 @@ def simulate(seed: int, trace: Callable[[str], None] | None = None) -> Report:
     loop = VirtualLoop()
     with quiet_logs(), asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
-            return runner.run(World(seed, loop, trace).run())
+            world = World(seed, loop, trace)
+            return runner.run(world.run())
         finally:
             loop.check_after_every_step(None)

@@ -38,7 +38,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def zap_domain(self) -> bytes:
-        """The name under which the doorkeeper of this process knows these keys."""
+        """The name under which the authenticator of this process knows these keys."""
         return b"hopline-" + self.public
 
 

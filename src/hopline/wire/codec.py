@@ -17,20 +17,35 @@ from hopline.wire.writer import Writer
 
 _LONGEST_VERSION_FRAME = 4
 
-_ENCODERS = {LAYOUTS[name]: encoder for name, encoder in ENCODERS.items()} | {
-    wire_format: ENCODERS[layout.name] for wire_format, layout in BY_FORMAT.items()
-}
+Decoder = Callable[[Sequence[bytes], Limits], Message]
 
-# Which compiled path a version frame asks for.
-_BY_VERSION_FRAME = {V5.number: V5.name, V4.number: V4.name, V4.number[:2]: V4.name, V5_INT32.number: V5_INT32.name}
+_ENCODERS_BY_LAYOUT = {LAYOUTS[name]: encoder for name, encoder in ENCODERS.items()}
+_ENCODERS_BY_FORMAT = {wire_format: ENCODERS[layout.name] for wire_format, layout in BY_FORMAT.items()}
+_ENCODERS = _ENCODERS_BY_LAYOUT | _ENCODERS_BY_FORMAT
+
+# The layout of each version frame: its compiled functions are tried first.
+_BY_VERSION_FRAME = {
+    V5.number: V5.name,
+    V4.number: V4.name,
+    V4.number[:2]: V4.name,
+    V5_INT32.number: V5_INT32.name,
+}
 _DECODERS = {number: DECODERS[name] for number, name in _BY_VERSION_FRAME.items()}
 _VIEWS = {number: VIEWS[name] for number, name in _BY_VERSION_FRAME.items()}
-_decode_v6, _view_v6 = DECODERS[V6.name], META_VIEWS[V6.name]
-_decode_first, _decode_first_ticks = DECODERS[FIRST.name], DECODERS[FIRST_TICKS.name]
-_view_first, _view_first_ticks = VIEWS[FIRST.name], VIEWS[FIRST_TICKS.name]
+_decode_v6 = DECODERS[V6.name]
+_decode_first = DECODERS[FIRST.name]
+_decode_first_ticks = DECODERS[FIRST_TICKS.name]
+_view_v6 = META_VIEWS[V6.name]
+_view_first = VIEWS[FIRST.name]
+_view_first_ticks = VIEWS[FIRST_TICKS.name]
 
 
-def encode(message: Message, wire_format: WireFormat | Layout, *, limits: Limits = DEFAULT_LIMITS) -> list[bytes]:
+def encode(
+    message: Message,
+    wire_format: WireFormat | Layout,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[bytes]:
     """Write a message as frames, the socket identity and the empty delimiter in front.
 
     A format has no place for some fields: these are left out. What it has a place for but cannot say, such as 70,000
@@ -40,10 +55,17 @@ def encode(message: Message, wire_format: WireFormat | Layout, *, limits: Limits
         return _ENCODERS[wire_format](message, limits)
     except STUMBLES:
         pass
-    return Writer(message, _layout_of(wire_format), limits).write()
+    layout = _layout_of(wire_format)
+    writer = Writer(message, layout, limits)
+    return writer.write()
 
 
-def decode(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Layout = FIRST) -> Message:
+def decode(
+    frames: Sequence[bytes],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    first: Layout = FIRST,
+) -> Message:
     """Read a message of any format, whatever envelope frames stand in front of it.
 
     Returns a message or raises `RemoteError`, whatever the bytes are. `first` is the dialect to take the first format
@@ -60,7 +82,12 @@ def decode(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: L
     return _careful_reader(frames, limits, first).read()
 
 
-def peek(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Layout = FIRST) -> RoutingView:
+def peek(
+    frames: Sequence[bytes],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    first: Layout = FIRST,
+) -> RoutingView:
     """Read only what a router needs: the route selectors and the hop count. `decode` the frames for the rest.
 
     Faults elsewhere in the message stay unseen until then, and of the limits only the number of frames is looked at.
@@ -84,8 +111,8 @@ def peek(frames: Sequence[bytes], *, limits: Limits = DEFAULT_LIMITS, first: Lay
     return _careful_reader(frames, limits, first).view()
 
 
-def _guess_decoder(frames: Sequence[bytes], first: Layout) -> Callable[[Sequence[bytes], Limits], Message] | None:
-    """Pick a compiled path by what the last frame looks like. A wrong guess costs time only: the path stumbles."""
+def _guess_decoder(frames: Sequence[bytes], first: Layout) -> Decoder | None:
+    """Choose a compiled decoder by the last frame. A wrong guess costs time only: the decoder declines the message."""
     last = frames[-1]
     if len(last) <= _LONGEST_VERSION_FRAME:
         decoder = _DECODERS.get(last)
@@ -93,7 +120,9 @@ def _guess_decoder(frames: Sequence[bytes], first: Layout) -> Callable[[Sequence
             return decoder
     elif last[0] == 6 and last[1] == 0:  # V6 with an empty body, or the first format with one that looks like V6
         return _decode_v6 if len(frames) < FIRST_FRAMES else None
-    return _decode_first if first is FIRST else _decode_first_ticks if first is FIRST_TICKS else None
+    if first is FIRST:
+        return _decode_first
+    return _decode_first_ticks if first is FIRST_TICKS else None
 
 
 def _layout_of(wire_format: WireFormat | Layout) -> Layout:
@@ -105,11 +134,12 @@ def _layout_of(wire_format: WireFormat | Layout) -> Layout:
 
 def _careful_reader(frames: Sequence[bytes], limits: Limits, first: Layout) -> Reader:
     check_types(frames, first)
-    return Reader(frames, detect(frames, first=first), limits)
+    layout = detect(frames, first=first)
+    return Reader(frames, layout, limits)
 
 
 def check_types(frames: Sequence[bytes], first: Layout) -> None:
-    """Refuse what is no message at all: that is the caller's mistake, not the peer's."""
+    """Raise `LocalError` for arguments of the wrong type: that is the caller's mistake, not the peer's."""
     if not isinstance(frames, list | tuple):
         raise LocalError("frames", "a list or tuple of bytes", frames)
     for frame in frames:

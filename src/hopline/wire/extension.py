@@ -1,15 +1,22 @@
-"""The extension on the fast paths: put into frames that are written already, and taken only where it is one."""
+"""The extension on the fast paths: inserted into frames that are already written."""
 
 from __future__ import annotations
 
 from hopline.message import usable_extension
 from hopline.wire.fast_path import FastPathMiss
-from hopline.wire.layout import WORDS
+from hopline.wire.layout import WORDS, Field
 from hopline.wire.layouts import V5
 from hopline.wire.limits import Limits
 
 _ABOVE_FIXED = len(V5.fixed)
-_DESCRIPTORS = [row.position for row in V5.fixed if any(word.name.endswith(".offset") for word in row.words)]
+
+
+def _has_offset(row: Field) -> bool:
+    names = [word.name for word in row.words]
+    return any(name.endswith(".offset") for name in names)
+
+
+_DESCRIPTORS = [row.position for row in V5.fixed if _has_offset(row)]
 
 
 def written_extension(extension: bytes) -> bytes:

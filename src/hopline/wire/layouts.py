@@ -50,7 +50,7 @@ def _routing(uri: Type) -> Entries:
 # --------------------------------------------------------------------------------------------------------------------
 
 _FIRST_ROWS = (
-    Field(1, "bodies", Type.BYTES, "what the message says", Empty.UNSET),
+    Field(1, "bodies", Type.BYTES, "the content of the message", Empty.UNSET),
     Field(2, "frame.delimiter", Type.BYTES, "stands between the headers and the body", Empty.ALWAYS),
     Field(
         3,

@@ -62,27 +62,41 @@ class Reader:
         if self.layout.extension is not None:
             self._read_extension(self.layout.extension)
         self._read_rest()
-        known = {name: self._values[name] for name in self.layout.names()}
-        return Message(**known, wire_format=self.layout.wire_format)
+        names = self.layout.names()
+        fields = {name: self._values[name] for name in names}
+        return Message(**fields, wire_format=self.layout.wire_format)
 
     def view(self) -> RoutingView:
         """Read only what a router needs. Of the limits, the number of frames is looked at."""
         check_number_of_frames(self.frames, self.limits)
-        if self.layout.meta:
-            last = next(at for at, row in enumerate(self.layout.meta) if "hops" in _names(row))
-            self._read_meta(self.layout.meta[: last + 1])
+        meta = self.layout.meta
+        if meta:
+            has_hops = ["hops" in _names(row) for row in meta]
+            end = has_hops.index(True) + 1
+            self._read_meta(meta[:end])
         else:
-            rows = [row for row in self.layout.fixed if not ROUTING_FIELDS.isdisjoint(_names(row))]
-            self._require(max(row.position for row in rows))
+            fixed = self.layout.fixed
+            rows = [row for row in fixed if not ROUTING_FIELDS.isdisjoint(_names(row))]
+            highest = max(row.position for row in rows)
+            self._require(highest)
             for row in rows:
                 self._read_frame(row.position, row.name, row)
-        fields = {name: self._values.get(name, b"") for name in ROUTING_FIELDS}  # the first format has no node
-        return RoutingView(**fields, wire_format=self.layout.wire_format, frames=self.frames)
+        values = self._values
+        fields = {name: values.get(name, b"") for name in ROUTING_FIELDS}  # the first format has no node
+        return RoutingView(
+            **fields,
+            wire_format=self.layout.wire_format,
+            frames=self.frames,
+        )
 
     def _require(self, needed: int) -> None:
-        if len(self.frames) < needed:
+        count = len(self.frames)
+        if count < needed:
             raise RemoteError(
-                Reason.TOO_FEW_FRAMES, field="frames", expected=f"at least {needed}", found=f"{len(self.frames)} frames"
+                Reason.TOO_FEW_FRAMES,
+                field="frames",
+                expected=f"at least {needed}",
+                found=f"{count} frames",
             )
 
     # -- frames -----------------------------------------------------------------------------------------------------
@@ -92,20 +106,38 @@ class Reader:
         self._seen.add(index)
         return self._keep(row, name, self.frames[index], position, None)
 
-    def _keep(self, row: Field, name: str, raw: bytes, position: int, offset: int | None) -> Any:
-        """Interpret the bytes of one row and note it."""
+    def _keep(
+        self,
+        row: Field,
+        name: str,
+        raw: bytes,
+        position: int,
+        offset: int | None,
+    ) -> Any:
+        """Interpret the bytes of one row, and record the reading."""
         value = self._value(row, name, raw, position, offset)
-        self.readings.append(Reading(position, name, raw, value, row, offset))
-        if row.words:
-            for at, (word, number) in enumerate(zip(row.words, value, strict=True)):
-                self._values[word.name] = number
-                part = Reading(position, word.name, raw[2 * at : 2 * at + 2], number, word, offset)
-                self.readings.append(part)
-        else:
+        reading = Reading(position, name, raw, value, row, offset)
+        self.readings.append(reading)
+        if not row.words:
             self._values[name] = value
+            return value
+        start = 0
+        for word, number in zip(row.words, value, strict=True):
+            end = start + 2
+            self._values[word.name] = number
+            part = Reading(position, word.name, raw[start:end], number, word, offset)
+            self.readings.append(part)
+            start = end
         return value
 
-    def _value(self, row: Field, name: str, raw: bytes, position: int, offset: int | None) -> Any:
+    def _value(
+        self,
+        row: Field,
+        name: str,
+        raw: bytes,
+        position: int,
+        offset: int | None,
+    ) -> Any:
         """Return the value of a row's bytes, or raise `RemoteError` with their place."""
         try:
             match row.type:
@@ -130,32 +162,37 @@ class Reader:
             ) from None
 
     def _read_entries(self, entries: Entries) -> None:
-        offset, count = self._values[f"{entries.name}.offset"], self._values[f"{entries.name}.count"]
-        divisor = self._values.get(f"{entries.name}.divisor", entries.divisor)
+        name = entries.name
+        offset = self._values[f"{name}.offset"]
+        count = self._values[f"{name}.count"]
+        divisor = self._values.get(f"{name}.divisor", entries.divisor)
         if count <= 0 or divisor == 0:
-            self._values[entries.name] = ()
+            self._values[name] = ()
             return
         self._check_count(entries, count)
-        top = offset + (count - 1) * divisor + len(entries.fields) - 1
-        if offset < 1 or top > len(self.frames):
+        total = len(self.frames)
+        lowest_of_first = offset + (count - 1) * divisor
+        top = lowest_of_first + len(entries.fields) - 1
+        if offset < 1 or top > total:
             raise RemoteError(
                 Reason.OFFSET_OUT_OF_RANGE,
-                field=f"{entries.name}.offset",
-                expected=f"{count} entries of {divisor} frames within {len(self.frames)} frames",
+                field=f"{name}.offset",
+                expected=f"{count} entries of {divisor} frames within {total} frames",
                 found=offset,
-                position=self._position_of(f"{entries.name}.offset"),
+                position=self._position_of(f"{name}.offset"),
             )
         self._lowest = min(self._lowest, offset)
-        found = []
-        for nth in range(count - 1, -1, -1):  # the last entry stands nearest to the end
-            bottom = offset + (count - 1 - nth) * divisor
-            found.append(
-                {
-                    row.name: self._read_frame(bottom + row.position, f"{entries.name}[{nth}].{row.name}", row)
-                    for row in entries.fields
-                }
-            )
-        self._values[entries.name] = tuple(ENTRY_CLASS[entries.name](**entry) for entry in reversed(found))
+        entry_class = ENTRY_CLASS[name]
+        entries_from_last = []
+        bottom = offset
+        for nth in reversed(range(count)):  # the last entry stands nearest to the end
+            fields = {}
+            for row in entries.fields:
+                position = bottom + row.position
+                fields[row.name] = self._read_frame(position, f"{name}[{nth}].{row.name}", row)
+            entries_from_last.append(entry_class(**fields))
+            bottom += divisor
+        self._values[name] = tuple(reversed(entries_from_last))
 
     def _check_count(self, entries: Entries, count: int) -> None:
         if count > self.limits.entries:
@@ -168,17 +205,21 @@ class Reader:
             )
 
     def _position_of(self, name: str) -> int:
-        return next(reading.position for reading in self.readings if reading.name == name)
+        positions = (reading.position for reading in self.readings if reading.name == name)
+        return next(positions)
 
     def _read_bodies(self) -> None:
         if not self.layout.has_body_offset:
             self._values["bodies"] = (self._values["bodies"],)
             return
         total = len(self.frames)
-        offset, count = self._values["body.offset"], max(self._values["body.count"], 1)
-        top, bottom = offset, offset - count + 1  # the offset is of the first frame, as the document says
+        offset = self._values["body.offset"]
+        count = max(self._values["body.count"], 1)
+        top = offset  # the offset is of the first frame, as the document says
+        bottom = offset - count + 1
         if count > 1 and bottom <= self._occupied():
-            top, bottom = offset + count - 1, offset  # or of the lowest one, as with the entries
+            top = offset + count - 1  # or of the lowest one, as with the entries
+            bottom = offset
         if bottom < 1 or top > total:
             raise RemoteError(
                 Reason.OFFSET_OUT_OF_RANGE,
@@ -188,20 +229,27 @@ class Reader:
                 position=self._position_of("body.offset"),
             )
         self._lowest = min(self._lowest, bottom)
+        bodies = []
         for position in range(bottom, top + 1):
             self._seen.add(total - position)
-            self.readings.append(
-                Reading(position, f"bodies[{top - position}]", raw := self.frames[-position], raw, BODY)
-            )
-        self._values["bodies"] = tuple(self.frames[total - top : total - bottom + 1])
+            body = self.frames[-position]
+            name = f"bodies[{top - position}]"
+            reading = Reading(position, name, body, body, BODY)
+            self.readings.append(reading)
+            bodies.append(body)
+        self._values["bodies"] = tuple(reversed(bodies))
 
     def _occupied(self) -> int:
         """Count the frames below the body: the fixed ones, or as far up as the entries go."""
         occupied = len(self.layout.fixed)
         for entries in self.layout.entries:
-            offset, count, divisor = (self._values[f"{entries.name}.{what}"] for what in ("offset", "count", "divisor"))
+            name = entries.name
+            offset = self._values[f"{name}.offset"]
+            count = self._values[f"{name}.count"]
+            divisor = self._values[f"{name}.divisor"]
             if count and divisor:
-                occupied = max(occupied, offset + count * divisor - 1)
+                top = offset + count * divisor - 1
+                occupied = max(occupied, top)
         return occupied
 
     def _read_extension(self, row: Field) -> None:
@@ -238,8 +286,11 @@ class Reader:
 
     def _read_meta(self, rows: Iterable[Field | Entries]) -> None:
         self._seen.add(len(self.frames) - 1)
-        self.readings.append(Reading(1, "frame.meta", self.frames[-1], None, self.layout.fixed[0]))
-        at, end = 0, len(self.frames[-1])
+        meta = self.frames[-1]
+        reading = Reading(1, "frame.meta", meta, None, self.layout.fixed[0])
+        self.readings.append(reading)
+        at = 0
+        end = len(meta)
         for row in rows:
             if isinstance(row, Field):
                 at = self._read_meta_field(row, row.name, at, end)
@@ -249,20 +300,25 @@ class Reader:
 
     def _read_meta_field(self, row: Field, name: str, at: int, end: int) -> int:
         """Read one field of the meta frame and return where the next one starts."""
-        start, width = at, row.type.width
+        start = at
+        width = row.type.width
         if not width:
             width = self._length(name, at, end)
             at += _LENGTH
         else:
             self._check_room(name, width, end - at, at)
-        self._keep(row, name, self.frames[-1][at : at + width], 1, start)
-        return at + width
+        field_end = at + width
+        raw = self.frames[-1][at:field_end]
+        self._keep(row, name, raw, 1, start)
+        return field_end
 
     def _length(self, name: str, at: int, end: int) -> int:
         """Read the length in front of a field or an entry; what it promises must be there."""
         self._check_room(name, _LENGTH, end - at, at)
-        length = int.from_bytes(self.frames[-1][at : at + _LENGTH], "little", signed=True)
-        self._check_room(name, length, end - at - _LENGTH, at)
+        start = at + _LENGTH
+        raw = self.frames[-1][at:start]
+        length = int.from_bytes(raw, "little", signed=True)
+        self._check_room(name, length, end - start, at)
         return length
 
     def _check_room(self, name: str, width: int, left: int, at: int) -> None:
@@ -279,22 +335,25 @@ class Reader:
     def _read_meta_entries(self, entries: Entries, at: int, end: int) -> int:
         count = self._values[f"{entries.name}.count"]
         self._check_count(entries, count)
-        found = []
+        entry_class = ENTRY_CLASS[entries.name]
+        values = []
         for nth in range(count):
-            entry_end = self._length(f"{entries.name}[{nth}]", at, end) + at + _LENGTH
+            entry_name = f"{entries.name}[{nth}]"
+            length = self._length(entry_name, at, end)
             at += _LENGTH
-            entry = {}
+            entry_end = at + length
+            fields = {}
             for row in entries.fields:
-                name = f"{entries.name}[{nth}].{row.name}"
+                name = f"{entry_name}.{row.name}"
                 at = self._read_meta_field(row, name, at, entry_end)
-                entry[row.name] = self._values[name]
-            found.append(ENTRY_CLASS[entries.name](**entry))
-            at = entry_end  # whatever a newer writer put behind the fields it is not for us
-        self._values[entries.name] = tuple(found)
+                fields[row.name] = self._values[name]
+            values.append(entry_class(**fields))
+            at = entry_end  # skip what a newer writer put behind the known fields
+        self._values[entries.name] = tuple(values)
         return at
 
 
-BODY = Field(0, "bodies", Type.BYTES, "what the message says")
+BODY = Field(0, "bodies", Type.BYTES, "the content of the message")
 ENVELOPE = Field(0, "envelope", Type.BYTES, "what the sockets put in front; any number of frames")
 UNKNOWN = Field(0, "unknown", Type.BYTES, "a frame that no table knows, skipped")
 
@@ -315,19 +374,25 @@ def is_meta_frame(frame: bytes) -> bool:
 
 
 def _names(row: Field | Entries) -> list[str]:
-    return [word.name for word in row.words] if isinstance(row, Field) and row.words else [row.name]
+    if isinstance(row, Field) and row.words:
+        return [word.name for word in row.words]
+    return [row.name]
 
 
 def check_number_of_frames(frames: Sequence[bytes], limits: Limits) -> None:
-    """Refuse a message of more frames than anyone should send."""
-    if len(frames) > limits.frames:
+    """Raise `RemoteError` if a message has more frames than the limits allow."""
+    count = len(frames)
+    if count > limits.frames:
         raise RemoteError(
-            Reason.TOO_MANY_FRAMES, field="frames", expected=f"at most {limits.frames}", found=f"{len(frames)} frames"
+            Reason.TOO_MANY_FRAMES,
+            field="frames",
+            expected=f"at most {limits.frames}",
+            found=f"{count} frames",
         )
 
 
 def check_limits(frames: Sequence[bytes], limits: Limits) -> None:
-    """Refuse a message that is larger than anyone should send."""
+    """Raise `RemoteError` if a message is larger than the limits allow."""
     check_number_of_frames(frames, limits)
     for index, frame in enumerate(frames):
         if len(frame) > limits.frame_size:
@@ -371,10 +436,12 @@ def _read_number(row: Field, raw: bytes) -> Any:
         raise _Fault(Reason.TOO_SHORT, f"{width} bytes ({row.type.value})", raw)
     if row.type is Type.WORDS:
         return WORDS.unpack_from(raw)
-    number = int.from_bytes(raw[:width], "little", signed=row.type is not Type.U16)
+    is_signed = row.type is not Type.U16
+    number = int.from_bytes(raw[:width], "little", signed=is_signed)
     if row.values is not None:
         if number not in row.values:
-            raise _Fault(Reason.BAD_VALUE, f"one of {', '.join(map(str, row.values))}", number)
+            choices = ", ".join(map(str, row.values))
+            raise _Fault(Reason.BAD_VALUE, f"one of {choices}", number)
         return row.values[number]
     if row.minimum is not None and number < row.minimum:
         raise _Fault(Reason.BAD_VALUE, f"at least {row.minimum}", number)

@@ -47,6 +47,8 @@ _u16 = Struct("<H").unpack_from
 _size = Struct("<I").unpack_from
 _SIZE_WIDTH = 4
 
+Rows = tuple[Field, ...]
+Names = Container[str]
 Values = tuple[Any, ...]
 Sizes = tuple[int, ...]
 Cut = Callable[[bytes], Values]
@@ -63,9 +65,9 @@ Value = TypeVar("Value")
 class Sections(NamedTuple):
     """The rows of a meta frame: up to the first entries, from these to the last, and behind them."""
 
-    head: tuple[Field, ...]
+    head: Rows
     entries: tuple[Field | Entries, ...]
-    tail: tuple[Field, ...]
+    tail: Rows
 
 
 def sections(layout: Layout) -> Sections:
@@ -77,19 +79,24 @@ def sections(layout: Layout) -> Sections:
     return Sections(head, layout.meta[start:end], tail)
 
 
-def _fields(rows: Iterable[Field | Entries]) -> tuple[Field, ...]:
+def _fields(rows: Iterable[Field | Entries]) -> Rows:
+    """Return the fields that rows begin with."""
     fields = takewhile(lambda row: isinstance(row, Field), rows)
     return tuple(row for row in fields if isinstance(row, Field))  # for the type checker: all of them are
 
 
-def cut_names(rows: Iterable[Field], wanted: Container[str] | None = None) -> list[str]:
-    """Return the names of the unpacked values in order: the wanted ones (or all), each size before its bytes."""
+def cut_names(rows: Iterable[Field], included: Names | None = None) -> list[str]:
+    """Return the names of the unpacked values in order: the included ones (or all), each size before its bytes."""
     names = []
     for row in rows:
         if not row.type.width:
             names.append(SIZE)
-        names += [name for name in _names(row) if wanted is None or name in wanted]
+        names += [name for name in _names(row) if _is_included(name, included)]
     return names
+
+
+def _is_included(name: str, included: Names | None) -> bool:
+    return included is None or name in included
 
 
 def _names(row: Field) -> list[str]:
@@ -99,8 +106,8 @@ def _names(row: Field) -> list[str]:
 class _Part:
     """Consecutive rows: how to measure their sizes, and the struct format for given sizes."""
 
-    def __init__(self, rows: tuple[Field, ...], wanted: Container[str] | None = None) -> None:
-        self.names = cut_names(rows, wanted)
+    def __init__(self, rows: Rows, included: Names | None = None) -> None:
+        self.names = cut_names(rows, included)
         self.gaps: list[int] = []  # bytes between a field of variable length and the next size
         self.struct_format = ""  # with a %d for each size
         self.rest = 0  # bytes behind the last field of variable length
@@ -110,7 +117,7 @@ class _Part:
             else:
                 self.gaps.append(self.rest)
                 self.rest = 0
-            self.struct_format += _struct_format(row, wanted)
+            self.struct_format += _struct_format(row, included)
 
     def measure(self, meta: bytes, at: int) -> tuple[list[int], int]:
         """Return the sizes of the fields of variable length, and where the rows end."""
@@ -123,14 +130,15 @@ class _Part:
         return sizes, at + self.rest
 
 
-def _struct_format(row: Field, wanted: Container[str] | None) -> str:
-    """Return the struct format of one row; pad bytes stand for what is not wanted."""
+def _struct_format(row: Field, included: Names | None) -> str:
+    """Return the struct format of one row; pad bytes stand for what is not included."""
     if row.words:
-        return "".join("H" if wanted is None or word.name in wanted else "2x" for word in row.words)
-    is_wanted = wanted is None or row.name in wanted
+        codes = ["H" if _is_included(word.name, included) else "2x" for word in row.words]
+        return "".join(codes)
+    is_included = _is_included(row.name, included)
     if row.type.width:
-        return _CODES[row.type] if is_wanted else f"{row.type.width}x"
-    return "I%ds" if is_wanted else "I%dx"
+        return _CODES[row.type] if is_included else f"{row.type.width}x"
+    return "I%ds" if is_included else "I%dx"
 
 
 class Templates(dict[Sizes, Struct]):
@@ -173,7 +181,8 @@ def template_names(layout: Layout) -> list[str]:
     rows = sections(layout)
     for row in (*rows.head, None, *rows.tail):
         if row is not None and row.name in NEW:
-            is_size_alone = not row.type.width and names[-1] != SAME
+            has_size = not row.type.width
+            is_size_alone = has_size and names[-1] != SAME
             size_part = [SAME] if is_size_alone else []
             names += [*size_part, row.name]
         elif names[-1] != SAME:
@@ -181,21 +190,28 @@ def template_names(layout: Layout) -> list[str]:
     return names
 
 
-def keep(memory: dict[Key, Value], key: Key, value: Value, most: int) -> Value:
+def keep(
+    cache: dict[Key, Value],
+    key: Key,
+    value: Value,
+    most: int,
+) -> Value:
     """Put a value into a cache, which is cleared when it has `most` entries, and return the value."""
-    if len(memory) >= most:
-        memory.clear()
-    memory[key] = value
+    if len(cache) >= most:
+        cache.clear()
+    cache[key] = value
     return value
 
 
 class Packers(dict[Sizes, Callable[..., bytes]]):
     """The functions that pack consecutive rows, by the sizes of their variable fields. Reserved words are zero."""
 
-    def __init__(self, rows: tuple[Field, ...]) -> None:
+    def __init__(self, rows: Rows) -> None:
         super().__init__()
-        written = {name for row in rows for name in _names(row) if not is_reserved(name)}
-        self.struct_format = f"<{_Part(rows, written).struct_format}"
+        names = cut_names(rows)
+        written = {name for name in names if not is_reserved(name)}
+        part = _Part(rows, written)
+        self.struct_format = f"<{part.struct_format}"
 
     def __missing__(self, sizes: Sizes) -> Callable[..., bytes]:
         packer = Struct(self.struct_format % sizes)
@@ -207,65 +223,83 @@ def is_reserved(name: str) -> bool:
     return name.startswith("reserved.")
 
 
-def kind_and_rest(layout: Layout) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+def kind_and_rest(layout: Layout) -> tuple[Rows, Rows]:
     """Return the head of a meta frame in two parts: up to the last field of the message identifier, and the rest."""
     head = sections(layout).head
-    identifying = [at for at, row in enumerate(head) if row.name in MessageIdentifier.__struct_fields__]
-    end = max(identifying) + 1
+    names = [row.name for row in head]
+    end = 1 + max(map(names.index, MessageIdentifier.__struct_fields__))
     return head[:end], head[end:]
 
 
-def head_cutter(layout: Layout, wanted: Container[str], shapes: Shapes) -> Cut:
-    """Return a function that unpacks the wanted fields of the head, in the order of `cut_names`."""
-    head = _Part(sections(layout).head, wanted)
+def head_cutter(layout: Layout, included: Names, shapes: Shapes) -> Cut:
+    """Return a function that unpacks the included fields of the head, in the order of `cut_names`."""
+    rows = sections(layout).head
+    head = _Part(rows, included)
     struct_format = f"<{head.struct_format}"
 
     def measure(meta: bytes) -> Sizes:
-        return tuple(head.measure(meta, 0)[0])
+        sizes, _ = head.measure(meta, 0)
+        return tuple(sizes)
 
     return _cutter(struct_format, head.names, measure, shapes)
 
 
-def head_reader(layout: Layout, wanted: Sequence[str], heads: Heads) -> Cut:
-    """Return a function that unpacks the wanted fields of a head, and caches how to unpack the next of its kind.
+def head_reader(layout: Layout, included: Sequence[str], heads: Heads) -> Cut:
+    """Return a function that unpacks the included fields of a head, and caches how to unpack the next of its kind.
 
     The key of the cache is the first bytes of the head: the message identifier and the size behind it, which need not
     be unpacked again. The entry has the function that unpacks the rest, the sizes that it must yield, and the values of
     the identifier. If messages of one kind have several shapes, only the first of them is cached.
     """
     kind_rows, rest_rows = kind_and_rest(layout)
-    kind, rest = _Part(kind_rows), _Part(rest_rows, wanted)
-    names = cut_names((*kind_rows, *rest_rows), wanted)
-    cut = head_cutter(layout, wanted, {})
-    wanted_of: Callable[[Values], Values] = itemgetter(*map(names.index, wanted))
-    kind_of = itemgetter(*map(names.index, MessageIdentifier.__struct_fields__))
+    kind = _Part(kind_rows)
+    rest = _Part(rest_rows, included)
+    names = cut_names((*kind_rows, *rest_rows), included)
+    cut = head_cutter(layout, included, {})
+    included_of = _values_of(names, included)
+    kind_of = _values_of(names, MessageIdentifier.__struct_fields__)
     sizes_of = _sizes_of(names)
-    least = sum(kind.gaps) + kind.rest + _SIZE_WIDTH * (len(kind.gaps) + 1)
+    kind_size_count = len(kind.gaps)
+    size_bytes = _SIZE_WIDTH * (kind_size_count + 1)
+    least = sum(kind.gaps) + kind.rest + size_bytes
     struct_format = f"<%dx{rest.struct_format.removeprefix('I')}"  # the first size is known
 
     def read(meta: bytes) -> Values:
         if meta[:2] != layout.number:
             raise FastPathMiss
         values = cut(meta)
-        if meta[: least + meta[2] + meta[8 + meta[2]]] not in heads:
+        partition_size = meta[2]
+        identity_size = meta[8 + partition_size]
+        if meta[: least + partition_size + identity_size] not in heads:
             remember(meta, values)
-        return wanted_of(values)
+        return included_of(values)
 
     def remember(meta: bytes, values: Values) -> None:
         sizes = sizes_of(values)
-        kind_sizes, rest_sizes = sizes[: len(kind.gaps)], sizes[len(kind.gaps) :]
-        if max(kind_sizes) <= LARGEST_USUAL_SIZE:
-            end = least + sum(kind_sizes)
-            cut_rest = Struct(struct_format % (end, *rest_sizes)).unpack_from
-            keep(heads, meta[:end], (cut_rest, *rest_sizes[1:], *kind_of(values)), MOST_SHAPES)
+        kind_sizes = sizes[:kind_size_count]
+        rest_sizes = sizes[kind_size_count:]
+        if max(kind_sizes) > LARGEST_USUAL_SIZE:
+            return
+        end = least + sum(kind_sizes)
+        cut_rest = Struct(struct_format % (end, *rest_sizes)).unpack_from
+        entry = (cut_rest, *rest_sizes[1:], *kind_of(values))
+        keep(heads, meta[:end], entry, MOST_SHAPES)
 
     return read
+
+
+def _values_of(names: list[str], selected: Sequence[str]) -> Callable[[Values], Values]:
+    """Return a function that selects some of the unpacked values by their names."""
+    positions = map(names.index, selected)
+    return itemgetter(*positions)
 
 
 def cutter(layout: Layout, shapes: Shapes) -> Cut:
     """Return a function that unpacks a whole frame; the entries are one value between head and tail."""
     rows = sections(layout)
-    head, tail = _Part(rows.head), _Part(rows.tail)
+    head = _Part(rows.head)
+    tail = _Part(rows.tail)
+    names = [*head.names, "entries", *tail.names]
     struct_format = f"<{head.struct_format}%ds{tail.struct_format}"
     count_from_end = _count_from_end(rows)
 
@@ -279,21 +313,29 @@ def cutter(layout: Layout, shapes: Shapes) -> Cut:
                 end += row.type.width
             else:
                 for _ in range(count):
-                    end += _SIZE_WIDTH + _size(meta, end)[0]
+                    (size,) = _size(meta, end)
+                    end += _SIZE_WIDTH + size
         tail_sizes, _ = tail.measure(meta, end)
         return (*head_sizes, end - start, *tail_sizes)
 
-    return _cutter(struct_format, [*head.names, "entries", *tail.names], measure, shapes)
+    return _cutter(struct_format, names, measure, shapes)
 
 
 def _count_from_end(rows: Sections) -> int:
     """Return the distance in bytes from the count of the first entries to the end of the head."""
-    counted = next(row.name for row in rows.entries if isinstance(row, Entries))
-    words = [word.name for word in rows.head[-1].words]
-    return 2 * (len(words) - words.index(f"{counted}.count"))
+    groups = [row.name for row in rows.entries if isinstance(row, Entries)]
+    last_row = rows.head[-1]
+    words = [word.name for word in last_row.words]
+    position = words.index(f"{groups[0]}.count")
+    return 2 * (len(words) - position)
 
 
-def _cutter(struct_format: str, names: list[str], measure: Callable[[bytes], Sizes], shapes: Shapes) -> Cut:
+def _cutter(
+    struct_format: str,
+    names: list[str],
+    measure: Callable[[bytes], Sizes],
+    shapes: Shapes,
+) -> Cut:
     sizes_of = _sizes_of(names)
 
     def cut(meta: bytes) -> Values:
@@ -302,8 +344,8 @@ def _cutter(struct_format: str, names: list[str], measure: Callable[[bytes], Siz
         key = len(meta) << 8 | meta[8 + meta[2]]
         shape = shapes.get(key)
         if shape is not None:
-            sizes, cut_known = shape
-            values = cut_known(meta)
+            sizes, cut_same = shape
+            values = cut_same(meta)
             if sizes_of(values) == sizes:
                 return values
         cut_new = Struct(struct_format % measure(meta)).unpack_from
@@ -315,4 +357,5 @@ def _cutter(struct_format: str, names: list[str], measure: Callable[[bytes], Siz
 
 
 def _sizes_of(names: list[str]) -> Callable[[Values], Sizes]:
-    return itemgetter(*(at for at, name in enumerate(names) if name == SIZE))
+    positions = [at for at, name in enumerate(names) if name == SIZE]
+    return itemgetter(*positions)

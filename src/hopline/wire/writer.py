@@ -1,11 +1,11 @@
 """The careful writer: walks a layout table, and names the field that cannot be written.
 
-Like the careful reader it is the authority: the compiled encoders leave to it whatever they stumble over.
+Like the careful reader it is the authority: the compiled encoders leave to it whatever they cannot write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hopline.message import (
@@ -20,11 +20,14 @@ from hopline.wire.layout import ABSOLUTE_URI, ENTRY_CLASS, WORDS, Empty, Entries
 from hopline.wire.limits import DEFAULT_LIMITS, Limits
 from hopline.wire.reader import is_meta_frame
 
+_U16_MAX = 2**16 - 1
+_I32_MAX = 2**31 - 1
+_I64_MAX = 2**63 - 1
 _RANGES = {
-    Type.U16: (0, 2**16 - 1),
-    Type.I32: (-(2**31), 2**31 - 1),
-    Type.I64: (-(2**63), 2**63 - 1),
-    Type.WORDS: (0, 2**16 - 1),
+    Type.U16: (0, _U16_MAX),
+    Type.I32: (-_I32_MAX - 1, _I32_MAX),
+    Type.I64: (-_I64_MAX - 1, _I64_MAX),
+    Type.WORDS: (0, _U16_MAX),
 }
 
 
@@ -41,56 +44,70 @@ class Writer:
 
     def write(self) -> list[bytes]:
         """Return the frames, or raise `LocalError`."""
-        frames = [as_bytes("socket_identity", self.message.socket_identity), b""]
-        if self.layout.has_body_offset:
+        layout = self.layout
+        socket_identity = as_bytes("socket_identity", self.message.socket_identity)
+        frames = [socket_identity, b""]
+        if layout.has_body_offset:
             frames += self.message.bodies
-        for entries in reversed(self.layout.entries):
+        for entries in reversed(layout.entries):
             for nth, entry in enumerate(self._entries(entries)):
-                frames += [self._entry_field(entries, nth, entry, row) for row in reversed(entries.fields)]
-        if self.layout.meta:
-            frames.append(self._meta() + self._extension)
+                rows = reversed(entries.fields)
+                frames += [self._entry_field(entries, nth, entry, row) for row in rows]
+        if layout.meta:
+            meta = self._meta() + self._extension
+            frames.append(meta)
         else:
-            frames += [self._extension] * bool(self._extension)
-            frames += [self._field(row) for row in reversed(self.layout.fixed)]
+            if self._extension:
+                frames.append(self._extension)
+            frames += map(self._field, reversed(layout.fixed))
         self._check_size(frames)
         return frames
 
     # -- what follows from the message's shape ----------------------------------------------------------------------
 
     def _descriptors(self) -> dict[str, int]:
-        """Work out counts, offsets and divisors: everything that the message itself does not say."""
+        """Return counts, offsets and divisors: the numbers that are not fields of the message itself."""
         numbers: dict[str, int] = {}
-        below = len(self.layout.fixed) + bool(self._extension and not self.layout.meta)
-        groups = self.layout.entries or tuple(row for row in self.layout.meta if isinstance(row, Entries))
-        for entries in groups:
+        layout = self.layout
+        has_extension_frame = bool(self._extension) and not layout.meta
+        below = len(layout.fixed) + has_extension_frame
+        meta_entries = tuple(row for row in layout.meta if isinstance(row, Entries))
+        for entries in layout.entries or meta_entries:
+            name = entries.name
             count = len(self._entries(entries))
             if count > self.limits.entries:
-                raise LocalError(entries.name, f"at most {self.limits.entries} entries", count)
-            numbers[f"{entries.name}.count"] = count
-            numbers[f"{entries.name}.offset"] = below + 1 if count else 0
-            numbers[f"{entries.name}.divisor"] = entries.divisor
-            if self.layout.entries:
+                raise LocalError(name, f"at most {self.limits.entries} entries", count)
+            numbers[f"{name}.count"] = count
+            numbers[f"{name}.offset"] = below + 1 if count else 0
+            numbers[f"{name}.divisor"] = entries.divisor
+            if layout.entries:
                 below += count * entries.divisor
-        numbers["body.count"] = len(self.message.bodies)
-        numbers["body.offset"] = below + len(self.message.bodies)
+        bodies = len(self.message.bodies)
+        numbers["body.count"] = bodies
+        numbers["body.offset"] = below + bodies
         return numbers
 
     def _entries(self, entries: Entries) -> Sequence[Any]:
-        listed = getattr(self.message, entries.name)
-        if not isinstance(listed, tuple | list):
-            raise LocalError(entries.name, f"a tuple of {ENTRY_CLASS[entries.name].__name__}", listed)
-        for nth, entry in enumerate(listed):
-            if not isinstance(entry, ENTRY_CLASS[entries.name]):
-                raise LocalError(f"{entries.name}[{nth}]", f"a {ENTRY_CLASS[entries.name].__name__}", entry)
-        return listed
+        """Return the entries of the message that a row stands for, after checking their types."""
+        name = entries.name
+        values = getattr(self.message, name)
+        entry_class = ENTRY_CLASS[name]
+        if not isinstance(values, tuple | list):
+            raise LocalError(name, f"a tuple of {entry_class.__name__}", values)
+        for nth, entry in enumerate(values):
+            if not isinstance(entry, entry_class):
+                raise LocalError(f"{name}[{nth}]", f"a {entry_class.__name__}", entry)
+        return values
 
     def _check_bodies(self) -> None:
         bodies = self.message.bodies
         if not isinstance(bodies, tuple | list):
             raise LocalError("bodies", "a tuple of bytes", bodies)
         most = self.limits.frames if self.layout.several_bodies else 1
-        if not 1 <= len(bodies) <= most:
-            raise LocalError("bodies", "one body frame" if most == 1 else "at least one body frame", len(bodies))
+        count = len(bodies)
+        if not 1 <= count <= most:
+            expected = "one body frame" if most == 1 else "at least one body frame"
+            raise LocalError("bodies", expected, count)
         for body in bodies:
             as_bytes("bodies", body)
         if not self.layout.has_body_offset and is_meta_frame(bodies[0]):
@@ -107,13 +124,17 @@ class Writer:
         return extension
 
     def _check_size(self, frames: list[bytes]) -> None:
-        if len(frames) > self.limits.frames:
-            raise LocalError("frames", f"at most {self.limits.frames}", len(frames))
-        largest, size = max(map(len, frames)), sum(map(len, frames))
-        if largest > self.limits.frame_size:
-            raise LocalError("frames", f"at most {self.limits.frame_size} bytes in one", largest)
-        if size > self.limits.message_size:
-            raise LocalError("frames", f"at most {self.limits.message_size} bytes together", size)
+        limits = self.limits
+        count = len(frames)
+        if count > limits.frames:
+            raise LocalError("frames", f"at most {limits.frames}", count)
+        sizes = [len(frame) for frame in frames]
+        largest = max(sizes)
+        if largest > limits.frame_size:
+            raise LocalError("frames", f"at most {limits.frame_size} bytes in one", largest)
+        total = sum(sizes)
+        if total > limits.message_size:
+            raise LocalError("frames", f"at most {limits.message_size} bytes together", total)
 
     # -- fields -----------------------------------------------------------------------------------------------------
 
@@ -130,7 +151,9 @@ class Writer:
         if row.empty is Empty.ALWAYS:
             return b""
         if row.words:
-            return WORDS.pack(*(in_range(word.name, self._value(word.name), row.type) for word in row.words))
+            names = [word.name for word in row.words]
+            numbers = [in_range(name, self._value(name), row.type) for name in names]
+            return WORDS.pack(*numbers)
         value = self._value(row.name)
         if row.empty is Empty.NO_ENTRIES and not value:
             return b""
@@ -138,7 +161,9 @@ class Writer:
 
     @staticmethod
     def _entry_field(entries: Entries, nth: int, entry: Any, row: Field) -> bytes:
-        return encode_value(f"{entries.name}[{nth}].{row.name}", getattr(entry, row.name), row)
+        name = f"{entries.name}[{nth}].{row.name}"
+        value = getattr(entry, row.name)
+        return encode_value(name, value, row)
 
     # -- the meta frame of V6 ---------------------------------------------------------------------------------------
 
@@ -146,19 +171,25 @@ class Writer:
         parts: list[bytes] = []
         for row in self.layout.meta:
             if isinstance(row, Field):
-                parts += sized(row, self._field(row))
+                content = self._field(row)
+                parts.append(sized(row, content))
                 continue
             for nth, entry in enumerate(self._entries(row)):
-                content = b"".join(
-                    part for field in row.fields for part in sized(field, self._entry_field(row, nth, entry, field))
-                )
-                parts += (len(content).to_bytes(4, "little"), content)
+                fields = [sized(field, self._entry_field(row, nth, entry, field)) for field in row.fields]
+                content = b"".join(fields)
+                parts.append(with_length(content))
         return b"".join(parts)
 
 
-def sized(row: Field, content: bytes) -> Iterable[bytes]:
-    """Put the length in front of what varies; a length beyond i32 is beyond the limits too."""
-    return (content,) if row.type.width else (len(content).to_bytes(4, "little"), content)
+def sized(row: Field, content: bytes) -> bytes:
+    """Return the content of a field, behind its length if that varies."""
+    return content if row.type.width else with_length(content)
+
+
+def with_length(content: bytes) -> bytes:
+    """Return a content behind its length; a length beyond i32 is beyond the limits too."""
+    length = len(content)
+    return length.to_bytes(4, "little") + content
 
 
 def encode_value(name: str, value: Any, row: Field) -> bytes:
@@ -197,19 +228,27 @@ def _encode_version(name: str, value: Any) -> bytes:
 
 def _encode_number(name: str, value: Any, row: Field) -> bytes:
     if row.values is not None:
-        wire = {ours: theirs for theirs, ours in row.values.items()}
-        if as_integer(name, value) not in wire:
-            raise LocalError(name, f"one of {', '.join(map(str, wire))}", value)
-        value = wire[value]
+        number_of = {ours: theirs for theirs, ours in row.values.items()}
+        if as_integer(name, value) not in number_of:
+            choices = ", ".join(map(str, number_of))
+            raise LocalError(name, f"one of {choices}", value)
+        value = number_of[value]
     if row.scale != 1:
-        units, rest = divmod(abs(as_integer(name, value)), row.scale)
-        units += rest > 0  # away from zero: what is left of a lifetime must never become "no limit"
-        units = min(units, _RANGES[Type.I64][1] // row.scale)  # no further than a reader can turn back
-        value = units if value > 0 else -units
+        value = _in_units(as_integer(name, value), row.scale)
     if row.minimum is not None and as_integer(name, value) < row.minimum:
         raise LocalError(name, f"at least {row.minimum}", value)
     number = in_range(name, value, row.type)
-    return number.to_bytes(row.type.width, "little", signed=row.type is not Type.U16)
+    is_signed = row.type is not Type.U16
+    return number.to_bytes(row.type.width, "little", signed=is_signed)
+
+
+def _in_units(number: int, scale: int) -> int:
+    """Return a number in units of a scale, rounded away from zero: a remaining lifetime must not become "no limit"."""
+    units, remainder = divmod(abs(number), scale)
+    units += remainder > 0
+    most = _I64_MAX // scale  # no more than a reader can convert back
+    units = min(units, most)
+    return units if number > 0 else -units
 
 
 def as_bytes(name: str, value: object) -> bytes:
@@ -228,7 +267,8 @@ def as_integer(name: str, value: object) -> int:
 
 def in_range(name: str, value: object, kind: Type) -> int:
     """Check that a value fits into its type."""
-    number, (low, high) = as_integer(name, value), _RANGES[kind]
+    number = as_integer(name, value)
+    low, high = _RANGES[kind]
     if not low <= number <= high:
         raise LocalError(name, f"{low} to {high} ({kind.value})", value)
     return number

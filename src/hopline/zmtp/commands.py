@@ -47,24 +47,32 @@ def is_identity(identity: bytes) -> bool:
 
 def ready(socket_type: SocketType, identity: bytes) -> bytes:
     """Return a READY command. RFC 23, "The NULL Mechanism": both peers send one, with their properties."""
-    properties = ((b"Socket-Type", socket_type.wire_name), (b"Identity", identity))
-    content = [bytes((len(name),)) + name + _VALUE_SIZE.pack(len(value)) + value for name, value in properties]
-    return encode_command(READY, b"".join(content))
+    content = _property(b"Socket-Type", socket_type.wire_name) + _property(b"Identity", identity)
+    return encode_command(READY, content)
+
+
+def _property(name: bytes, value: bytes) -> bytes:
+    name_size = bytes((len(name),))
+    value_size = _VALUE_SIZE.pack(len(value))
+    return name_size + name + value_size + value
 
 
 def read_properties(content: bytes) -> dict[bytes, bytes]:
     """Return the properties of a READY command, by their names in lower case."""
     properties: dict[bytes, bytes] = {}
+    end = len(content)
     at = 0
-    while at < len(content):
-        name_end = at + 1 + content[at]
+    while at < end:
+        name_start = at + 1
+        name_end = name_start + content[at]
         value_start = name_end + _VALUE_SIZE.size
-        if value_start > len(content):
+        if value_start > end:
             raise CommandError("a property that is cut off")
-        value_end = value_start + _VALUE_SIZE.unpack_from(content, name_end)[0]
-        if value_end > len(content):
+        (value_size,) = _VALUE_SIZE.unpack_from(content, name_end)
+        value_end = value_start + value_size
+        if value_end > end:
             raise CommandError("a property that is cut off")
-        name = content[at + 1 : name_end].lower()
+        name = content[name_start:name_end].lower()
         if not name or name in properties:
             raise CommandError("a property without a name, or twice")
         properties[name] = content[value_start:value_end]
@@ -74,8 +82,10 @@ def read_properties(content: bytes) -> dict[bytes, bytes]:
 
 def error(reason: str) -> bytes:
     """Return an ERROR command. RFC 23: sent instead of READY, by a peer that refuses the connection."""
-    text = reason.encode("ascii", "replace")[:_LONGEST_REASON]
-    return encode_command(ERROR, bytes((len(text),)) + text)
+    encoded = reason.encode("ascii", "replace")
+    text = encoded[:_LONGEST_REASON]
+    size = bytes((len(text),))
+    return encode_command(ERROR, size + text)
 
 
 def read_reason(content: bytes) -> str:
@@ -91,15 +101,20 @@ def ping(time_to_live: float, context: bytes = b"") -> bytes:
     Zero means forever, so a time to live that is shorter than a tenth is rounded up to one.
     """
     least = 1 if time_to_live > 0 else 0
-    tenths = round(min(max(least, time_to_live * _TENTHS_PER_SECOND), _MOST_TENTHS))
-    return encode_command(PING, _TIME_TO_LIVE.pack(tenths) + context)
+    tenths = max(least, time_to_live * _TENTHS_PER_SECOND)
+    bounded = round(min(tenths, _MOST_TENTHS))
+    return encode_command(PING, _TIME_TO_LIVE.pack(bounded) + context)
 
 
 def read_ping(content: bytes) -> tuple[float, bytes]:
     """Return the time to live of a PING in seconds, and the context that the PONG repeats."""
-    if not _TIME_TO_LIVE.size <= len(content) <= _TIME_TO_LIVE.size + _LONGEST_PING_CONTEXT:
+    least = _TIME_TO_LIVE.size
+    most = least + _LONGEST_PING_CONTEXT
+    if not least <= len(content) <= most:
         raise CommandError("a PING of the wrong size")
-    return _TIME_TO_LIVE.unpack_from(content)[0] / _TENTHS_PER_SECOND, content[_TIME_TO_LIVE.size :]
+    (tenths,) = _TIME_TO_LIVE.unpack_from(content)
+    context = content[least:]
+    return tenths / _TENTHS_PER_SECOND, context
 
 
 def pong(context: bytes) -> bytes:

@@ -20,8 +20,9 @@ _LONG_SIZE = struct.Struct(">BQ")
 read_size = struct.Struct(">Q").unpack_from
 
 # Headers of short frames, by size.
-_LAST_HEADERS = [bytes((0, size)) for size in range(LONGEST_SHORT + 1)]
-_MORE_HEADERS = [bytes((MORE, size)) for size in range(LONGEST_SHORT + 1)]
+_SHORT_SIZES = range(LONGEST_SHORT + 1)
+_LAST_HEADERS = [bytes((0, size)) for size in _SHORT_SIZES]
+_MORE_HEADERS = [bytes((MORE, size)) for size in _SHORT_SIZES]
 
 
 def encode_into(pieces: list[bytes], frames: Sequence[bytes]) -> int:
@@ -34,12 +35,17 @@ def encode_into(pieces: list[bytes], frames: Sequence[bytes]) -> int:
     for frame in frames:
         size = len(frame)
         total += size
-        append(_MORE_HEADERS[size] if size <= LONGEST_SHORT else _LONG_SIZE.pack(MORE | LONG, size))
-        append(frame)
-        if size > LONGEST_SHORT:
+        if size <= LONGEST_SHORT:
+            append(_MORE_HEADERS[size])
+        else:
+            append(_LONG_SIZE.pack(MORE | LONG, size))
             total += LONG_HEADER - SHORT_HEADER
+        append(frame)
     size = len(frames[-1])
-    pieces[-2] = _LAST_HEADERS[size] if size <= LONGEST_SHORT else _LONG_SIZE.pack(LONG, size)
+    if size <= LONGEST_SHORT:
+        pieces[-2] = _LAST_HEADERS[size]
+    else:
+        pieces[-2] = _LONG_SIZE.pack(LONG, size)
     return total + SHORT_HEADER * len(frames)
 
 
@@ -52,7 +58,10 @@ def encode_message(frames: Sequence[bytes]) -> bytes:
 
 def encode_command(name: bytes, content: bytes = b"") -> bytes:
     """Return a command on the wire. RFC 23, "Commands": the length of the name, the name, then what belongs to it."""
-    body = bytes((len(name),)) + name + content
-    if len(body) <= LONGEST_SHORT:
-        return bytes((COMMAND, len(body))) + body
-    return _LONG_SIZE.pack(COMMAND | LONG, len(body)) + body
+    name_size = bytes((len(name),))
+    body = name_size + name + content
+    size = len(body)
+    if size <= LONGEST_SHORT:
+        return bytes((COMMAND, size)) + body
+    header = _LONG_SIZE.pack(COMMAND | LONG, size)
+    return header + body

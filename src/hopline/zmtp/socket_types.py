@@ -51,5 +51,5 @@ _PARTNERS: dict[SocketType, frozenset[SocketType]] = {
     SocketType.XSUB: frozenset({SocketType.PUB, SocketType.XPUB}),
 }
 
-BY_NUMBER = {one.number: one for one in SocketType}
-BY_NAME = {one.wire_name: one for one in SocketType}
+BY_NUMBER = {socket_type.number: socket_type for socket_type in SocketType}
+BY_NAME = {socket_type.wire_name: socket_type for socket_type in SocketType}

@@ -19,12 +19,15 @@ class Members:
     """
 
     def __init__(self, uri: str, uris: Sequence[str]) -> None:
-        self._by_name = _by_name(uris)
-        if not uris or len(self._by_name) != len(uris):
-            raise ArgumentError("synod.members", "one or more different URIs", list(uris))
-        if normalized(uri) not in self._by_name:
-            raise ArgumentError("synod.local_node", f"one of the members {list(uris)}", uri)
-        self.quorum = len(uris) // 2 + 1
+        configured = list(uris)
+        count = len(configured)
+        self._by_name = _by_name(configured)
+        are_distinct = len(self._by_name) == count
+        if not configured or not are_distinct:
+            raise ArgumentError("synod.members", "one or more different URIs", configured)
+        if uri not in self:
+            raise ArgumentError("synod.local_node", f"one of the members {configured}", uri)
+        self.quorum = count // 2 + 1
 
     def __contains__(self, uri: str) -> bool:
         return normalized(uri) in self._by_name
@@ -35,7 +38,8 @@ class Members:
     @property
     def uris(self) -> list[str]:
         """The addresses, in the order of the configuration."""
-        return list(self._by_name.values())
+        uris = self._by_name.values()
+        return list(uris)
 
     def move(self, old: str, new: str) -> None:
         """Replace the address of a member. The number of members, and so the quorum, stays.
@@ -49,10 +53,10 @@ class Members:
         is_taken = new_name in self._by_name and new_name != old_name
         if is_taken or not is_member:
             raise ArgumentError("synod.members", f"a member that moves to an address of its own, not {old}", new)
-        moved = []
-        for name, member in self._by_name.items():
-            moved.append(new if name == old_name else member)
-        self._by_name = _by_name(moved)
+        uris = self.uris
+        position = list(self._by_name).index(old_name)
+        uris[position] = new
+        self._by_name = _by_name(uris)
 
 
 def _by_name(uris: Sequence[str]) -> dict[str, str]:

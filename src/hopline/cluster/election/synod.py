@@ -61,9 +61,10 @@ class SynodHealth:
         self._uri = uri
         self._members = Members(uri, members)
         self._interval = in_ticks(settings.heartbeat_interval)
-        self._timeout = in_ticks(settings.heartbeat_interval * settings.missing_heartbeats)
+        timeout = settings.heartbeat_interval * settings.missing_heartbeats
+        self._timeout = in_ticks(timeout)
         self._name = normalized(uri)
-        names = [normalized(member) for member in members]
+        names = map(normalized, members)
         others = [name for name in names if name != self._name]
         self._heard_at = dict.fromkeys(others, now)  # each gets the full time at first
         self._reconnected_at = dict.fromkeys(others, now)
@@ -79,15 +80,16 @@ class SynodHealth:
 
     def healthy(self, now: int) -> list[str]:
         """Return the members that are heard, this one included."""
-        return [uri for uri in self._members.uris if not self._is_silent(uri, now)]
+        uris = self._members.uris
+        return [uri for uri in uris if not self._is_silent(uri, now)]
 
     @property
     def next_tick(self) -> int | None:
         """When to call `tick` next; None is never."""
         if not self._heard_at:
             return None
-        timeouts = [self._times_out_at(name) for name in self._heard_at]
-        return min(self._next_heartbeat, *timeouts)
+        first_timeout = min(map(self._times_out_at, self._heard_at))
+        return min(self._next_heartbeat, first_timeout)
 
     def tick(self, now: int) -> list[SynodStep]:
         """Return a heartbeat if one is due, and the members to connect to again."""
@@ -97,7 +99,9 @@ class SynodHealth:
             steps.append(SynodHeartbeat(self._uri))
         for uri in self._members.uris:
             name = normalized(uri)
-            if name in self._heard_at and now >= self._times_out_at(name):
+            if name not in self._heard_at:  # this member itself
+                continue
+            if now >= self._times_out_at(name):
                 self._reconnected_at[name] = now
                 steps.append(Reconnect(uri))
         return steps
@@ -117,8 +121,13 @@ class SynodHealth:
         self._reconnected_at[new_name] = self._reconnected_at.pop(old_name)
 
     def _is_silent(self, uri: str, now: int) -> bool:
-        heard_at = self._heard_at.get(normalized(uri))
-        return heard_at is not None and now - heard_at >= self._timeout
+        name = normalized(uri)
+        heard_at = self._heard_at.get(name)
+        if heard_at is None:
+            return False
+        return now - heard_at >= self._timeout
 
     def _times_out_at(self, name: str) -> int:
-        return max(self._heard_at[name], self._reconnected_at[name]) + self._timeout
+        heard_at = self._heard_at[name]
+        reconnected_at = self._reconnected_at[name]
+        return max(heard_at, reconnected_at) + self._timeout

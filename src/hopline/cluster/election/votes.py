@@ -47,8 +47,12 @@ class VoteCount:
         reads = [answer for answer in self._acks.values() if isinstance(answer, AckRead)]
         if not reads:
             return None
-        latest = max(reads, key=lambda read: read.known_write_ballot)
+        latest = max(reads, key=_known_write_ballot)
         return latest.lease
+
+
+def _known_write_ballot(answer: AckRead) -> Ballot:
+    return answer.known_write_ballot
 
 
 class LeaseObserver:
@@ -69,11 +73,17 @@ class LeaseObserver:
         ballot = message.ballot
         senders = self._senders.setdefault(ballot, set())
         if isinstance(message, AckWrite):
-            senders.add(normalized(message.sender_uri))
+            sender = normalized(message.sender_uri)
+            senders.add(sender)
         else:
             self._leases.setdefault(ballot, message.lease)
+        self._forget_oldest()
+        if len(senders) < self._quorum:
+            return None
+        return self._leases.get(ballot)
+
+    def _forget_oldest(self) -> None:
         while len(self._senders) > self.REMEMBERED:
             oldest = next(iter(self._senders))
             del self._senders[oldest]
             self._leases.pop(oldest, None)
-        return self._leases.get(ballot) if len(senders) >= self._quorum else None

@@ -43,7 +43,8 @@ class Announcements:
     def announce(self, domain: str, route: Route) -> None:
         """Record that a route is to be announced."""
         if route.identifier is not None:
-            self._is_announced.pop((domain, of_any_actor(route.identifier)), None)
+            withdrawn = of_any_actor(route.identifier)
+            self._is_announced.pop((domain, withdrawn), None)
         self._is_announced[domain, route] = True
 
     def withdraw(self, domain: str, route: Route, *, is_handled: bool) -> None:
@@ -56,9 +57,11 @@ class Announcements:
                 is cancelled.
         """
         self._is_announced.pop((domain, route), None)
-        if not is_handled:
-            withdrawn = route if route.identifier is None else of_any_actor(route.identifier)
-            self._is_announced[domain, withdrawn] = False
+        if is_handled:
+            return
+        if route.identifier is not None:
+            route = of_any_actor(route.identifier)
+        self._is_announced[domain, route] = False
 
     def confirm(self, domain: str, routes: Iterable[Route], *, is_announced: bool) -> None:
         """Record that routes came back from the rendezvous server, as announced or as withdrawn."""
@@ -95,5 +98,6 @@ class Announcements:
         """Return the unconfirmed routes by domain and by whether they are announced or withdrawn."""
         groups: dict[tuple[str, bool], list[Route]] = {}
         for (domain, route), is_announced in self._is_announced.items():
-            groups.setdefault((domain, is_announced), []).append(route)
+            group = groups.setdefault((domain, is_announced), [])
+            group.append(route)
         return groups

@@ -2,8 +2,8 @@
 
 Theory of operation. A node is announced in every domain that it is a member of, because its hubs accept replies of any
 domain. So an announcement in some domain proves little: any member of that domain can announce any node, and where the
-domain is unsigned, so can anybody who reaches the network. What an announcement may change depends on the *rank* of its
-domain:
+domain is unsigned, so can any process that reaches the network. What an announcement may change depends on the *rank*
+of its domain:
 
 * A signed domain outranks every unsigned one. Among signed domains, and among unsigned ones, the domain that is
   configured first ranks highest.
@@ -63,17 +63,23 @@ class DomainAuthority:
     def location_of(self, node: bytes) -> Location | None:
         """Return where a node is; None if it is unknown."""
         known = self._nodes.get(node)
-        return None if known is None else known.location
+        if known is None:
+            return None
+        return known.location
 
     def is_announced_in(self, domain: str, node: bytes) -> bool:
         """Return whether a domain has announced a node."""
         known = self._nodes.get(node)
-        return known is not None and self._rules.configured(domain) in known.ranks
+        if known is None:
+            return False
+        return self._rules.configured(domain) in known.ranks
 
     def may_add(self, node: bytes, rank: Rank) -> bool:
         """Return whether a domain of this rank may add routes to a node, or remove its own."""
         is_unsigned, _ = rank
-        return not is_unsigned or not self._is_bound_to_signed(node)
+        if is_unsigned:
+            return not self._is_bound_to_signed(node)
+        return True
 
     def may_change(self, node: bytes, rank: Rank) -> bool:
         """Return whether a domain of this rank may change the location of a node, and withdraw its hubs."""
@@ -85,7 +91,8 @@ class DomainAuthority:
         known = self._nodes.get(node)
         if known is None or rank >= known.rank:
             return False
-        return location != known.location or not self._is_bound_to_signed(node)
+        has_moved = location != known.location
+        return has_moved or not self._is_bound_to_signed(node)
 
     def _is_bound_to_signed(self, node: bytes) -> bool:
         known = self._nodes.get(node)
@@ -101,18 +108,22 @@ class DomainAuthority:
         domain = self._rules.configured(domain)
         bound = self._bound.get(domain, ())
         silent = self._silent.get(domain, ())
-        return len(bound) < self._slots and len(silent) < self._silent_slots
+        has_slot = len(bound) < self._slots
+        has_silent_slot = len(silent) < self._silent_slots
+        return has_slot and has_silent_slot
 
     def longest_silent(self, domain: str) -> bytes | None:
         """Return the node of a domain that has waited longest for its first heartbeat, if there is one."""
-        silent = self._silent.get(self._rules.configured(domain), ())
+        domain = self._rules.configured(domain)
+        silent = self._silent.get(domain, ())
         return next(iter(silent), None)
 
     def record_heartbeat(self, node: bytes) -> None:
         """Record a heartbeat of a node."""
         known = self._nodes.get(node)
         if known is not None:
-            self._silent[known.domain].pop(node, None)
+            silent = self._silent[known.domain]
+            silent.pop(node, None)
 
     # -- announcements -------------------------------------------------------------------------------------------------
 
@@ -122,12 +133,16 @@ class DomainAuthority:
         domain = self._rules.configured(domain)
         known = self._nodes.get(node)
         if known is None:
-            self._nodes[node] = _KnownNode(location, {domain: rank}, domain)
+            self._nodes[node] = _KnownNode(
+                location=location,
+                ranks={domain: rank},
+                domain=domain,
+            )
             self._bind(node, domain, is_silent=True)
-        else:
-            known.location = location
-            known.ranks[domain] = rank
-            self._bind_to_strongest(node, known)
+            return
+        known.location = location
+        known.ranks[domain] = rank
+        self._bind_to_strongest(node, known)
 
     def withdraw(self, node: bytes, domain: str) -> bool:
         """Record that a domain has withdrawn a node; return whether another domain still announces it."""
@@ -147,19 +162,25 @@ class DomainAuthority:
             self._unbind(node, known.domain)
 
     def _bind_to_strongest(self, node: bytes, known: _KnownNode) -> None:
-        strongest = min(known.ranks, key=known.ranks.__getitem__)
-        if strongest != known.domain:
-            is_silent = node in self._silent[known.domain]
-            self._unbind(node, known.domain)
-            known.domain = strongest
-            self._bind(node, strongest, is_silent=is_silent)
+        rank_of = known.ranks.__getitem__
+        strongest = min(known.ranks, key=rank_of)
+        weaker = known.domain
+        if strongest == weaker:
+            return
+        is_silent = node in self._silent[weaker]
+        self._unbind(node, weaker)
+        known.domain = strongest
+        self._bind(node, strongest, is_silent=is_silent)
 
     def _bind(self, node: bytes, domain: str, *, is_silent: bool) -> None:
-        self._bound.setdefault(domain, set()).add(node)
+        bound = self._bound.setdefault(domain, set())
+        bound.add(node)
         silent = self._silent.setdefault(domain, {})
         if is_silent:
             silent[node] = None
 
     def _unbind(self, node: bytes, domain: str) -> None:
-        self._bound[domain].discard(node)
-        self._silent[domain].pop(node, None)
+        bound = self._bound[domain]
+        bound.discard(node)
+        silent = self._silent[domain]
+        silent.pop(node, None)

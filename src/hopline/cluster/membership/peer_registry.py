@@ -67,7 +67,8 @@ class PeerRegistry:
             content: What it carries.
             is_broadcast: Whether it came through the rendezvous server, and not directly from the node.
         """
-        node, domain = content.node_identity, message.domain
+        node = content.node_identity
+        domain = message.domain
         location = self._location_in(content)
         if location is None:
             return
@@ -89,11 +90,17 @@ class PeerRegistry:
 
     def _location_in(self, content: RegisterExternalMessageRoute) -> Location | None:
         """Return the location in an announcement; None if it is refused."""
-        interval = from_timespan(content.health.heart_beat_interval).total_seconds()
-        location = Location(content.uri, content.health.uri, interval)
+        health = content.health
+        interval = from_timespan(health.heart_beat_interval).total_seconds()
+        location = Location(
+            uri=content.uri,
+            health_uri=health.uri,
+            interval=interval,
+        )
         is_address = self._network.is_address
         has_addresses = is_address(location.uri) and is_address(location.health_uri)
-        if not (content.node_identity and has_addresses and interval > 0):
+        is_complete = content.node_identity and has_addresses and interval > 0
+        if not is_complete:
             self._traffic.refuse("malformed")
             return None
         if interval > self._settings.longest_heartbeat_interval:
@@ -118,7 +125,8 @@ class PeerRegistry:
         """Return whether a domain may announce these routes of a node at that location. See `domain_authority`."""
         authority = self.authority
         rank = self._rules.rank(domain)
-        has_moved = location != (authority.location_of(node) or location)
+        previous_location = authority.location_of(node)
+        has_moved = previous_location is not None and location != previous_location
         if has_moved and not authority.may_change(node, rank):
             self._traffic.refuse("moved by another domain")
             return False
@@ -152,7 +160,8 @@ class PeerRegistry:
         A missing declaration counts only if `is_authentic`: the announcement came directly from the node, or is the
         first from an address. A server of the reference drops the declaration of what it relays.
         """
-        if not self.authority.may_change(node, self._rules.rank(announcement.domain)):
+        rank = self._rules.rank(announcement.domain)
+        if not self.authority.may_change(node, rank):
             return
         formats = declared_formats(announcement.extension)
         if formats or is_authentic:
@@ -162,7 +171,8 @@ class PeerRegistry:
 
     def unregister_routes(self, message: Message, content: UnregisterMessageRoute) -> None:
         """Remove the withdrawn routes of another node, as far as its domain permits."""
-        node, domain = content.receiver_node_identity, message.domain
+        node = content.receiver_node_identity
+        domain = message.domain
         rank = self._rules.rank(domain, UNREGISTER_ROUTE.identity)
         may_remove = self.authority.may_add(node, rank)
         withdrawn = set()
@@ -187,7 +197,8 @@ class PeerRegistry:
         authority = self.authority
         if not authority.is_announced_in(domain, node):
             return
-        if not authority.may_add(node, self._rules.rank(domain, UNREGISTER_NODE.identity)):
+        rank = self._rules.rank(domain, UNREGISTER_NODE.identity)
+        if not authority.may_add(node, rank):
             self._traffic.refuse("removed by an unsigned domain")
             return
         is_announced_elsewhere = authority.withdraw(node, domain)
@@ -195,7 +206,8 @@ class PeerRegistry:
             self.remove(node)
             return
         for route in self._directory.routes_to(node):
-            if route.identifier is not None and self._rules.is_home(domain, route.identifier):
+            identifier = route.identifier
+            if identifier is not None and self._rules.is_home(domain, identifier):
                 self._remove_route(node, route)
 
     def drop_stale_routes(self) -> None:

@@ -27,11 +27,13 @@ class RouteFreshness:
     def record(self, node: bytes, routes: Iterable[Route]) -> None:
         """Record that a node advertises these routes in the current round."""
         rounds = self._advertised.setdefault(node, {})
-        rounds.update(dict.fromkeys(routes, self._round))
+        for route in routes:
+            rounds[route] = self._round
 
     def has(self, node: bytes, route: Route) -> bool:
         """Return whether a node has advertised a route."""
-        return route in self._advertised.get(node, ())
+        advertised = self._advertised.get(node, ())
+        return route in advertised
 
     def count_with(self, node: bytes, routes: Iterable[Route]) -> int:
         """Return how many routes a node would have with these. The cost depends on these alone."""
@@ -43,8 +45,9 @@ class RouteFreshness:
         """Remove a route, or the whole node."""
         if route is None:
             self._advertised.pop(node, None)
-        else:
-            self._advertised.get(node, {}).pop(route, None)
+            return
+        advertised = self._advertised.get(node, {})
+        advertised.pop(route, None)
 
     def forget_messages(self, node: bytes, identifiers: Collection[MessageIdentifier | None]) -> None:
         """Remove messages of a node, whichever of its actors handle them."""
@@ -57,13 +60,13 @@ class RouteFreshness:
         """Begin another round; remove and return the routes that have expired."""
         latest = self._round
         self._round += 1
+        oldest_kept = latest - MISSED_ROUNDS + 1
         expired = []
         for node, rounds in self._advertised.items():
             if latest not in rounds.values():  # no answer in the latest round, which may have been lost
                 continue
-            for route, seen in rounds.items():
-                if latest - seen >= MISSED_ROUNDS:
-                    expired.append((node, route))
+            stale = [route for route, advertised_in in rounds.items() if advertised_in < oldest_kept]
+            expired += [(node, route) for route in stale]
         for node, route in expired:
             self.forget(node, route)
         return expired

@@ -26,11 +26,17 @@ def declare_formats(formats: Iterable[WireFormat]) -> bytes:
 
 def declared_formats(extension: bytes) -> frozenset[WireFormat]:
     """Return the formats that are declared in the extension of an announcement; none without a declaration."""
-    names = read_extension(extension).get(READS) if extension else None
+    if not extension:
+        return frozenset()
+    content = read_extension(extension)
+    names = content.get(READS)
     if not isinstance(names, list) or len(names) > MOST_FORMATS:
         return frozenset()
-    known = [name for name in names if isinstance(name, str) and name in _BY_NAME]
-    return frozenset(_BY_NAME[name] for name in known)
+    formats = set()
+    for name in names:
+        if isinstance(name, str) and name in _BY_NAME:
+            formats.add(_BY_NAME[name])
+    return frozenset(formats)
 
 
 OWN_DECLARATION = declare_formats(WireFormat)

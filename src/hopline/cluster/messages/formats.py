@@ -23,7 +23,7 @@ Theory of operation. A node or server of the reference reads one format and drop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import cycle
 
@@ -72,8 +72,9 @@ class FormatsInUse:
     def in_use(self, now: int) -> list[WireFormat]:
         """Return the formats that were used recently, in a fixed order."""
         oldest = now - self._memory
-        used_at = self._used_at
-        return [known for known in SERVICE_FORMATS if known in used_at and used_at[known] >= oldest]
+        used_at = self._used_at.items()
+        recent = {wire_format for wire_format, time in used_at if time >= oldest}
+        return _in_order(recent)
 
     def preferred(self, now: int) -> WireFormat:
         """Return the format of the server's own messages: the configured one, unless all nodes use others."""
@@ -115,7 +116,7 @@ class PeerFormats:
         """Forget the format of the server: another one is followed."""
         self._server: WireFormat | None = None
         self._foreign_messages = 0  # of the server itself, in other formats than this node's, in a row
-        own = self._own if self._own in SERVICE_FORMATS else WireFormat.V5
+        own = _service_format(self._own)
         others = [wire_format for wire_format in _FORMATS_OF_SERVERS if wire_format is not own]
         self._guesses = cycle([own, *others])
 
@@ -155,7 +156,8 @@ class PeerFormats:
     def record(self, node: bytes, wire_format: WireFormat | None, evidence: Evidence) -> None:
         """Record the format that a node writes."""
         written_by = self.written_by
-        if wire_format is None or evidence < self._evidence.get(node, Evidence.RELAYED):
+        previous_evidence = self._evidence.get(node, Evidence.RELAYED)
+        if wire_format is None or evidence < previous_evidence:
             return
         is_new = written_by.pop(node, None) is None
         if is_new and len(written_by) >= self._capacity:
@@ -180,10 +182,18 @@ class PeerFormats:
 
     def _choose(self, node: bytes) -> None:
         """Choose the format for messages to a known node."""
+        preferred = self._preferred
         # The first format cannot express much of what Hopline nodes exchange, so it is never preferred.
-        is_usable = self._preferred in SERVICE_FORMATS
-        is_declared = self._preferred in self._declared.get(node, ())
-        self.by_node[node] = self._preferred if is_usable and is_declared else self.written_by[node]
+        is_usable = preferred in SERVICE_FORMATS
+        if is_usable and self._reads(node, preferred):
+            self.by_node[node] = preferred
+        else:
+            self.by_node[node] = self.written_by[node]
+
+    def _reads(self, node: bytes, wire_format: WireFormat) -> bool:
+        """Return whether a node has declared to read a format."""
+        declared = self._declared.get(node, ())
+        return wire_format in declared
 
     def forget(self, node: bytes) -> None:
         """Remove a node."""
@@ -198,12 +208,20 @@ class PeerFormats:
 
     def written_for_all(self, message: Message) -> list[list[bytes]]:
         """Return the frames of a published message: in this node's format, and copies in the others that are needed."""
-        own = self.server if self.server in SERVICE_FORMATS else WireFormat.V5
+        own = _service_format(self.server)
         needed = set()
         for node, wire_format in self.written_by.items():
-            reads_own = own in self._declared.get(node, ())
-            if not reads_own:
+            if not self._reads(node, own):
                 needed.add(wire_format)
         needed.discard(own)
-        others = [wire_format for wire_format in SERVICE_FORMATS if wire_format in needed]
-        return [encode(message, own), *copies(message, others)]
+        original = encode(message, own)
+        return [original, *copies(message, _in_order(needed))]
+
+
+def _service_format(wire_format: WireFormat) -> WireFormat:
+    """Return a format in which service messages can be written: the given one, or V5."""
+    return wire_format if wire_format in SERVICE_FORMATS else WireFormat.V5
+
+
+def _in_order(wire_formats: Container[WireFormat]) -> list[WireFormat]:
+    return [wire_format for wire_format in SERVICE_FORMATS if wire_format in wire_formats]

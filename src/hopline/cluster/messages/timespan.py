@@ -35,20 +35,32 @@ def to_timespan(duration: timedelta | float) -> TimeSpan | None:
     Raises:
         ArgumentError: The duration is longer than .NET can express.
     """
-    try:
-        span = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
-    except (OverflowError, ValueError):
-        span = timedelta.max
-    if not -LONGEST <= span <= LONGEST:
+    span = _as_timedelta(duration)
+    length = abs(span)
+    if length > LONGEST:
         raise ArgumentError("duration", f"at most {LONGEST.days} days", duration)
     if not span:
         return None
-    if abs(span) == LONGEST:
-        sign = 1 if span > timedelta(0) else -1
+    if length == LONGEST:
+        sign = 1 if span == length else -1
         return TimeSpan(value=sign, scale=TimeSpan.MINMAX)
     count = ticks(span)
-    scale = next(scale for scale, unit in _UNITS.items() if count % unit == 0)
-    return TimeSpan(value=count // _UNITS[scale], scale=scale or None)
+    exact_scales = (scale for scale, unit in _UNITS.items() if count % unit == 0)
+    scale = next(exact_scales)
+    return TimeSpan(
+        value=count // _UNITS[scale],
+        scale=scale or None,
+    )
+
+
+def _as_timedelta(duration: timedelta | float) -> timedelta:
+    """Return a duration or a number of seconds as a `timedelta`: the longest one if it is beyond that."""
+    if isinstance(duration, timedelta):
+        return duration
+    try:
+        return timedelta(seconds=duration)
+    except (OverflowError, ValueError):
+        return timedelta.max
 
 
 def from_timespan(span: TimeSpan) -> timedelta:
@@ -59,21 +71,23 @@ def from_timespan(span: TimeSpan) -> timedelta:
     Raises:
         PayloadError: .NET could not express the duration.
     """
+    value = span.value
     if span.scale == TimeSpan.MINMAX:
-        if span.value not in (1, -1):
-            raise _invalid(span, f"{span.value} on the scale of the longest")
-        return LONGEST * span.value
+        if value not in (1, -1):
+            raise _invalid(span, f"{value} on the scale of the longest")
+        return LONGEST * value
     unit = _UNITS.get(span.scale)
     if unit is None:
         raise _invalid(span, f"no scale {span.scale}")
-    count = abs(span.value) * unit
-    is_negative = span.value < 0
+    count = abs(value) * unit
+    is_negative = value < 0
     most = _MOST_TICKS + 1 if is_negative else _MOST_TICKS  # as in two's complement
     if count > most:
-        raise _invalid(span, f"{span.value} on scale {span.scale} is beyond 64 bits")
+        raise _invalid(span, f"{value} on scale {span.scale} is beyond 64 bits")
     microseconds = -(-count // TICKS_PER_MICROSECOND)  # rounded up
-    rounded = min(timedelta(microseconds=microseconds), LONGEST)
-    return -rounded if is_negative else rounded
+    rounded = timedelta(microseconds=microseconds)
+    length = min(rounded, LONGEST)
+    return -length if is_negative else length
 
 
 def _invalid(span: TimeSpan, problem: str) -> PayloadError:

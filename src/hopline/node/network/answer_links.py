@@ -1,7 +1,7 @@
 """Limits the links that were opened only to answer another node.
 
-Theory of operation. A request for routes, or an announcement, names the address that the answer goes to. So anybody can
-make a node open links, even to addresses where nothing answers, and each costs file descriptors. Links that carry
+Theory of operation. A request for routes, or an announcement, names the address that the answer goes to. So any peer
+can make a node open links, even to addresses where nothing answers, and each costs file descriptors. Links that carry
 messages of applications are not limited here: there are as many as there are nodes to send to. The number of links that
 only answer is bounded, and one to a node without a heartbeat is closed when it has been idle for a while. If there are
 too many, links to such nodes are closed first. The bound is per domain: a flood of requests in an unsigned domain takes
@@ -14,10 +14,19 @@ need not connect again. What was given to the transport before a link is closed 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from hopline.transport import PeerLink
 
 _IDLE_TIME = 5.0  # seconds after the last answer
+
+
+class _AnswerLink(NamedTuple):
+    link: PeerLink
+    answered_at: float
+
+
+_LinksByNode = dict[bytes, _AnswerLink]
 
 
 class AnswerLinks:
@@ -29,12 +38,17 @@ class AnswerLinks:
         is_alive: Returns whether a node was heard lately.
     """
 
-    def __init__(self, capacity: int, close: Callable[[bytes], None], is_alive: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        close: Callable[[bytes], None],
+        is_alive: Callable[[bytes], bool],
+    ) -> None:
         self._capacity = capacity
         self._close = close
         self._is_alive = is_alive
         self._carrying: set[bytes] = set()  # nodes whose links carry messages
-        self._answering: dict[str, dict[bytes, tuple[PeerLink, float]]] = {}  # by domain, the oldest first
+        self._answering: dict[str, _LinksByNode] = {}  # by domain, the oldest first
 
     def answered(self, node: bytes, domain: str, link: PeerLink, now: float) -> None:
         """Note that an answer goes to a node, and close another link of the domain if there are too many."""
@@ -44,7 +58,7 @@ class AnswerLinks:
         links = self._answering.setdefault(domain, {})
         if len(links) >= self._capacity:
             self._close_one(links)
-        links[node] = link, now
+        links[node] = _AnswerLink(link, answered_at=now)
 
     def carries(self, node: bytes) -> None:
         """Note that the link to a node carries messages from now on."""
@@ -63,27 +77,30 @@ class AnswerLinks:
         transport gives up links to addresses where nothing answers.
         """
         for links in self._answering.values():
-            for node, (link, since) in list(links.items()):
-                is_idle = now - since > _IDLE_TIME
+            for node, (link, answered_at) in list(links.items()):
+                is_idle = now - answered_at > _IDLE_TIME
                 if is_idle and not link.waiting and not self._is_alive(node):
                     del links[node]
                     self._close(node)
 
-    def _close_one(self, links: dict[bytes, tuple[PeerLink, float]]) -> None:
-        """Close the oldest link whose answer has left, preferably to a node that is not alive; else the oldest link."""
-        chosen: bytes | None = None
+    def _close_one(self, links: _LinksByNode) -> None:
+        node = self._most_dispensable(links)
+        del links[node]
+        self._close(node)
+
+    def _most_dispensable(self, links: _LinksByNode) -> bytes:
+        """Return the node of the oldest link whose answer has left, preferably a dead node; else of the oldest link."""
+        oldest_answered: bytes | None = None
         for node, (link, _) in links.items():
             if link.waiting or link.is_silent:
                 continue
             if not self._is_alive(node):
-                chosen = node
-                break
-            if chosen is None:
-                chosen = node
-        if chosen is None:
-            chosen = next(iter(links))
-        del links[chosen]
-        self._close(chosen)
+                return node
+            if oldest_answered is None:
+                oldest_answered = node
+        if oldest_answered is None:
+            return next(iter(links))
+        return oldest_answered
 
     def _discard(self, node: bytes) -> None:
         for links in self._answering.values():

@@ -8,9 +8,9 @@ Theory of operation. The connection assembles five parts, each with one job, and
     RendezvousClient   sends to the rendezvous server, and receives what it publishes
     EmbeddedRendezvous runs a server in this node, if the network is embedded
 
-It has two faces. The router sees `connect`, `discover` and `explain`: how to reach a node, and how to find a route. The
-membership (`hopline.cluster`) sees the methods below "what the membership asks for": it decides what to say and what to
-believe, without I/O, and the connection carries it out.
+It has two interfaces. The router uses `connect`, `discover` and `explain`: how to reach a node, and how to find a
+route. The membership (`hopline.cluster`) uses the methods below "what the membership asks for": it decides what to send
+and what to accept, without I/O, and the connection carries it out.
 
 Life cycle. The constructor binds, so that addresses are known before the node has a router. `attach` creates the
 membership, announces the receivers, starts reading and the timers, and waits for a rendezvous server, though not for
@@ -52,8 +52,15 @@ _IDENTITY_LIMIT = 256  # bytes; libzmq's
 class NetworkConnection:
     """Connects one running node to its network."""
 
-    def __init__(self, identity: bytes, network: Network, observers: Observers, clock: Callable[[], float]) -> None:
-        if not 0 < len(identity) < _IDENTITY_LIMIT or identity.startswith(b"\0"):
+    def __init__(
+        self,
+        identity: bytes,
+        network: Network,
+        observers: Observers,
+        clock: Callable[[], float],
+    ) -> None:
+        has_valid_size = 0 < len(identity) < _IDENTITY_LIMIT
+        if not has_valid_size or identity.startswith(b"\0"):
             raise ArgumentError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
@@ -68,15 +75,30 @@ class NetworkConnection:
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._key_timer: asyncio.TimerHandle | None = None
         self.membership: Membership
-        self._embedded = EmbeddedRendezvous(network, lambda: self.is_joined) if network.embedded else None
+        self._embedded: EmbeddedRendezvous | None = None
+        if network.embedded:
+            self._embedded = EmbeddedRendezvous(network, lambda: self.is_joined)
         self._sockets = NodeSockets(identity, network)
-        self.uri, self.health_uri = self._sockets.uri, self._sockets.health_uri
+        self.uri = self._sockets.uri
+        self.health_uri = self._sockets.health_uri
         transport = self._sockets.transport
         self.formats = PeerFormats(network.wire_format, network.cluster.known_nodes)
-        self.inbound = Inbound(network, self._sockets.listener, self.formats, observers, clock)
-        self.outbound = Outbound(network, transport, self.formats, observers, clock)
+        self.inbound = Inbound(
+            network,
+            self._sockets.listener,
+            self.formats,
+            observers,
+            clock,
+        )
+        self.outbound = Outbound(
+            network,
+            transport,
+            self.formats,
+            observers,
+            clock,
+        )
         self._health = transport.subscriber(self.inbound.take_heartbeat)
-        self._rendezvous = RendezvousClient(transport, self._take_broadcast, self._rendezvous_broke)
+        self._rendezvous = RendezvousClient(transport, self._take_broadcast, self._lost_server)
 
     # -- joining -------------------------------------------------------------------------------------------------------
 
@@ -88,8 +110,13 @@ class NetworkConnection:
         if self._embedded is not None:
             await self._embedded.start()
         self._require_open()
+        member = Member(
+            identity=self._identity,
+            uri=self.uri,
+            health_uri=self.health_uri,
+        )
         self.membership = Membership(
-            Member(identity=self._identity, uri=self.uri, health_uri=self.health_uri),
+            member,
             network.servers,
             network.cluster,
             network.security,
@@ -116,9 +143,10 @@ class NetworkConnection:
         self._require_open()
 
     async def _resolve_servers(self) -> None:
+        resolve = self._sockets.transport.resolve
         for server in self._network.servers:
             for uri in (server.broadcast_uri, server.unicast_uri):
-                self._resolved[uri] = await self._sockets.transport.resolve(uri)
+                self._resolved[uri] = await resolve(uri)
 
     def _require_open(self) -> None:
         if self._is_closing:
@@ -134,13 +162,16 @@ class NetworkConnection:
             self._follow_key_file(security)
 
     def _tick(self) -> None:
-        self._timer = self._loop.call_later(self._network.cluster.tick, self._tick)
+        interval = self._network.cluster.tick
+        self._timer = self._loop.call_later(interval, self._tick)
         self.membership.tick()
         self.outbound.close_idle()
 
     def _send_heartbeat(self) -> None:
-        self._heartbeat_timer = self._loop.call_later(self._network.cluster.heartbeat_interval, self._send_heartbeat)
-        for frames in self.formats.written_for_all(self.membership.heartbeat()):
+        interval = self._network.cluster.heartbeat_interval
+        self._heartbeat_timer = self._loop.call_later(interval, self._send_heartbeat)
+        heartbeat = self.membership.heartbeat()
+        for frames in self.formats.written_for_all(heartbeat):
             self._sockets.heartbeats.send(frames)
 
     def _follow_key_file(self, security: DomainSecurity) -> None:
@@ -161,7 +192,9 @@ class NetworkConnection:
 
     def explain(self, identifier: MessageIdentifier) -> str | None:
         """Return why there is no route to a message, if that is because of keys."""
-        return self.membership.refusals.explain(identifier) if self._is_attached else None
+        if not self._is_attached:
+            return None
+        return self.membership.refusals.explain(identifier)
 
     # -- what the membership asks for ----------------------------------------------------------------------------------
 
@@ -172,11 +205,14 @@ class NetworkConnection:
 
     def ping(self) -> None:
         """Ask the server whether it is the leader."""
-        self._rendezvous.send(encode(ping(), self.formats.next_guess()))
+        wire_format = self.formats.next_guess()
+        frames = encode(ping(), wire_format)
+        self._rendezvous.send(frames)
 
     def publish(self, message: Message) -> bool:
         """Send a message to the server, for all nodes. Return False if it has no room."""
-        return self._rendezvous.send(encode(message, self.formats.server))
+        frames = encode(message, self.formats.server)
+        return self._rendezvous.send(frames)
 
     def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
         """Send a control message straight to a node. See `Outbound.send_control`."""
@@ -197,7 +233,10 @@ class NetworkConnection:
         return self._resolved.get(uri, uri)
 
     def note_written_format(
-        self, node: bytes, wire_format: WireFormat | None, evidence: Evidence = Evidence.RELAYED
+        self,
+        node: bytes,
+        wire_format: WireFormat | None,
+        evidence: Evidence = Evidence.RELAYED,
     ) -> None:
         """Note in which format a node writes."""
         self.formats.record(node, wire_format, evidence)
@@ -219,8 +258,9 @@ class NetworkConnection:
         if self.membership.follower.is_joined:
             self._joined.set()
 
-    def _rendezvous_broke(self) -> None:
-        self.membership.follower.on_disconnected(self._clock())
+    def _lost_server(self) -> None:
+        now = self._clock()
+        self.membership.follower.on_disconnected(now)
 
     # -- leaving -------------------------------------------------------------------------------------------------------
 
@@ -291,7 +331,9 @@ class NetworkConnection:
         if not self._is_attached:
             return None
         membership = self.membership
-        traffic, follower = membership.traffic, membership.follower
+        traffic = membership.traffic
+        follower = membership.follower
+        refused_messages = self.inbound.refused.items()
         return NetworkReport(
             rendezvous=follower.server.broadcast_uri,
             is_joined=follower.is_joined,
@@ -301,7 +343,7 @@ class NetworkConnection:
             told=traffic.sent,
             heard=traffic.received,
             refused_routes=dict(traffic.refused),
-            refused_messages={str(reason): count for reason, count in self.inbound.refused.items()},
+            refused_messages={str(reason): count for reason, count in refused_messages},
             unacknowledged=self.outbound.peers.unacknowledged,
             links=self.outbound.report(),
         )

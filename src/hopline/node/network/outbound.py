@@ -50,7 +50,11 @@ class Outbound:
         self._router: Router
         self._membership: Membership
         self._introduced: WeakSet[Link] = WeakSet()  # links that begin with this node's introduction
-        self._answer_links = AnswerLinks(network.cluster.answer_links, self._close_answer_link, self._is_alive)
+        self._answer_links = AnswerLinks(
+            network.cluster.answer_links,
+            self._close_answer_link,
+            self._is_alive,
+        )
         self._is_closed = False
         self.peers = transport.peers(self._prepare, self._write, self._gave_up, clock)
         observers.on_change(self._follow_observers)
@@ -102,7 +106,8 @@ class Outbound:
         self._answer_links.close_idle(self._clock())
 
     def _close_link(self, node: bytes, linger: float = 0.0) -> None:
-        self._take_back(node, self.peers.disconnect(node, linger))
+        unsent = self.peers.disconnect(node, linger)
+        self._take_back(node, unsent)
 
     def _close_answer_link(self, node: bytes) -> None:
         self._close_link(node, linger=_ANSWER_LINGER)
@@ -114,7 +119,9 @@ class Outbound:
 
     def _prepare(self, message: Message) -> Message:
         """Sign a message that is offered to a link. Control messages are signed by the membership."""
-        return message if message.identity in CONTROL_IDENTITIES else self._sign(message)
+        if message.identity in CONTROL_IDENTITIES:
+            return message
+        return self._sign(message)
 
     def _write(self, message: Message, node: bytes, waited: float) -> Frames:
         """Encode a message that leaves after so many seconds in its link. No frames: it does not leave."""
@@ -124,10 +131,11 @@ class Outbound:
                 self._take_back(node, [(message, waited)])
                 return ()
             message = message.clone(ttl_ticks=remaining)
+        wire_format = self._format_of(node) or self._formats.server
         try:
-            return encode(message, self._format_of(node) or self._formats.server, limits=self._limits)
+            return encode(message, wire_format, limits=self._limits)
         except LocalError:
-            if not waited:  # the error goes to the one who offers it
+            if not waited:  # it is being offered: the caller gets the error
                 raise
             self._take_back(node, [(message, waited)])  # the peer's format has changed since it was offered
             return ()
@@ -197,14 +205,16 @@ class Outbound:
     @property
     def unsent(self) -> int:
         """Number of the router's messages that links have accepted and that have not left."""
-        return sum(message.identity not in CONTROL_IDENTITIES for link in self.peers.links for message in link.unsent)
+        count = 0
+        for link in self.peers.links:
+            for message in link.unsent:
+                if message.identity not in CONTROL_IDENTITIES:
+                    count += 1
+        return count
 
     def report(self) -> tuple[LinkReport, ...]:
         """Return the state of every link."""
-        return tuple(
-            LinkReport(node=link.node, uri=link.uri, waiting=link.waiting, is_silent=link.is_silent)
-            for link in self.peers.links
-        )
+        return tuple(_link_report(link) for link in self.peers.links)
 
     async def flushed(self) -> None:
         """Wait until nothing waits in a link."""
@@ -214,3 +224,12 @@ class Outbound:
         """Close every link. What has left still arrives, within `linger` seconds."""
         self._is_closed = True
         self.peers.close(linger)
+
+
+def _link_report(link: PeerLink) -> LinkReport:
+    return LinkReport(
+        node=link.node,
+        uri=link.uri,
+        waiting=link.waiting,
+        is_silent=link.is_silent,
+    )

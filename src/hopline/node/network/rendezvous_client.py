@@ -16,26 +16,34 @@ class RendezvousClient:
     Args:
         transport: Opens the connections.
         take: Called with the frames of each message that the server publishes.
-        broke: Called when the connection to the server is lost.
+        on_disconnected: Called when the connection to the server is lost.
     """
 
-    def __init__(self, transport: Transport, take: Take, broke: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        take: Take,
+        on_disconnected: Callable[[], None],
+    ) -> None:
         self._transport = transport
         self._take = take
-        self._broke = broke
+        self._on_disconnected = on_disconnected
         self._subscriber: Subscriber | None = None
         self._sender: Sender | None = None
 
     def follow(self, server: RendezvousAddress) -> None:
         """Disconnect from the current server, and connect to another one."""
         self.close()
-        self._subscriber = self._transport.subscriber(self._take, self._broke)
-        self._subscriber.connect(server.broadcast_uri)
+        subscriber = self._transport.subscriber(self._take, self._on_disconnected)
+        subscriber.connect(server.broadcast_uri)
+        self._subscriber = subscriber
         self._sender = self._transport.sender(server.unicast_uri, _CAPACITY)
 
     def send(self, frames: Frames) -> bool:
         """Send a message to the server. Return False if there is no server, or no room."""
-        return self._sender is not None and self._sender.send(frames)
+        if self._sender is None:
+            return False
+        return self._sender.send(frames)
 
     def close(self, linger: float = 0.0) -> None:
         """Disconnect from the server. What was sent has `linger` seconds to leave."""
@@ -43,4 +51,5 @@ class RendezvousClient:
             self._subscriber.close()
         if self._sender is not None:
             self._sender.close(linger)
-        self._subscriber = self._sender = None
+        self._subscriber = None
+        self._sender = None

@@ -41,18 +41,28 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     transport: Transport | None = None  # chosen by the other settings unless it is given
 
     def __post_init__(self) -> None:
-        require(not isinstance(self.rendezvous, str), "rendezvous", "a list of servers", self.rendezvous)
+        self._check_servers()
+        require_numbers(self, _ACCEPTED)
+        has_keys = self.curve is not None or _has_keys(self.security)
+        is_protected = has_keys or self.open_without_keys
+        require_secure_bind(self.address, "address", is_protected=is_protected)
+        if self.heartbeat_address is not None:
+            require_secure_bind(self.heartbeat_address, "heartbeat_address", is_protected=is_protected)
+
+    def _check_servers(self) -> None:
+        is_list = not isinstance(self.rendezvous, str)
+        require(is_list, "rendezvous", "a list of servers", self.rendezvous)
         servers = list(self.rendezvous)
         require(bool(servers), "rendezvous", "at least one server", servers)
-        has_one_if_embedded = not self.embedded or len(servers) == 1
-        require(has_one_if_embedded, "rendezvous", "one server, which is this node's own or another's", servers)
-        self.servers  # noqa: B018 - names what nobody can connect to
-        require_numbers(self, {"join_timeout": DURATION_OR_NONE, "linger_timeout": DURATION_OR_NONE})
-        is_protected = self.open_without_keys or self.curve is not None or _has_keys(self.security)
-        for field in ("address", "heartbeat_address"):
-            address = getattr(self, field)
-            if address is not None:
-                require_secure_bind(address, field, is_protected=is_protected)
+        is_ambiguous = self.embedded and len(servers) > 1
+        require(
+            not is_ambiguous,
+            "rendezvous",
+            "one server, which is this node's own or another's",
+            servers,
+        )
+        for server in servers:
+            rendezvous_address(server)  # raises for an address that cannot be connected to
 
     @property
     def servers(self) -> list[RendezvousAddress]:
@@ -60,8 +70,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return [rendezvous_address(server) for server in self.rendezvous]
 
 
+_ACCEPTED = {
+    "join_timeout": DURATION_OR_NONE,
+    "linger_timeout": DURATION_OR_NONE,
+}
+
+
 def _has_keys(security: Security) -> bool:
     """Return whether anything is signed: if all domains are unsigned, every node is let in."""
     if isinstance(security, DomainSecurity):
-        return any(domain.unsigned is not True for domain in security.definitions)
+        is_unsigned = [domain.unsigned is True for domain in security.definitions]
+        return not all(is_unsigned)
     return not isinstance(security, NoSecurity)

@@ -99,7 +99,7 @@ class QueuedDelivery:
             self._done.set_result(None)
 
     def expire(self) -> None:
-        """Give up: the time to wait has passed."""
+        """Abandon the delivery: the time to wait has passed."""
         self._queue.expire(self)
 
 

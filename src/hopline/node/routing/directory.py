@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from hopline.message import MessageIdentifier
 from hopline.node.routing.links import Connect, Links
 from hopline.node.routing.unrouted import Sought
 from hopline.routing import ExternalTable, HubPort, Label, NodeRemoval, Port, Route, Tables
+
+Targets: TypeAlias = tuple[Sought, ...]
+OnRoutes: TypeAlias = Callable[[list[Route]], None]
 
 
 class Directory:
@@ -16,8 +20,8 @@ class Directory:
     Args:
         tables: The routing tables.
         connect: Opens the link to a node.
-        found: Called with whatever messages may have waited for, when it becomes known.
-        changed: Called when messages that wait may have to go elsewhere.
+        on_reachable: Called with the receivers, nodes and messages that became reachable.
+        on_changed: Called when messages that wait may have to go elsewhere.
         room_in_link: Called when a link may have room again, or its node is gone.
     """
 
@@ -25,40 +29,47 @@ class Directory:
         self,
         tables: Tables,
         connect: Connect | None,
-        found: Callable[[tuple[Sought, ...]], None],
-        changed: Callable[[], None],
+        on_reachable: Callable[[Targets], None],
+        on_changed: Callable[[], None],
         room_in_link: Callable[[bytes | None], None],
     ) -> None:
         self.tables = tables
         self.ports: dict[bytes, Port] = {}  # of actors and hubs of this node
         self.hubs: dict[bytes, HubPort] = {}  # of hubs alone
         self.links = Links(connect, tables.external.uri_of, room_in_link)
-        self._found = found
-        self._changed = changed
+        self._on_reachable = on_reachable
+        self._on_changed = on_changed
         # Called with the routes to this node that other nodes may know, when they are added and removed.
-        self.on_added: Callable[[list[Route]], None] | None = None
-        self.on_removed: Callable[[list[Route]], None] | None = None
+        self.on_added: OnRoutes | None = None
+        self.on_removed: OnRoutes | None = None
 
     # -- this node -----------------------------------------------------------------------------------------------------
 
     def add_hub(self, port: HubPort, *, keep_local: bool = False) -> None:
         """Add a hub."""
-        self.ports[port.identity] = self.hubs[port.identity] = port
-        self.tables.internal.add_hub(port.identity, keep_local=keep_local)
-        self._found((port.identity,))
+        hub = port.identity
+        self.ports[hub] = port
+        self.hubs[hub] = port
+        self.tables.internal.add_hub(hub, keep_local=keep_local)
+        self._on_reachable((hub,))
         if self.on_added is not None and not keep_local:
-            self.on_added([Route(port.identity)])
+            route = Route(hub)
+            self.on_added([route])
 
     def add_actor(self, port: Port, handled: dict[MessageIdentifier, bool]) -> None:
         """Add an actor with the messages that it handles, and whether each is kept local."""
-        self.ports[port.identity] = port
+        actor = port.identity
+        tables = self.tables
+        self.ports[actor] = port
+        advertised: list[Route] = []
         for identifier, keep_local in handled.items():
-            self.tables.internal.add_actor(port.identity, identifier, keep_local=keep_local)
-        self._found((self.tables.node_identity, port.identity, *handled))
-        self._changed()
+            tables.internal.add_actor(actor, identifier, keep_local=keep_local)
+            if not keep_local:
+                advertised.append(Route(actor, identifier))
+        self._on_reachable((tables.node_identity, actor, *handled))
+        self._on_changed()
         if self.on_added is not None:
-            public = (identifier for identifier, keep_local in handled.items() if not keep_local)
-            self.on_added([Route(port.identity, identifier) for identifier in public])
+            self.on_added(advertised)
 
     def remove(self, receiver: bytes) -> None:
         """Remove a receiver, and withdraw its routes from the network."""
@@ -76,11 +87,14 @@ class Directory:
     def label(self, receiver: bytes, identifier: MessageIdentifier) -> Label:
         """Return the names of a receiver of this node and of its handler for a kind of message."""
         port = self.ports.get(receiver)
-        return (None, None) if port is None else port.label(identifier)
+        if port is None:
+            return None, None
+        return port.label(identifier)
 
     def advertised(self, *identifiers: MessageIdentifier) -> list[Route]:
         """Return the routes to this node that other nodes may know: those of some messages, or all."""
-        return list(self.tables.internal.advertised(identifiers or None))
+        routes = self.tables.internal.advertised(identifiers or None)
+        return list(routes)
 
     # -- other nodes ---------------------------------------------------------------------------------------------------
 
@@ -89,35 +103,51 @@ class Directory:
         """The receivers of other nodes."""
         return self.tables.external
 
-    def learn(self, node: bytes, uri: str, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+    def learn(
+        self,
+        node: bytes,
+        uri: str,
+        receiver: bytes,
+        identifier: MessageIdentifier | None = None,
+    ) -> None:
         """Add a receiver of another node."""
-        self.learn_all(node, uri, (Route(receiver, identifier),))
+        route = Route(receiver, identifier)
+        self.learn_all(node, uri, [route])
 
     def learn_all(self, node: bytes, uri: str, routes: Sequence[Route]) -> None:
         """Add receivers of another node."""
         external = self.tables.external
-        if node in external and external.uri_of(node) != uri:
-            self.links.drop(node)  # the node has moved to another address
-        sought: dict[Sought, None] = {node: None}
+        has_moved = node in external and external.uri_of(node) != uri
+        if has_moved:
+            self.links.drop(node)
+        targets: dict[Sought, None] = {node: None}  # an ordered set
         for route in routes:
-            external.add(node, uri, route.receiver, route.identifier)
-            sought[route.receiver] = None
-            if route.identifier is not None:
-                sought[route.identifier] = None
-        self._found(tuple(sought))
-        self._changed()
+            receiver = route.receiver
+            identifier = route.identifier
+            external.add(node, uri, receiver, identifier)
+            targets[receiver] = None
+            if identifier is not None:
+                targets[identifier] = None
+        self._on_reachable(tuple(targets))
+        self._on_changed()
 
-    def forget(self, node: bytes, receiver: bytes, identifier: MessageIdentifier | None = None) -> None:
+    def forget(
+        self,
+        node: bytes,
+        receiver: bytes,
+        identifier: MessageIdentifier | None = None,
+    ) -> None:
         """Remove a receiver of another node, or one of the messages that it handles."""
-        if self.tables.external.remove_route(node, receiver, identifier) is not None:
+        removal = self.tables.external.remove_route(node, receiver, identifier)
+        if removal is not None:
             self._disconnect(node)
-        self._changed()
+        self._on_changed()
 
     def forget_node(self, node: bytes) -> NodeRemoval | None:
         """Remove a node and all its receivers."""
         removal = self.tables.external.remove_node(node)
         self._disconnect(node)
-        self._changed()
+        self._on_changed()
         return removal
 
     def _disconnect(self, node: bytes) -> None:

@@ -1,6 +1,6 @@
-"""The router of a node: asks the routing decision who gets a message, hands it over, and counts what became of it.
+"""The router of a node: asks the routing decision for a message's receivers, hands it over, and counts its outcome.
 
-Theory of operation. A message enters by one of four doors:
+Theory of operation. A message enters through one of four functions:
 
     submit          a hub or actor of this node sent it
     receive         it came from another node (`receive_from_wire`: with its frames already reported)
@@ -9,7 +9,7 @@ Theory of operation. A message enters by one of four doors:
 
 and leaves exactly once, into one of four states: accepted by a local port, accepted by a link, ended with an outcome
 (`ended`), or waiting. What waits is either in the `BackpressureQueue`, because its receiver is full, or in the
-`UnroutedQueue`, because nobody handles it yet and a route is being looked for; from there it is routed again or ends.
+`UnroutedQueue`, because nothing handles it yet and a route is being looked for; from there it is routed again or ends.
 `MessageCounters` balance: what came in equals what ended plus what waits.
 
 Routing itself is done by three functions, from the fastest to the most general: `_route` (a receiver on this node),
@@ -99,13 +99,20 @@ class Router:
     ) -> None:
         self.clock = clock
         self.counters = MessageCounters()
-        self.directory = Directory(tables, connect, self._found, self._serve_waiting, self._link_has_room)
+        self.directory = Directory(
+            tables,
+            connect,
+            on_reachable=self._route_unrouted,
+            on_changed=self._serve_waiting,
+            room_in_link=self._link_has_room,
+        )
         self.on_full: Callable[[bool], None] | None = None  # called when no more may wait for room, and when they may
         self.is_observed = False  # whether an observer needs to see every message
         self._observers = observers
         observers.on_change(self._follow_observers)
         self._tables = tables
-        self._ports, self._hubs = self.directory.ports, self.directory.hubs
+        self._ports = self.directory.ports
+        self._hubs = self.directory.hubs
         self._links = self.directory.links
         self._link_to = self._links.by_node
         self._settings = settings
@@ -114,7 +121,10 @@ class Router:
         self._explain = explain  # returns why there is no route, if that is known
         self._unrouted = UnroutedQueue(settings.unrouted_capacity, deadlines, self._no_route_found)
         self._backpressure = BackpressureQueue(
-            deadlines, self._route_queued, self._left_queue, self._backpressure_expired
+            deadlines,
+            self._route_queued,
+            self._left_queue,
+            self._backpressure_expired,
         )
         self._queues = self._backpressure.queues
         # The callback point that was last seen to ask for no receipt: messages of one kind share the tuple.
@@ -138,7 +148,8 @@ class Router:
         self.directory.remove(receiver)
         for delivery in unhandled:
             message = delivery.message
-            if message.distribution == Distribution.BROADCAST or message.receiver_identity:
+            is_broadcast = message.distribution == Distribution.BROADCAST
+            if is_broadcast or message.receiver_identity:  # no other receiver may get it
                 self.ended(delivery, Outcome.FAILED, "its actor was removed before it could handle it")
             else:
                 self._route_again(delivery)
@@ -150,13 +161,15 @@ class Router:
         for delivery in unhandled:
             self.ended(delivery, Outcome.FAILED, "its node stopped before it was handled")
 
-    def _found(self, targets: tuple[Sought, ...]) -> None:
+    def _route_unrouted(self, targets: tuple[Sought, ...]) -> None:
         """Route the messages that waited for one of these."""
-        if self._unrouted:
-            for target in targets:
-                for delivery in self._unrouted.release(target):
-                    self._route_again(delivery)
-            self._changed.notify_all()
+        if not self._unrouted:
+            return
+        for target in targets:
+            released = self._unrouted.release(target)
+            for delivery in released:
+                self._route_again(delivery)
+        self._changed.notify_all()
 
     # -- accepting messages --------------------------------------------------------------------------------------------
 
@@ -236,7 +249,8 @@ class Router:
         if self.is_observed:  # now, in the context of the submitter, which observers may need
             delivery = self._submitting(delivery)
             self._refused(delivery)
-        until = min(delivery.deadline, delivery.since + min(within, self._settings.backpressure_timeout))
+        timeout = min(within, self._settings.backpressure_timeout)
+        until = min(delivery.deadline, delivery.since + timeout)
         where = self._destination(delivery.message)
         return self._backpressure.add(where, delivery, until, _NONE, submitted=True)
 
@@ -245,7 +259,9 @@ class Router:
 
     def _must_wait(self, message: Message) -> bool:
         """Return whether others wait for the same destination, which a message must not overtake."""
-        return message.distribution != Distribution.BROADCAST and self._destination(message) in self._queues
+        if message.distribution == Distribution.BROADCAST:
+            return False
+        return self._destination(message) in self._queues
 
     def receive(self, message: Message) -> None:
         """Route a message from another node, for networks that are plugged in."""
@@ -269,7 +285,8 @@ class Router:
         The sender is not notified: a forged message may name a forged sender.
         """
         self.counters.received += 1
-        self._count_end(self._delivery(message or _UNDECODABLE), Outcome.REJECTED, reason, frames)
+        delivery = self._delivery(message or _UNDECODABLE)
+        self._count_end(delivery, Outcome.REJECTED, reason, frames)
 
     def take_back(self, message: Message, peer: bytes, waited: float) -> None:
         """Route a message again that the link to a peer had accepted and could not deliver.
@@ -280,9 +297,18 @@ class Router:
             waited: Seconds that it spent in the link.
         """
         self.counters.returned += 1
-        unsent = message.clone(hops=message.hops - 1, routing=message.routing[:-1], socket_identity=b"")
-        delivery = self._delivery(unsent)
-        delivery = Delivery(unsent, delivery.identifier, delivery.since - waited, delivery.deadline - waited)
+        unsent = message.clone(
+            hops=message.hops - 1,
+            routing=message.routing[:-1],
+            socket_identity=b"",
+        )
+        delivery_from_now = self._delivery(unsent)
+        delivery = Delivery(
+            unsent,
+            delivery_from_now.identifier,
+            since=delivery_from_now.since - waited,
+            deadline=delivery_from_now.deadline - waited,
+        )
         if self._observers.returned is not None:
             self._observers.returned(delivery)
         if unsent.distribution != Distribution.BROADCAST:
@@ -341,11 +367,14 @@ class Router:
         message = delivery.message
         while True:
             decision = decide(message, self._tables, unreachable=unreachable)
-            local, remote = decision.local, decision.remote
+            local = decision.local
+            remote = decision.remote
             if len(local) == 1 and not remote:
-                port = self._ports[local[0]]
+                (receiver,) = local
+                port = self._ports[receiver]
                 return self._hand_over(delivery, port) or self._try_other_receivers(delivery, unreachable)
-            if local or len(remote) > 1 or message.distribution == Distribution.BROADCAST:
+            has_several = local or len(remote) > 1
+            if has_several or message.distribution == Distribution.BROADCAST:
                 self._broadcast(delivery, decision)
                 return True
             if not remote:
@@ -364,24 +393,29 @@ class Router:
             False if they are full too, or if no other may get it.
         """
         message = delivery.message
-        here = self._tables.node_identity
-        if message.receiver_identity or message.receiver_node_identity not in (b"", here):
+        if message.receiver_identity:
+            return False
+        node = message.receiver_node_identity
+        if node and node != self._tables.node_identity:
             return False
         if message.distribution == Distribution.BROADCAST:
             self.ended(delivery, *_NO_ROOM_FOR_COPY)
             return True
         actors = self._tables.internal.handlers(message.identifier) or ()
         for actor in actors:
-            if self._hand_over(delivery, self._ports[actor]):
+            port = self._ports[actor]
+            if self._hand_over(delivery, port):
                 return True
-        is_for_this_node = message.receiver_node_identity or (message.hops and actors)
+        is_for_this_node = node or (message.hops and actors)
         if is_for_this_node or message.hops >= self._tables.hop_limit:
             return False
         return self._try_other_nodes(delivery, unreachable)
 
     def _try_other_nodes(self, delivery: Delivery, unreachable: frozenset[bytes]) -> bool:
-        nodes = self._tables.external.handlers(delivery.message.identifier) or ()
-        for node in list(nodes):  # sending may change the table
+        """Offer a delivery to each reachable node that handles it, until one accepts it."""
+        ring = self._tables.external.handlers(delivery.message.identifier)
+        nodes = list(ring or ())  # a copy: sending may change the table
+        for node in nodes:
             if node in unreachable:
                 continue
             try:
@@ -454,22 +488,27 @@ class Router:
         return True
 
     def _broadcast(self, delivery: Delivery, decision: Decision) -> None:
-        """Give every receiver a copy. Copies never wait: a receiver that is full misses its copy, which is counted."""
+        """Deliver a copy to each receiver. Copies never wait: one that finds a full queue is dropped and counted."""
         if not (decision.local or decision.remote):
             self._handle_unroutable(delivery, decision, _NONE)
             return
         copies = len(decision.local) + len(decision.remote)
         self.counters.copied += copies - 1
-        missed = [_NO_ROOM_FOR_COPY for receiver in decision.local if not self._ports[receiver].offer(delivery)]
+        failures: list[tuple[Outcome, str]] = []
+        for receiver in decision.local:
+            port = self._ports[receiver]
+            if not port.offer(delivery):
+                failures.append(_NO_ROOM_FOR_COPY)
         for node in decision.remote:
             try:
                 if not self._send_remote(delivery, node):
-                    missed.append(_NO_ROOM_FOR_COPY)
+                    failures.append(_NO_ROOM_FOR_COPY)
             except PeerGoneError:
-                missed.append((Outcome.FAILED, "a node is gone"))
-        reached_nobody = len(missed) == copies
-        for index, (outcome, reason) in enumerate(missed):
-            self._end(delivery, outcome, reason, notify=reached_nobody and index == 0)
+                failures.append((Outcome.FAILED, "a node is gone"))
+        notify = len(failures) == copies  # once, and only if no copy was accepted
+        for outcome, reason in failures:
+            self._end(delivery, outcome, reason, notify=notify)
+            notify = False
 
     # -- looking for routes --------------------------------------------------------------------------------------------
 
@@ -479,15 +518,18 @@ class Router:
         if decision.undeliverable is Outcome.HOP_LIMIT:
             self.ended(delivery, Outcome.HOP_LIMIT, f"sent from node to node {message.hops} times")
             return
-        # A report is looked for only if it has a particular receiver: one that nobody handles is no loss.
-        is_worth_it = message.identity not in _REPORTS or message.receiver_identity
+        # A report without a particular receiver that nothing handles is no loss.
+        is_report = message.identity in _REPORTS
+        is_worth_it = not is_report or message.receiver_identity
         # Counted from the arrival: routes may come and go many times, and the search must end all the same.
-        until = min(delivery.deadline, delivery.since + self._settings.discovery_timeout)
+        search_end = delivery.since + self._settings.discovery_timeout
+        until = min(delivery.deadline, search_end)
         can_wait = self._discover is not None and is_worth_it and until > self.clock()
         if can_wait and self._unrouted.add(delivery, until):
             self._look_for_route(message)
-        else:
-            self.ended(delivery, *self._no_route_outcome(message, unreachable))
+            return
+        outcome, reason = self._no_route_outcome(message, unreachable)
+        self.ended(delivery, outcome, reason)
 
     def _look_for_route(self, message: Message) -> None:
         if self._discover is None or self._is_discovering:  # the search itself may find a route that is no good
@@ -502,9 +544,10 @@ class Router:
 
     def _no_route_found(self, delivery: Delivery) -> None:
         if delivery.deadline <= self.clock():
-            self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while a route was looked for")
+            outcome, reason = Outcome.EXPIRED, "its lifetime was over while a route was looked for"
         else:
-            self.ended(delivery, *self._no_route_outcome(delivery.message, _NONE))
+            outcome, reason = self._no_route_outcome(delivery.message, _NONE)
+        self.ended(delivery, outcome, reason)
         self._changed.notify_all()
 
     def _no_route_outcome(self, message: Message, unreachable: frozenset[bytes]) -> tuple[Outcome, str]:
@@ -516,9 +559,12 @@ class Router:
         explanation = None if self._explain is None else self._explain(message.identifier)
         if explanation is not None:
             return Outcome.UNROUTABLE, explanation
-        awaited = [str(callback) for callback in message.callback_point if callback.identity not in _REPORTS]
-        waiting = f"; its flow waits for {printable(', '.join(awaited))}" if awaited else ""
-        return Outcome.UNROUTABLE, f"nobody handles it{waiting}"
+        callbacks = message.callback_point
+        awaited = [str(callback) for callback in callbacks if callback.identity not in _REPORTS]
+        if not awaited:
+            return Outcome.UNROUTABLE, "nobody handles it"
+        names = printable(", ".join(awaited))
+        return Outcome.UNROUTABLE, f"nobody handles it; its flow waits for {names}"
 
     # -- waiting for room ----------------------------------------------------------------------------------------------
 
@@ -544,9 +590,12 @@ class Router:
         if delivery.deadline <= now:
             self.ended(delivery, Outcome.EXPIRED, "its lifetime was over while it waited")
             return
-        is_taken = False
-        if not (self._queues and self._must_wait(delivery.message)):
-            is_taken = self._route_past(delivery, unreachable) if unreachable else self._route(delivery)
+        if self._queues and self._must_wait(delivery.message):
+            is_taken = False
+        elif unreachable:
+            is_taken = self._route_past(delivery, unreachable)
+        else:
+            is_taken = self._route(delivery)
         if not is_taken:
             self._enqueue(delivery, now, unreachable)
 
@@ -574,8 +623,10 @@ class Router:
     def _left_queue(self, queued: QueuedDelivery) -> None:
         if queued.is_submitted:
             self.counters.submitted += 1
-        if self._is_full and self._backpressure.owned <= self._settings.backpressure_capacity * _RESUME_AT:
-            self._set_full(False)
+        if self._is_full:
+            resume_at = self._settings.backpressure_capacity * _RESUME_AT
+            if self._backpressure.owned <= resume_at:
+                self._set_full(False)
         self._changed.notify_all()
 
     def _backpressure_expired(self, queued: QueuedDelivery) -> None:
@@ -594,10 +645,11 @@ class Router:
         self._left_queue(queued)
 
     def _set_full(self, is_full: bool) -> None:
-        if is_full is not self._is_full:
-            self._is_full = is_full
-            if self.on_full is not None:
-                self.on_full(is_full)
+        if is_full is self._is_full:
+            return
+        self._is_full = is_full
+        if self.on_full is not None:
+            self.on_full(is_full)
 
     async def nothing_waits(self) -> None:
         """Wait until nothing waits for a route or for room."""
@@ -639,10 +691,18 @@ class Router:
         record = self._count_end(delivery, outcome, reason, None)
         is_report = message.identity in _REPORTS  # never report the failure of a report
         if notify and not is_report and EXCEPTION in message.callback_point:
-            report = ExceptionReport(f"{message.identifier}: {reason}", DeliveryError.REPORTED_AS + outcome)
-            self._submit_own(exception_result(message, report), record)
+            text = f"{message.identifier}: {reason}"
+            type_name = DeliveryError.REPORTED_AS + outcome
+            report = exception_result(message, ExceptionReport(text, type_name))
+            self._submit_own(report, record)
 
-    def _count_end(self, delivery: Delivery, outcome: Outcome, reason: str, frames: Frames | None) -> int | None:
+    def _count_end(
+        self,
+        delivery: Delivery,
+        outcome: Outcome,
+        reason: str,
+        frames: Frames | None,
+    ) -> int | None:
         """Count the end of a delivery. Return the number of the record of it, if there is one."""
         self.counters.failures[outcome] += 1
         observe = self._observers.ended

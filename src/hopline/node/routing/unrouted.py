@@ -58,8 +58,10 @@ class UnroutedQueue:
         """Keep a delivery until a time of the node's clock, or return False if the queue is full."""
         if self._count >= self._capacity:
             return False
-        unrouted = _Unrouted(self, sought(delivery.message), delivery)
-        self._by_target.setdefault(unrouted.target, {})[unrouted] = None
+        target = sought(delivery.message)
+        unrouted = _Unrouted(self, target, delivery)
+        waiting = self._by_target.setdefault(target, {})
+        waiting[unrouted] = None
         self._count += 1
         unrouted.tick = self._deadlines.add(until, unrouted)
         return True
@@ -74,7 +76,10 @@ class UnroutedQueue:
 
     def release_all(self) -> list[Delivery]:
         """Remove and return every delivery."""
-        return [delivery for target in list(self._by_target) for delivery in self.release(target)]
+        released: list[Delivery] = []
+        for target in list(self._by_target):
+            released += self.release(target)
+        return released
 
     def _expire(self, unrouted: _Unrouted) -> None:
         waiting = self._by_target.get(unrouted.target, {})

@@ -1,4 +1,4 @@
-"""Who may enter an encrypted network: the answers to libzmq's questions (ZAP, rfc.zeromq.org/spec/27)."""
+"""Admits peers to encrypted sockets: answers libzmq's authentication requests (ZAP, rfc.zeromq.org/spec/27)."""
 
 from __future__ import annotations
 
@@ -18,68 +18,80 @@ log = get_logger("hopline.transport")
 _ENDPOINT = "inproc://zeromq.zap.01"
 _VERSION = b"1.0"
 _BATCH = 100
-_REQUEST_FRAMES = 6  # version, request, domain, address, identity, mechanism; then the credentials
 
 
 class ZapAuthenticator:
-    """Answers for all encrypted sockets of this process; libzmq asks one for each context.
+    """Answers for all encrypted sockets of this process: libzmq has one authenticator for each context.
 
-    It does so on the loop of one of them. When that has none left, it goes on with another's.
+    It runs on the event loop of one of the registered sockets. When that loop has no more of them, another one's loop
+    takes over.
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[Curve, asyncio.AbstractEventLoop]] = []
+        self._registered: list[tuple[Curve, asyncio.AbstractEventLoop]] = []
         self._socket: zmq.Socket[bytes] | None = None
-        self._inlet: SocketReader | None = None
+        self._reader: SocketReader | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.RLock()  # loops may be in several threads
         self.refused = 0
 
     def add(self, curve: Curve) -> None:
-        """Let in whom these keys admit."""
+        """Admit the peers that these keys admit."""
         with self._lock:
-            self._known = [one for one in self._known if not one[1].is_closed()]
-            self._known.append((curve, asyncio.get_running_loop()))
-            if self._loop is not None and self._loop.is_closed():  # it ended, and left the door to nobody
+            registered = self._registered
+            open_ones = [(other, loop) for other, loop in registered if not loop.is_closed()]
+            registration = (curve, asyncio.get_running_loop())
+            self._registered = [*open_ones, registration]
+            if self._loop is not None and self._loop.is_closed():  # it ended without removing its keys
                 self._close()
             self._open()
 
     def remove(self, curve: Curve) -> None:
-        """Forget keys; without any, the door is nobody's to keep."""
+        """Remove keys. Without any keys nothing is answered."""
         with self._lock:
-            mine = curve, asyncio.get_running_loop()
-            if mine in self._known:
-                self._known.remove(mine)
-            others = [loop for _, loop in self._known if not loop.is_closed()]
-            if self._loop is not None and self._loop not in others:
-                self._close()
-                if others:
-                    others[0].call_soon_threadsafe(self._open)
+            registration = (curve, asyncio.get_running_loop())
+            if registration in self._registered:
+                self._registered.remove(registration)
+            loops = [loop for _, loop in self._registered]
+            open_loops = [loop for loop in loops if not loop.is_closed()]
+            if self._loop is None or self._loop in open_loops:
+                return
+            self._close()
+            if open_loops:
+                successor = open_loops[0]
+                successor.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:
         with self._lock:
-            if self._socket is None and self._known:
-                self._loop = asyncio.get_running_loop()
-                self._socket = shared_context().socket(zmq.REP)
-                self._socket.linger = 0
-                self._socket.bind(_ENDPOINT)
-                self._inlet = SocketReader(self._socket, self._answer, batch=_BATCH)
+            if self._socket is not None or not self._registered:
+                return
+            socket = shared_context().socket(zmq.REP)
+            socket.linger = 0
+            socket.bind(_ENDPOINT)
+            self._loop = asyncio.get_running_loop()
+            self._socket = socket
+            self._reader = SocketReader(socket, self._answer, batch=_BATCH)
 
     def _close(self) -> None:
-        if self._socket is not None and self._inlet is not None and self._loop is not None:
-            self._socket.unbind(_ENDPOINT)  # closing alone frees it some time later
+        if self._socket is not None and self._reader is not None and self._loop is not None:
+            self._socket.unbind(_ENDPOINT)  # closing alone frees the endpoint only some time later
             if self._loop.is_closed():
                 self._socket.close(0)
             else:
-                self._inlet.close()
-        self._inlet = self._socket = self._loop = None
+                self._reader.close()
+        self._reader = None
+        self._socket = None
+        self._loop = None
 
     def _answer(self, frames: list[bytes]) -> None:
-        request = frames[1] if len(frames) > 1 else b""
-        is_admitted = len(frames) > _REQUEST_FRAMES and self._admits(frames[2], frames[5], frames[6])
+        # libzmq itself asks, so that a request always has its first six frames; other mechanisms have no credentials.
+        _, request, domain, address, _, mechanism, *credentials = frames
+        key = credentials[0] if credentials else b""
+        is_admitted = self._admits(domain, mechanism, key)
         if not is_admitted:
             self.refused += 1
-            log.warning("refused a peer whose key is not admitted, from %s", frames[3].decode("ascii", "replace"))
+            peer = address.decode("ascii", "replace")
+            log.warning("refused a peer whose key is not admitted, from %s", peer)
         status = (b"200", b"OK") if is_admitted else (b"400", b"not admitted")
         if self._socket is not None:
             self._socket.send_multipart([_VERSION, request, *status, b"", b""])
@@ -87,9 +99,14 @@ class ZapAuthenticator:
     def _admits(self, domain: bytes, mechanism: bytes, key: bytes) -> bool:
         if mechanism != b"CURVE":
             return False
-        shown = z85.encode(key)
-        known = [curve for curve, _ in tuple(self._known) if curve.zap_domain == domain]
-        return any(not curve.admitted or shown in curve.admitted for curve in known)
+        peer_key = z85.encode(key)
+        registered = tuple(self._registered)  # a copy: another thread may change it
+        for curve, _ in registered:
+            if curve.zap_domain != domain:
+                continue
+            if not curve.admitted or peer_key in curve.admitted:
+                return True
+        return False
 
 
-doorkeeper = ZapAuthenticator()
+zap_authenticator = ZapAuthenticator()

@@ -41,7 +41,7 @@ class ConnectionMonitor:
     def __init__(self, socket: zmq.Socket[bytes], listener: Listener, *, batch: int) -> None:
         self._socket = socket
         self._listener = listener
-        self._inlet = SocketReader(socket.get_monitor_socket(_UP | _DOWN | _REFUSED), self._take, batch=batch)
+        self._reader = SocketReader(socket.get_monitor_socket(_UP | _DOWN | _REFUSED), self._take, batch=batch)
 
     def _take(self, frames: list[bytes]) -> None:
         event = parse_monitor_message(frames)
@@ -56,4 +56,4 @@ class ConnectionMonitor:
     def close(self) -> None:
         """Stop watching."""
         self._socket.disable_monitor()
-        self._inlet.close()
+        self._reader.close()

@@ -54,7 +54,12 @@ def shared_context() -> zmq.Context[zmq.Socket[bytes]]:
 
 
 def open_socket(
-    kind: int, settings: SocketSettings, *, identity: bytes = b"", curve: Curve | None = None, is_server: bool = False
+    kind: int,
+    settings: SocketSettings,
+    *,
+    identity: bytes = b"",
+    curve: Curve | None = None,
+    is_server: bool = False,
 ) -> zmq.Socket[bytes]:
     """Open a socket. With CURVE, `is_server` is true on the side whose public key the other one knows in advance."""
     socket = shared_context().socket(kind)
@@ -93,9 +98,12 @@ def _encrypt(socket: zmq.Socket[bytes], curve: Curve, *, is_server: bool) -> Non
 def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") -> str:
     """Bind a socket to the first free port of a range, and return its address; raise `BindError` if there is none."""
     problem: zmq.ZMQError | None = None
-    host = address.host if address.is_everywhere else look_up(address.host, field)  # libzmq binds to numbers only
+    host = address.host
+    if not address.is_everywhere:
+        host = look_up(host, field)  # libzmq binds to numeric addresses only
     socket.ipv6 = host.startswith("[")
-    for candidate in Address(host, address.first_port, address.last_port).candidates:
+    numeric = Address(host, address.first_port, address.last_port)
+    for candidate in numeric.candidates:
         try:
             socket.bind(candidate)
         except zmq.ZMQError as error:
@@ -107,7 +115,7 @@ def bind(socket: zmq.Socket[bytes], address: Address, field: str = "address") ->
 
 
 def connect(socket: zmq.Socket[bytes], uri: str) -> None:
-    """Connect a socket; raises `zmq.ZMQError` for what is no place to connect to."""
+    """Connect a socket; raise `zmq.ZMQError` for an address that cannot be connected to."""
     socket.ipv6 = uri.startswith(_IPV6)  # only then: else libzmq may take a name for an IPv6 address
     socket.connect(uri)
 
@@ -142,7 +150,8 @@ def receive_routed(socket: zmq.Socket[bytes]) -> list[bytes]:
 
 def has_more(socket: zmq.Socket[bytes]) -> bool:
     """Return whether a message can be received; takes less than half the time of a `receive` that raises."""
-    return bool(int(_option(socket, _EVENTS)) & _POLLIN)
+    events = int(_option(socket, _EVENTS))
+    return bool(events & _POLLIN)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -11,7 +11,7 @@ from hopline.message import ArgumentError, BindError, Message
 from hopline.transport.address import can_connect, parse, resolved
 from hopline.transport.curve import Curve
 from hopline.transport.interface import GaveUp, Listener, Peers, Sender, Subscriber, Take, Write
-from hopline.transport.libzmq.authenticator import doorkeeper
+from hopline.transport.libzmq.authenticator import zap_authenticator
 from hopline.transport.libzmq.monitor import ConnectionMonitor
 from hopline.transport.libzmq.peers import Backend
 from hopline.transport.libzmq.reader import SocketReader
@@ -27,7 +27,7 @@ class ZmqTransport:
         self._settings = settings
         self._curve = curve
         if curve is not None:
-            doorkeeper.add(curve)
+            zap_authenticator.add(curve)
 
     def listener(self, address: str, field: str, *, identity: bytes = b"") -> Listener:
         """Bind a ROUTER socket."""
@@ -75,7 +75,7 @@ class ZmqTransport:
     def close(self) -> None:
         """Take the keys away again."""
         if self._curve is not None:
-            doorkeeper.remove(self._curve)
+            zap_authenticator.remove(self._curve)
 
 
 class _ZmqListener:
@@ -84,7 +84,7 @@ class _ZmqListener:
     ) -> None:
         self._batch = settings.batch
         self._socket = open_socket(zmq.ROUTER, settings, identity=identity, curve=curve, is_server=True)
-        self._inlet: SocketReader | None = None
+        self._reader: SocketReader | None = None
         try:
             self.uri = bind(self._socket, parse(address, field), field)
         except (ArgumentError, BindError):
@@ -92,21 +92,21 @@ class _ZmqListener:
             raise
 
     def read(self, take: Take) -> None:
-        self._inlet = SocketReader(self._socket, take, batch=self._batch)
+        self._reader = SocketReader(self._socket, take, batch=self._batch)
 
     def pause(self) -> None:
-        if self._inlet is not None:
-            self._inlet.pause()
+        if self._reader is not None:
+            self._reader.pause()
 
     def resume(self) -> None:
-        if self._inlet is not None:
-            self._inlet.resume()
+        if self._reader is not None:
+            self._reader.resume()
 
     def close(self) -> None:
-        if self._inlet is None:
+        if self._reader is None:
             self._socket.close(0)
         else:
-            self._inlet.close()
+            self._reader.close()
 
 
 class _ZmqSubscriber:
@@ -118,9 +118,9 @@ class _ZmqSubscriber:
         batch = settings.batch
         self._tell_broke = broke
         self._handshakes = None if broke is None else ConnectionMonitor(socket, self, batch=batch)
-        self._inlet = SocketReader(socket, take, batch=batch)
-        self.connect = self._inlet.connect
-        self.disconnect = self._inlet.disconnect
+        self._reader = SocketReader(socket, take, batch=batch)
+        self.connect = self._reader.connect
+        self.disconnect = self._reader.disconnect
 
     def came_up(self, uri: str) -> None:
         """Leave it to what comes over a connection to tell that it came up."""
@@ -135,4 +135,4 @@ class _ZmqSubscriber:
     def close(self) -> None:
         if self._handshakes is not None:
             self._handshakes.close()
-        self._inlet.close()
+        self._reader.close()

@@ -312,12 +312,12 @@ class Connection:
     def _break(self, reason: str) -> None:
         """Close at once, and report it."""
         if self.is_open:
-            self.unacknowledged = self._count_unacknowledged()
+            self.unacknowledged = self.count_unacknowledged()
             self.abort()
             log.debug("a connection ended: %s", reason)
             self._handler.closed(self, reason)
 
-    def _count_unacknowledged(self) -> int:
+    def count_unacknowledged(self) -> int:
         """Return how many of the messages that left last the peer's system has not acknowledged, as far as it is known.
 
         Of what it has acknowledged, nobody knows how much the peer has read.

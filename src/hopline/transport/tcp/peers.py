@@ -160,15 +160,18 @@ class TcpPeerLink(Dialer):
 
     def went_down(self, reason: str) -> None:
         """Keep what has not left for the next connection, and count what left in vain."""
-        if self._up is not None and self._up.unacknowledged:
-            self._peers.unacknowledged += self._up.unacknowledged
-            count = self._up.unacknowledged
-            log.warning("%d messages were lost on the way to %s: %s", count, self.uri, reason)
+        if self._up is not None:
+            self._count_lost(self._up.unacknowledged, reason)
         self._up = None
         if self._silent_since is None:
             self._silent_since = self._loop.time()
         self._take_back_given()
         self._watch()
+
+    def _count_lost(self, unacknowledged: int, reason: str) -> None:
+        if unacknowledged:
+            self._peers.unacknowledged += unacknowledged
+            log.warning("%d messages were lost on the way to %s: %s", unacknowledged, self.uri, reason)
 
     def _take_back_given(self) -> None:
         self._waiting.extendleft((message, since) for message, since, _ in reversed(self._given))
@@ -218,7 +221,10 @@ class TcpPeerLink(Dialer):
         if self._overdue is not None:
             self._overdue.cancel()
         # A message of which a part has left is returned with those that have not: the rest of it must not follow.
-        self.close(0.0 if self._given else linger)
+        linger = 0.0 if self._given else linger
+        if self._up is not None and linger <= 0:  # a peer that was silent may not have taken what left
+            self._count_lost(self._up.count_unacknowledged(), "the peer was given up")
+        self.close(linger)
         self._up = None
         self._take_back_given()
         now = self._clock()
