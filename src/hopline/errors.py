@@ -86,7 +86,7 @@ class PayloadError(HoplineError):
         self.body = body
 
     def __str__(self) -> str:
-        return f"not a {self.kind.__name__}: {self.problem} ({len(self.body)} bytes {self.body[:24].hex()})"
+        return f"not a valid {self.kind.__name__}: {self.problem} ({len(self.body)} bytes {self.body[:24].hex()})"
 
 
 class ActorError(HoplineError):

@@ -28,11 +28,14 @@ class ActorLabels:
     async def update(self, hub: MessageHub, nodes: Iterable[KnownNode]) -> None:
         """Ask every node that has actors which it was not asked about before."""
         changed = [node for node in nodes if self._has_new_actors(node)]
-        reports = await asyncio.gather(*(request_stats(hub, node.identity) for node in changed))
+        requests = [request_stats(hub, node.identity) for node in changed]
+        reports = await asyncio.gather(*requests)
         for node, report in zip(changed, reports, strict=True):
             self._requested[node.identity] = frozenset(node.actors)
-            if report is not None:
-                self._reports.update((actor.identity, actor) for actor in report.actors)
+            if report is None:
+                continue
+            for actor in report.actors:
+                self._reports[actor.identity] = actor
 
     def _has_new_actors(self, node: KnownNode) -> bool:
         requested = self._requested.get(node.identity, frozenset())
@@ -58,5 +61,9 @@ def class_and_handler(report: ActorReport, kind: MessageIdentifier) -> dict[str,
 
 def actor_label(actor: dict[str, Any]) -> str:
     """Return a description as one text: ``Greeter.greet 1c2d3e4f``, or the identity alone."""
-    name = ".".join(actor[part] for part in ("name", "handler") if part in actor)
-    return f"{name} {shorten_identity(actor['identity'])}".strip()
+    identity = shorten_identity(actor["identity"])
+    names = [actor[part] for part in ("name", "handler") if part in actor]
+    if not names:
+        return identity
+    name = ".".join(names)
+    return f"{name} {identity}"

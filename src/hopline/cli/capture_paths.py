@@ -17,5 +17,5 @@ def require_capture(path: Path) -> Path:
     """
     require_pyarrow()
     if not path.exists():
-        raise UsageError(f"there is no {path}")
+        raise UsageError(f"{path}: no such file or folder")
     return path

@@ -25,12 +25,7 @@ def parse_kind(text: str, version: int | None = None, partition: str | None = No
     Raises:
         UsageError: If the name is empty, the version out of range, or ``hex:`` not followed by hex digits.
     """
-    name, parsed_version, parsed_partition = text, 1, ""
-    parts = text.split("/")
-    has_version = len(parts) in (2, 3) and parts[0] and parts[1].isdigit()
-    if has_version:
-        name, parsed_version = parts[0], int(parts[1])
-        parsed_partition = "/".join(parts[2:])
+    name, parsed_version, parsed_partition = _split_kind(text)
     if version is None:
         version = parsed_version
     if partition is None:
@@ -39,6 +34,17 @@ def parse_kind(text: str, version: int | None = None, partition: str | None = No
         expected = f"NAME, NAME/VERSION or NAME/VERSION/PARTITION, with a version of 0 to {MAX_VERSION}"
         raise UsageError(f"{text!r} is not a kind of message: expected {expected}")
     return MessageIdentifier(_to_bytes(name), version, _to_bytes(partition))
+
+
+def _split_kind(text: str) -> tuple[str, int, str]:
+    """Return the name, the version and the partition that a text has, or the text as a name if it has no version."""
+    name, *others = text.split("/")
+    has_version = name and len(others) in (1, 2) and others[0].isdigit()
+    if not has_version:
+        return text, 1, ""
+    version = int(others[0])
+    partition = others[1] if len(others) == 2 else ""
+    return name, version, partition
 
 
 def _to_bytes(text: str) -> bytes:
@@ -53,7 +59,9 @@ def _to_bytes(text: str) -> bytes:
 def identity_text(identity: bytes) -> str:
     """Return the identity of a node, hub or actor as text, without the byte that marks hubs and actors."""
     has_mark = receiver_kind(identity) is not None
-    return printable_name(identity[1:] if has_mark else identity)
+    if has_mark:
+        identity = identity[1:]
+    return printable_name(identity)
 
 
 def short_identity(identity: bytes) -> str:
@@ -80,5 +88,7 @@ def find_node(text: str, nodes: Iterable[KnownNode]) -> KnownNode:
     if len(matches) == 1:
         return by_name[matches[0]]
     if matches:
-        raise UsageError(f"several nodes begin with {text!r}: {', '.join(matches)}; write more of the identity")
-    raise UsageError(f"no node {text!r} is known; known nodes: {', '.join(by_name) or 'none'}")
+        names = ", ".join(matches)
+        raise UsageError(f"several nodes begin with {text!r}: {names}; write more of the identity")
+    names = ", ".join(by_name) or "none"
+    raise UsageError(f"no node {text!r} is known; known nodes: {names}")

@@ -46,7 +46,11 @@ def chosen_encoding(*, json_bytes: bool, raw: bool, hex_body: bool) -> BodyEncod
     Raises:
         UsageError: If more than one is chosen.
     """
-    options = {BodyEncoding.JSON: json_bytes, BodyEncoding.RAW: raw, BodyEncoding.HEX: hex_body}
+    options = {
+        BodyEncoding.JSON: json_bytes,
+        BodyEncoding.RAW: raw,
+        BodyEncoding.HEX: hex_body,
+    }
     chosen = [encoding for encoding, is_chosen in options.items() if is_chosen]
     if len(chosen) > 1:
         raise UsageError("--json-bytes, --raw and --hex exclude each other")
@@ -68,7 +72,9 @@ def encode_body(text: str | None, file: str | None, encoding: BodyEncoding) -> b
         value = msgspec.json.decode(content) if content.strip() else {}  # no body: a payload without fields
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"the body is not JSON ({error}); --raw sends text as it is") from None
-    return content if encoding is BodyEncoding.JSON else msgspec.msgpack.encode(value)
+    if encoding is BodyEncoding.JSON:
+        return content
+    return msgspec.msgpack.encode(value)
 
 
 def _read_content(text: str | None, file: str | None) -> bytes:
@@ -76,7 +82,9 @@ def _read_content(text: str | None, file: str | None) -> bytes:
         return (text or "").encode()
     if text is not None:
         raise UsageError("BODY and --file exclude each other: give one, not both")
-    return sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    return Path(file).read_bytes()
 
 
 def _from_hex(content: bytes) -> bytes:
@@ -88,8 +96,13 @@ def _from_hex(content: bytes) -> bytes:
 
 def new_message(kind: MessageIdentifier, body: bytes, timeout: float) -> Message:
     """Return a message that begins a flow, and whose lifetime is the time that its sender waits."""
-    lifetime = timedelta(seconds=timeout)
-    return Message.flow_start(kind.identity, body, version=kind.version, partition=kind.partition, ttl=lifetime)
+    return Message.flow_start(
+        kind.identity,
+        body,
+        version=kind.version,
+        partition=kind.partition,
+        ttl=timedelta(seconds=timeout),
+    )
 
 
 def body_text(body: bytes) -> str:
@@ -100,7 +113,11 @@ def body_text(body: bytes) -> str:
 def answer_document(answer: Message, seconds: float) -> dict[str, Any]:
     """Return an answer as a document for ``--json``."""
     form, value = read_body(answer.body)
-    route = [{"uri": printable(hop.uri), "node": printable_name(hop.identity)} for hop in answer.routing]
+    route = []
+    for hop in answer.routing:
+        uri = printable(hop.uri)
+        node = printable_name(hop.identity)
+        route.append({"uri": uri, "node": node})
     return {
         "kind": str(answer.identifier),
         "seconds": round(seconds, 6),

@@ -54,7 +54,8 @@ class PlainProgress:
 
     def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
         """Print the time and the result of a step."""
-        self._console.print(f"{step:<10} {seconds:6.1f} s  {_outcome(result, rows, seconds)}")
+        outcome = _outcome(result, rows, seconds)
+        self._console.print(f"{step:<10} {seconds:6.1f} s  {outcome}")
 
     def note(self, text: str) -> None:
         """Print a note."""
@@ -88,7 +89,8 @@ class LiveProgress:
     def began(self, step: str) -> None:
         """Show the running time of a step."""
         with self._lock:
-            self._steps.setdefault(step, _Step(step)).began = time.monotonic()
+            started = self._steps.setdefault(step, _Step(step))
+            started.began = time.monotonic()
 
     def moved(self, step: str, work: Work) -> None:
         """Show the tasks and rows of a step."""
@@ -98,8 +100,9 @@ class LiveProgress:
     def ended(self, step: str, result: str, rows: int | None, seconds: float) -> None:
         """Show the result of a step."""
         with self._lock:
-            self._steps[step].outcome = _outcome(result, rows, seconds)
-            self._steps[step].seconds = seconds
+            ended = self._steps[step]
+            ended.outcome = _outcome(result, rows, seconds)
+            ended.seconds = seconds
 
     def note(self, text: str) -> None:
         """Show a note below the steps."""
@@ -125,20 +128,23 @@ class LiveProgress:
             return "", Text(step.name, style="dim"), "", ""
         seconds = time.monotonic() - step.began
         activity: RenderableType = Text("")
-        if step.work is not None and step.work.tasks:
-            bar = ProgressBar(step.work.tasks, step.work.tasks_done, width=_BAR_WIDTH)
+        work = step.work
+        if work is not None and work.tasks:
+            bar = ProgressBar(work.tasks, work.tasks_done, width=_BAR_WIDTH)
             activity = Table.grid(padding=(0, 2))
-            activity.add_row(bar, _work_text(step.work, seconds))
-        return self._spinner, Text(step.name, style="bold"), activity, f"{seconds:.0f} s"
+            activity.add_row(bar, _work_text(work, seconds))
+        name = Text(step.name, style="bold")
+        return self._spinner, name, activity, f"{seconds:.0f} s"
 
 
 def _work_text(work: Work, seconds: float) -> str:
     parts = [f"{work.tasks_done}/{work.tasks} tasks"]
     if work.rows_read:
         parts.append(f"{work.rows_read:,} rows read")
-        parts.append(f"{_rate(work.rows_read, seconds)} rows/s")
+        parts.append(_rate(work.rows_read, seconds))
     elif work.bytes_read:
-        parts.append(f"{size_text(work.bytes_read)} read")
+        size = size_text(work.bytes_read)
+        parts.append(f"{size} read")
     if work.rows_written:
         parts.append(f"{work.rows_written:,} written")
     return ", ".join(parts)
@@ -149,12 +155,13 @@ def _outcome(result: str, rows: int | None, seconds: float) -> str:
     if rows is not None:
         parts.insert(0, plural(rows, "row"))
         if rows >= _RATED_ROWS:
-            parts.append(f"{_rate(rows, seconds)} rows/s")
+            parts.append(_rate(rows, seconds))
     return ", ".join(parts)
 
 
 def _rate(rows: int, seconds: float) -> str:
-    return f"{rows / max(seconds, 0.001):,.0f}"
+    rows_per_second = rows / max(seconds, 0.001)
+    return f"{rows_per_second:,.0f} rows/s"
 
 
 def size_text(count: int) -> str:
@@ -162,7 +169,8 @@ def size_text(count: int) -> str:
     value = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+            is_whole = unit == "bytes" or value >= 100
+            return f"{value:.0f} {unit}" if is_whole else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:,.1f} TB"
 
@@ -173,14 +181,23 @@ def draw_findings(findings: list[Finding]) -> RenderableType:
     for finding in findings:
         style = "bold yellow" if finding.is_trouble else "bold"
         parts.append(Text(f"\n{finding.title}", style=style))
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-        for header, *cells in zip(finding.headers, *finding.shown, strict=True):
-            is_number = all(_NUMBER.fullmatch(cell) for cell in cells)
-            table.add_column(header, justify="right" if is_number else "left", overflow="fold")
-        for row in finding.shown:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        parts.append(table)
+        parts.append(_finding_table(finding))
         if finding.hidden:
             parts.append(Text(f"  and {finding.hidden:,} more", style="dim"))
         parts.append(Text(f"  {printable(finding.command)}", style="cyan"))
     return Group(*parts)
+
+
+def _finding_table(finding: Finding) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for header, *cells in zip(finding.headers, *finding.shown, strict=True):
+        is_number = all(map(_NUMBER.fullmatch, cells))
+        table.add_column(
+            header,
+            justify="right" if is_number else "left",
+            overflow="fold",
+        )
+    for row in finding.shown:
+        texts = [Text(printable(cell)) for cell in row]
+        table.add_row(*texts)
+    return table

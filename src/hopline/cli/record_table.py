@@ -44,7 +44,8 @@ class RecordTable:
     def add_row(self, *cells: str) -> None:
         """Append a row; missing cells at its end are empty."""
         missing = len(self._columns) - len(cells)
-        self._rows.append((*cells, *[""] * missing))
+        empty = [""] * missing
+        self._rows.append((*cells, *empty))
 
     @property
     def row_count(self) -> int:
@@ -65,18 +66,29 @@ class RecordTable:
         return self._table(self._columns, self._rows)
 
     def _compact_table(self) -> Table:
-        columns = range(1, len(self._columns))
-        kept = [0, *(index for index in columns if any(row[index] not in _NOTHING for row in self._rows))]
+        others = range(1, len(self._columns))
+        filled = [index for index in others if not self._is_empty(index)]
+        kept = [0, *filled]
         names = [self._columns[index] for index in kept]
-        rows = [tuple(shorten_identity(row[index]) for index in kept) for row in self._rows]
+        rows = []
+        for row in self._rows:
+            cells = [shorten_identity(row[index]) for index in kept]
+            rows.append(tuple(cells))
         return self._table(names, rows)
+
+    def _is_empty(self, column: int) -> bool:
+        return all(row[column] in _NOTHING for row in self._rows)
 
     def _table(self, columns: Sequence[str], rows: Sequence[Row]) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
         for name in columns:
-            table.add_column(Text(name), justify="right" if name in self._right else "left", no_wrap=True)
+            table.add_column(
+                Text(name),
+                justify="right" if name in self._right else "left",
+                no_wrap=True,
+            )
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*map(Text, row))
         return table
 
     def _block(self, row: Row, width: int) -> Iterator[RenderableType]:
@@ -84,7 +96,11 @@ class RecordTable:
         if title:
             yield Text(title, style="bold", overflow="fold")
         names = self._columns[1:]
-        pairs = [f"{name} {cell}".strip() for name, cell in zip(names, cells, strict=True) if cell]
+        pairs = []
+        for name, cell in zip(names, cells, strict=True):
+            if cell:
+                pair = f"{name} {cell}"
+                pairs.append(pair.strip())
         for line in _join(pairs, width - len(_INDENT)):
             yield Text(f"{_INDENT}{line}", overflow="fold")
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from hopline.config.errors import ConfigurationError, shown
-from hopline.config.origins import Given, Tree, did_you_mean, first_origin
+from hopline.config.origins import Given, Tree, did_you_mean, first_origin, with_origin
 from hopline.config.schema import SECTIONS, Keys, keys_of
 from hopline.message import ArgumentError
 
@@ -41,8 +41,13 @@ def check_sections(tree: Tree) -> dict[str, Values]:
     """
     for name, node in tree.items():
         if name not in SECTIONS:
-            raise _error(first_origin(node), name, f"unknown section, {did_you_mean(name, SECTIONS)}")
-    return {name: check_table(keys, tree.get(name, {}), name) for name, keys in SECTIONS.items()}
+            suggestion = did_you_mean(name, SECTIONS)
+            raise _error(first_origin(node), name, f"unknown section, {suggestion}")
+    sections = {}
+    for name, keys in SECTIONS.items():
+        table = tree.get(name, {})
+        sections[name] = check_table(keys, table, name)
+    return sections
 
 
 def check_table(keys: Keys, node: Given | Tree, path: str) -> Values:
@@ -53,8 +58,10 @@ def check_table(keys: Keys, node: Given | Tree, path: str) -> Values:
     for name, value in node.items():
         value_path = f"{path}.{name}"
         if name not in keys:
-            raise _error(first_origin(value), value_path, f"unknown key, {did_you_mean(name, keys)}")
-        values[name] = _check(keys[name].type, value, value_path)
+            suggestion = did_you_mean(name, keys)
+            raise _error(first_origin(value), value_path, f"unknown key, {suggestion}")
+        expected = keys[name].type
+        values[name] = _check(expected, value, value_path)
     return values
 
 
@@ -64,8 +71,12 @@ def _check(expected: Any, node: Given | Tree, path: str) -> Any:
         return make(expected, values, path, node)
     if isinstance(node, dict):  # an inline table in place of a value
         raise _error(first_origin(node), path, f"expected {in_words(expected)}, found a table")
-    if isinstance(node.value, list) and _section_of_entries(expected) is not None:
-        return [_check_entry(expected, entry, node, f"{path}[{index}]") for index, entry in enumerate(node.value)]
+    has_sections = _section_of_entries(expected) is not None
+    if has_sections and isinstance(node.value, list):
+        entries = []
+        for index, entry in enumerate(node.value):
+            entries.append(_check_entry(expected, entry, node, f"{path}[{index}]"))
+        return entries
     return _convert(expected, node, path)
 
 
@@ -83,16 +94,12 @@ def _convert(expected: Any, node: Given, path: str) -> Any:
 
 def _check_entry(expected: Any, value: Any, origin: Given, path: str) -> Any:
     if isinstance(value, dict):
-        return _check(_section_of_entries(expected), _as_tree(value, origin), path)
+        section = _section_of_entries(expected)
+        table = with_origin(value, origin.origin)
+        return _check(section, table, path)
     (entry_type,) = typing.get_args(expected)
-    return _check(entry_type, msgspec.structs.replace(origin, value=value, text=None), path)
-
-
-def _as_tree(table: dict[str, Any], origin: Given) -> Tree:
-    tree: Tree = {}
-    for key, value in table.items():
-        tree[key] = _as_tree(value, origin) if isinstance(value, dict) else Given(value, origin.origin)
-    return tree
+    entry = msgspec.structs.replace(origin, value=value, text=None)
+    return _check(entry_type, entry, path)
 
 
 def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
@@ -112,10 +119,18 @@ def make(kind: type[Any], values: Values, path: str, node: Given | Tree) -> Any:
     except ArgumentError as error:
         raise _from_settings(error, kind, path, node) from None
     except TypeError:
-        required = [name for name, key in keys_of(kind).items() if key.default is msgspec.NODEFAULT]
-        missing = next(name for name in required if name not in values)
+        missing = _missing_key(kind, values)
         origin = first_origin(node).origin
         raise ConfigurationError(origin, f"{path}.{missing}", "this key is missing") from None
+
+
+def _missing_key(kind: type[Any], values: Values) -> str:
+    """Return the first required key of a section that has no value."""
+    for name, key in keys_of(kind).items():
+        is_required = key.default is msgspec.NODEFAULT
+        if is_required and name not in values:
+            return name
+    raise LookupError(f"no required key of {kind.__name__} is missing")
 
 
 def _from_settings(error: ArgumentError, kind: type[Any], path: str, node: Given | Tree) -> ConfigurationError:
@@ -123,11 +138,13 @@ def _from_settings(error: ArgumentError, kind: type[Any], path: str, node: Given
     # Some settings prefix the name of the field, as in lease.max_lease; the last word is the key.
     field = re.split(r"[.\s]", error.field)[-1]
     problem = expected_and_found(error)
-    value = node.get(field) if isinstance(node, dict) else None
-    if value is not None:
-        return _error(first_origin(value), f"{path}.{field}", problem)
-    key = f"{path}.{field}" if field in keys_of(kind) else f"{path}: {error.field}"
-    return ConfigurationError(first_origin(node).origin, key, problem)
+    if isinstance(node, dict) and field in node:
+        origin = first_origin(node[field])
+        return _error(origin, f"{path}.{field}", problem)
+    is_key = field in keys_of(kind)
+    key = f"{path}.{field}" if is_key else f"{path}: {error.field}"
+    section_origin = first_origin(node).origin
+    return ConfigurationError(section_origin, key, problem)
 
 
 def expected_and_found(error: ArgumentError) -> str:
@@ -137,7 +154,8 @@ def expected_and_found(error: ArgumentError) -> str:
 
 def _error(given: Given, path: str, problem: str) -> ConfigurationError:
     has_key = given.names_key or not given.origin
-    return ConfigurationError(given.origin, path if has_key else "", problem)
+    key = path if has_key else ""
+    return ConfigurationError(given.origin, key, problem)
 
 
 def _problem(expected: Any, value: Any, error: Exception) -> str:
@@ -156,21 +174,24 @@ def _section_of_entries(kind: Any) -> Any:
         return None
     (entry,) = typing.get_args(kind)
     options = typing.get_args(entry) if isinstance(entry, UnionType) else (entry,)
-    return next((option for option in options if _is_section(option)), None)
+    sections = filter(_is_section, options)
+    return next(sections, None)
 
 
 def in_words(kind: Any) -> str:
     """Return the values that a type allows, in words."""
-    is_union = isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union
+    origin = typing.get_origin(kind)
+    is_union = isinstance(kind, UnionType) or origin is typing.Union
     if is_union:
         options = [option for option in typing.get_args(kind) if option is not NoneType]
         return " or ".join(map(in_words, options))
-    if typing.get_origin(kind) is Sequence:
+    if origin is Sequence:
         (entry,) = typing.get_args(kind)
         return f"a list of {in_words(entry)}"
     if isinstance(kind, type) and issubclass(kind, Enum):
-        choices = [str(member.value) for member in kind]
-        return f"one of {', '.join(choices)}"
+        values = [str(member.value) for member in kind]
+        choices = ", ".join(values)
+        return f"one of {choices}"
     if _is_section(kind):
         return "a table"
     return _TYPE_NAMES.get(kind, str(kind))

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from hopline.capture.settings import CaptureSettings
 from hopline.config.checking import Values, check_sections, expected_and_found, make
@@ -31,6 +30,7 @@ from hopline.security import Domain, DomainSecurity, KeyRing, NoSecurity
 from hopline.transport import Curve, parse
 
 MAX_IDENTITY = 255
+MAX_PORT = 65535
 
 
 class Configuration:
@@ -55,7 +55,8 @@ class Configuration:
             return None
         identity = str(text).encode()
         if not 1 <= len(identity) <= MAX_IDENTITY:  # the limit of ZeroMQ
-            raise self._error("node", "identity", f"expected 1 to {MAX_IDENTITY} bytes, found {shown(text)}")
+            problem = f"expected 1 to {MAX_IDENTITY} bytes, found {shown(text)}"
+            raise self._error("node", "identity", problem)
         return identity
 
     @property
@@ -75,13 +76,18 @@ class Configuration:
             values.pop(name, None)
         if "address" in values:
             with suppress(ArgumentError):  # a wrong address is reported when the settings are made
-                values["address"] = f"tcp://{parse(values['address']).host}:0"
+                address = parse(values["address"])
+                values["address"] = f"tcp://{address.host}:0"
         return self._network(values)
 
     def _network(self, section: Values) -> Network:
-        values = {name: value for name, value in section.items() if name not in ("identity", "settings")}
-        values |= {"security": self.security(), "curve": self.curve()}
-        network: Network = make(Network, values, "node", self._tree.get("node", {}))
+        values = dict(section)
+        for name in ("identity", "settings"):  # arguments of the node itself
+            values.pop(name, None)
+        values["security"] = self.security()
+        values["curve"] = self.curve()
+        given = self._tree.get("node", {})
+        network: Network = make(Network, values, "node", given)
         self._require_addresses("node", network, ("address", "heartbeat_address"))
         return network
 
@@ -89,18 +95,22 @@ class Configuration:
         """Raise `ConfigurationError` for an address that cannot be parsed, before anything is started."""
         for name in names:
             address = getattr(settings, name)
+            if address is None:
+                continue
             try:
-                if address is not None:
-                    parse(address)
+                parse(address)
             except ArgumentError as error:
-                raise self._error(section, name, expected_and_found(error)) from None
+                problem = expected_and_found(error)
+                raise self._error(section, name, problem) from None
 
     # -- the rendezvous server -----------------------------------------------------------------------------------------
 
     def rendezvous(self) -> RendezvousSettings:
         """Return the settings of a rendezvous server. Reads the key files of encryption."""
-        values = {**self._sections["rendezvous"], "curve": self.curve()}
-        settings: RendezvousSettings = make(RendezvousSettings, values, "rendezvous", self._tree.get("rendezvous", {}))
+        values = dict(self._sections["rendezvous"])
+        values["curve"] = self.curve()
+        given = self._tree.get("rendezvous", {})
+        settings: RendezvousSettings = make(RendezvousSettings, values, "rendezvous", given)
         names = ("address", "unicast_address", "partner_address", "synod_address")
         self._require_addresses("rendezvous", settings, names)
         return settings
@@ -109,25 +119,35 @@ class Configuration:
 
     def security(self) -> NoSecurity | DomainSecurity:
         """Return the signature settings of all domains. Reads the key file."""
-        sections: list[DomainSection] = self._sections["security"].get("domains", [])
+        values = self._sections["security"]
+        sections: list[DomainSection] = values.get("domains", [])
         if not sections:
-            if "key_file" in self._sections["security"]:
+            if "key_file" in values:
                 raise self._error("security", "key_file", "there are keys, but no [[security.domains]] that uses them")
             return NoSecurity()
-        signed = [section.name for section in sections if section.unsigned is not True]
-        path = self._path("security", "key_file")
-        if signed and path is None:
-            problem = f"expected the file that has the keys of {', '.join(signed)}, found nothing"
-            raise self._error("security", "key_file", problem)
-        self.key_ring = KeyRing(path, domains=signed) if signed and path is not None else None
+        self.key_ring = self._key_ring(sections)
         domains = [self._domain(index, section) for index, section in enumerate(sections)]
         try:
             return DomainSecurity(domains, clock=time.time, key_ring=self.key_ring)
         except ArgumentError as error:
-            raise self._error("security", "domains", expected_and_found(error)) from None
+            problem = expected_and_found(error)
+            raise self._error("security", "domains", problem) from None
+
+    def _key_ring(self, sections: Sequence[DomainSection]) -> KeyRing | None:
+        """Return the keys of the domains that are signed, or None if there are no such domains."""
+        signed = [section.name for section in sections if section.unsigned is not True]
+        if not signed:
+            return None
+        path = self._path("security", "key_file")
+        if path is None:
+            names = ", ".join(signed)
+            problem = f"expected the file that has the keys of {names}, found nothing"
+            raise self._error("security", "key_file", problem)
+        return KeyRing(path, domains=signed)
 
     def _domain(self, index: int, section: DomainSection) -> Domain:
-        keys = () if self.key_ring is None or section.unsigned is True else self.key_ring[section.name]
+        is_signed = section.unsigned is not True
+        keys = self.key_ring[section.name] if is_signed and self.key_ring is not None else ()
         try:
             return Domain(
                 section.name,
@@ -142,7 +162,8 @@ class Configuration:
                 replay_capacity=section.replay_capacity,
             )
         except ArgumentError as error:
-            origin = first_origin(self._tree["security"]["domains"]).origin
+            domains = self._tree["security"]["domains"]
+            origin = first_origin(domains).origin
             key = f"security.domains[{index}].{error.field}"
             raise ConfigurationError(origin, key, expected_and_found(error)) from None
 
@@ -151,23 +172,26 @@ class Configuration:
         section = self._sections["curve"]
         if not section:
             return None
-        paths = {}
-        for name in ("network_key_file", "member_key_file"):
-            path = self._path("curve", name)
-            if path is None:
-                raise self._error("curve", name, "expected a file made by `hopline keys curve`, found nothing")
-            paths[name] = path
-        network_public, network_secret = read_curve_pair(paths["network_key_file"])
-        public, secret = read_curve_pair(paths["member_key_file"])
+        network_file = self._curve_file("network_key_file")
+        member_file = self._curve_file("member_key_file")
+        network_public, network_secret = read_curve_pair(network_file)
+        public, secret = read_curve_pair(member_file)
+        admitted = section.get("admitted", ())
         values = {
             "network_public": network_public,
             "network_secret": network_secret,
             "public": public,
             "secret": secret,
-            "admitted": frozenset(str(key).encode() for key in section.get("admitted", ())),
+            "admitted": frozenset(str(key).encode() for key in admitted),
         }
         curve: Curve = make(Curve, values, "curve", self._tree["curve"])
         return curve
+
+    def _curve_file(self, name: str) -> Path:
+        path = self._path("curve", name)
+        if path is None:
+            raise self._error("curve", name, "expected a file made by `hopline keys curve`, found nothing")
+        return path
 
     # -- metrics -------------------------------------------------------------------------------------------------------
 
@@ -176,21 +200,25 @@ class Configuration:
         text = self._sections["metrics"].get("address")
         if text is None:
             return None
-        host, colon, port = str(text).removeprefix("http://").rpartition(":")
-        if not (colon and host and port.isdigit() and int(port) <= 0xFFFF):
-            raise self._error("metrics", "address", f"expected host:port, such as 127.0.0.1:9100, found {shown(text)}")
+        host, _, port = str(text).removeprefix("http://").rpartition(":")
+        is_port = port.isdigit() and int(port) <= MAX_PORT
+        if not (host and is_port):
+            problem = f"expected host:port, such as 127.0.0.1:9100, found {shown(text)}"
+            raise self._error("metrics", "address", problem)
         return host.strip("[]"), int(port)
 
     # -- capture -------------------------------------------------------------------------------------------------------
 
     def capture(self) -> CaptureSettings | None:
         """Return the capture settings, or None if the node has no capture directory."""
-        values = self._sections["capture"]
-        if not values:
+        section = self._sections["capture"]
+        if not section:
             return None
+        values = dict(section)
         path = self._path("capture", "directory")
-        given = values if path is None else {**values, "directory": str(path)}
-        settings: CaptureSettings = make(CaptureSettings, given, "capture", self._tree["capture"])
+        if path is not None:
+            values["directory"] = str(path)
+        settings: CaptureSettings = make(CaptureSettings, values, "capture", self._tree["capture"])
         return settings
 
     # -- errors and files ----------------------------------------------------------------------------------------------
@@ -199,7 +227,8 @@ class Configuration:
         table: Tree = self._tree.get(section, {})
         node = table.get(key, table)
         given = first_origin(node)
-        return ConfigurationError(given.origin, f"{section}.{key}" if given.names_key else "", problem)
+        path = f"{section}.{key}" if given.names_key else ""
+        return ConfigurationError(given.origin, path, problem)
 
     def _path(self, section: str, key: str) -> Path | None:
         """Return a path: relative to the file that names it, otherwise to the current directory."""
@@ -211,7 +240,9 @@ class Configuration:
         if self.file is None or not isinstance(given, Given):
             return path
         is_from_file = given.origin == str(self.file)
-        return self.file.parent / path if is_from_file else path
+        if not is_from_file:
+            return path
+        return self.file.parent / path
 
 
 def read_configuration(
@@ -232,7 +263,7 @@ def read_configuration(
         path = Path(environment[FILE_VARIABLE])
     if path is None and Path(DEFAULT_FILE).is_file():
         path = Path(DEFAULT_FILE)
-    tree: dict[str, Any] = {} if path is None else from_file(path)
+    tree: Tree = {} if path is None else from_file(path)
     tree = merged(tree, from_environment(environment))
     for key, value in (options or {}).items():
         put(tree, key.split("."), value)

@@ -8,10 +8,13 @@ from pathlib import Path
 from hopline.security import KeyFileError
 from hopline.security.key_file import MAX_FILE_SIZE, private_file_problem
 
-_NAMES = ("public", "secret")
+_NAMES = (b"public", b"secret")
 PRIVATE = 0o600
 # Not blocking: the path may be a pipe.
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+_READ_FLAGS = os.O_RDONLY | _NONBLOCK | _CLOSE_ON_EXEC
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class CurveFileError(KeyFileError):
@@ -44,13 +47,20 @@ def read_curve_pair(path: Path) -> tuple[bytes, bytes]:
 
 
 def _parse(content: bytes) -> tuple[bytes, bytes] | None:
-    lines = [line.split() for line in content.splitlines() if line.strip() and not line.startswith(b"# ")]
-    if len(lines) != len(_NAMES) or any(len(words) != 2 for words in lines):
+    keys = {}
+    lines = 0
+    for line in content.splitlines():
+        words = line.split()
+        if not words or line.startswith(b"# "):
+            continue
+        if len(words) != 2:
+            return None
+        name, key = words
+        keys[name] = key
+        lines += 1
+    if lines != len(_NAMES) or keys.keys() != set(_NAMES):
         return None
-    keys = {name.decode("ascii", "replace"): key for name, key in lines}
-    if set(keys) != set(_NAMES):
-        return None
-    return keys["public"], keys["secret"]
+    return keys[b"public"], keys[b"secret"]
 
 
 def write_curve_pair(path: Path, public: bytes, secret: bytes) -> None:
@@ -60,7 +70,7 @@ def write_curve_pair(path: Path, public: bytes, secret: bytes) -> None:
         CurveFileError: If the file exists, or cannot be written.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        descriptor = os.open(path, _WRITE_FLAGS, PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
             file.write(b"public %b\nsecret %b\n" % (public, secret))
     except FileExistsError:

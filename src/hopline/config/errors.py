@@ -23,7 +23,8 @@ class ConfigurationError(HoplineError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.origin, self.key, self.problem) if part)
+        parts = (self.origin, self.key, self.problem)
+        return ": ".join(part for part in parts if part)
 
 
 def shown(value: object) -> str:
@@ -33,4 +34,7 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    if len(text) <= _LONGEST:
+        return text
+    start = text[: _LONGEST - 3]
+    return f"{start}..."

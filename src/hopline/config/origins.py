@@ -44,13 +44,17 @@ def from_file(path: Path) -> Tree:
         raise ConfigurationError(str(path), "", error.strerror or str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(path), "", f"not TOML: {error}") from None
-    return _with_origin(tables, str(path))
+    return with_origin(tables, str(path))
 
 
-def _with_origin(table: Mapping[str, Any], origin: str) -> Tree:
+def with_origin(table: Mapping[str, Any], origin: str) -> Tree:
+    """Return a table whose values, also those of inner tables, have an origin."""
     tree: Tree = {}
     for key, value in table.items():
-        tree[key] = _with_origin(value, origin) if isinstance(value, dict) else Given(value, origin)
+        if isinstance(value, dict):
+            tree[key] = with_origin(value, origin)
+        else:
+            tree[key] = Given(value, origin)
     return tree
 
 
@@ -73,7 +77,8 @@ def _refuse_single_underscore(variable: str, key: str) -> None:
     section, _, rest = key.partition("_")
     if section in SECTIONS and rest:
         suggestion = f"{_PREFIX}{section}{_DOT}{rest}".upper()
-        raise ConfigurationError(variable, "", f"two underscores stand for a dot: did you mean {suggestion}?")
+        problem = f"two underscores stand for a dot: did you mean {suggestion}?"
+        raise ConfigurationError(variable, "", problem)
 
 
 def _toml_value(text: str) -> Any:
@@ -81,7 +86,9 @@ def _toml_value(text: str) -> Any:
         parsed = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return text
-    return parsed["value"] if set(parsed) == {"value"} else text
+    if parsed.keys() != {"value"}:  # the text continues with other keys
+        return text
+    return parsed["value"]
 
 
 def put(tree: Tree, path: Iterable[str], value: Given) -> None:
@@ -123,5 +130,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     if not matches:
         matches = difflib.get_close_matches(word, choices, 1)
     if matches:
-        return f"did you mean {matches[0]}?"
-    return f"expected one of {', '.join(choices)}"
+        closest = matches[0]
+        return f"did you mean {closest}?"
+    names_text = ", ".join(choices)
+    return f"expected one of {names_text}"

@@ -27,7 +27,8 @@ START_TIMEOUT = 20.0  # seconds until the other nodes must be known
 async def _order(node: Node, number: int, random: Random, counts: Counter[str]) -> None:
     sku = random.choice(sorted(PRICES))
     pieces = random.randint(1, 4)
-    order = Placed(number, sku, pieces, f"card-{random.randrange(10_000):04d}")
+    card_number = random.randrange(10_000)
+    order = Placed(number, sku, pieces, f"card-{card_number:04d}")
     counts["placed"] += 1
     try:
         await node.hub.send(order, callback=Shipped, timeout=ORDER_TIMEOUT)
@@ -68,11 +69,16 @@ async def run(config: Path, orders: int, rate: float) -> None:
     counts: Counter[str] = Counter()
     random = Random(3)  # noqa: S311 - orders, not keys
     loop = asyncio.get_running_loop()
-    async with node, asyncio.timeout(START_TIMEOUT + orders / rate + 10 * ORDER_TIMEOUT):
+    run_time = orders / rate
+    timeout = START_TIMEOUT + run_time + 10 * ORDER_TIMEOUT
+    async with node, asyncio.timeout(timeout):
         while len(node.known_nodes) < 2:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)
         _write({"ready": node.uri})
-        background = [asyncio.create_task(_report_counts(counts)), asyncio.create_task(_publish_catalogues(node))]
+        background = [
+            asyncio.create_task(_report_counts(counts)),
+            asyncio.create_task(_publish_catalogues(node)),
+        ]
         start = loop.time()
         async with asyncio.TaskGroup() as customers:
             for number in range(orders):
@@ -93,4 +99,5 @@ def _write(report: dict[str, object]) -> None:
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt, BrokenPipeError):
-        asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])))
+        config, orders, rate = sys.argv[1:]
+        asyncio.run(run(Path(config), int(orders), float(rate)))

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hopline.demo.reasons import Row, reasons_of, rows_of
 
 _BAR_WIDTH = 24  # characters of the longest bar
-_MOST_REASONS = 3
-_MOST_STAGES = 5
+_MOST_REASONS = 2
+_MOST_STAGES = 4
+_MOST_HANDLERS = 3
 _LINE_WIDTH = 76
 _ORDER = "ORDER.PLACED"
 
@@ -49,86 +50,188 @@ def _command(tables: Path, name: str, where: str = "", order_by: str = "") -> st
 
 
 def _ms(us: int | None) -> str:
-    return "-" if us is None else f"{us / 1000:,.1f} ms"
+    if us is None:
+        return "-"
+    milliseconds = us / 1000
+    return f"{milliseconds:,.1f} ms"
 
 
 def _bar(value: int, longest: int) -> str:
-    length = round(_BAR_WIDTH * max(0, value) / max(1, longest))
+    length = 0
     if value > 0:
-        length = max(1, length)
-    return ("█" * length).ljust(_BAR_WIDTH)
+        scaled = _BAR_WIDTH * value / max(1, longest)
+        length = max(1, round(scaled))
+    bar = "█" * length
+    return bar.ljust(_BAR_WIDTH)
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _LINE_WIDTH else f"{line[: _LINE_WIDTH - 1]}…"
+    if len(line) <= _LINE_WIDTH:
+        return line
+    start = line[: _LINE_WIDTH - 1]
+    return f"{start}…"
+
+
+def _frequency(count: int, text: str) -> str:
+    return f"{count:>5,} x {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a text table: names are aligned to the left, everything else to the right."""
+
+    heading: str
+    width: int
+    is_name: bool = False
+
+    def aligned(self, cell: str) -> str:
+        """Return a cell padded to the width of the column."""
+        if self.is_name:
+            return cell.ljust(self.width)
+        return cell.rjust(self.width)
+
+
+def _table_line(columns: Sequence[_Column], cells: Iterable[str | int]) -> str:
+    parts = []
+    for column, cell in zip(columns, cells, strict=True):
+        text = f"{cell:,}" if isinstance(cell, int) else cell
+        parts.append(column.aligned(text))
+    return "".join(parts)
+
+
+def _heading_line(columns: Sequence[_Column]) -> str:
+    return _table_line(columns, [column.heading for column in columns])
 
 
 def _outcomes(tables: Path) -> Finding:
-    flows = rows_of(tables, "flows", ("flow_id", "outcome", "identity"))
-    orders = {flow["flow_id"]: flow["outcome"] for flow in flows if flow["identity"] == _ORDER}
-    incomplete = {flow: outcome for flow, outcome in orders.items() if outcome != "complete"}
-    reasons = reasons_of(tables, incomplete)
-    counts = Counter(orders.values())
+    outcome_of = _order_outcomes(tables)
+    incomplete = {flow: outcome for flow, outcome in outcome_of.items() if outcome != "complete"}
+    reason_of = reasons_of(tables, incomplete)
+    counts = Counter(outcome_of.values())
     lines: list[str] = []
     for outcome, count in counts.most_common():
-        lines.append(f"{outcome:<12}{_bar(count, counts.total())} {count:>6,}")
-        causes = Counter(reason for flow, reason in reasons.items() if orders[flow] == outcome)
-        lines += _most_frequent(causes)
+        bar = _bar(count, counts.total())
+        lines.append(f"{outcome:<12}{bar} {count:>6,}")
+        reasons = [reason for flow, reason in reason_of.items() if outcome_of[flow] == outcome]
+        lines += _most_frequent(Counter(reasons))
     return Finding(
-        f"Which of the {len(orders):,} orders did not complete, and why?",
-        tuple(lines),
-        _command(tables, "flows", "outcome != 'complete'", "duration_us desc"),
+        question=f"Which of the {len(outcome_of):,} orders did not complete, and why?",
+        lines=tuple(lines),
+        command=_command(tables, "flows", "outcome != 'complete'", "duration_us desc"),
     )
 
 
-def _most_frequent(causes: Counter[str]) -> list[str]:
-    in_order = sorted(causes.items(), key=lambda cause: (-cause[1], cause[0]))
-    lines = [_cut(f"{count:>5,} x {reason}") for reason, count in in_order[:_MOST_REASONS]]
-    others = sum(count for _, count in in_order[_MOST_REASONS:])
+def _order_outcomes(tables: Path) -> Mapping[str, str]:
+    """Return the outcome of each order by its flow id."""
+    outcomes = {}
+    for flow in rows_of(tables, "flows", ("flow_id", "outcome", "identity")):
+        if flow["identity"] == _ORDER:
+            outcomes[flow["flow_id"]] = flow["outcome"]
+    return outcomes
+
+
+def _most_frequent(reasons: Counter[str]) -> list[str]:
+    in_order = sorted(reasons)
+    in_order.sort(key=reasons.__getitem__, reverse=True)
+    lines = []
+    for reason in in_order[:_MOST_REASONS]:
+        line = _frequency(reasons[reason], reason)
+        lines.append(_cut(line))
+    others = sum(reasons[reason] for reason in in_order[_MOST_REASONS:])
     if others:
-        lines.append(f"{others:>5,} x other reasons")
+        lines.append(_frequency(others, "other reasons"))
     return lines
 
 
 def _slowest_order(tables: Path) -> Finding:
-    columns = ("flow_id", "outcome", "duration_us", "identity", "critical_path")
-    flows = [flow for flow in rows_of(tables, "flows", columns) if _is_shipped_order(flow)]
-    slowest = max(flows, key=lambda flow: (flow["duration_us"], flow["flow_id"]), default=None)
+    slowest = _slowest_flow(tables)
     if slowest is None:
         return Finding(
-            "Where did the slowest order spend its time?", ("no order was shipped",), _command(tables, "flows")
+            question="Where did the slowest order spend its time?",
+            lines=("no order was shipped",),
+            command=_command(tables, "flows"),
         )
-    path = slowest["critical_path"]
-    longest_stages = sorted(path, key=lambda stage: -stage["us"])[:_MOST_STAGES]
-    longest = longest_stages[0]["us"]
-    lines = []
-    for stage in path:
-        if stage in longest_stages:
-            place = f"{stage['stage']:<8} {stage['node']:<10} {stage['identity']:<15}"
-            lines.append(f"{place} {_bar(stage['us'], longest)} {_ms(stage['us']):>11}")
+    flow_id = slowest["flow_id"]
+    duration = _ms(slowest["duration_us"])
     return Finding(
-        f"Where did the slowest shipped order spend its {_ms(slowest['duration_us'])}?",
-        tuple(lines),
-        _command(tables, "messages", f"flow_id = '{slowest['flow_id']}'"),
+        question=f"Where did the slowest shipped order spend its {duration}?",
+        lines=_longest_stages(slowest["critical_path"]),
+        command=_command(tables, "messages", f"flow_id = '{flow_id}'"),
     )
 
 
+def _slowest_flow(tables: Path) -> Row | None:
+    columns = ("flow_id", "outcome", "duration_us", "identity", "critical_path")
+    flows = rows_of(tables, "flows", columns)
+    shipped = [flow for flow in flows if _is_shipped_order(flow)]
+    return max(shipped, key=_duration_key, default=None)
+
+
 def _is_shipped_order(flow: Row) -> bool:
-    return flow["identity"] == _ORDER and flow["outcome"] == "complete" and bool(flow["critical_path"])
+    is_order = flow["identity"] == _ORDER
+    is_complete = flow["outcome"] == "complete"
+    return is_order and is_complete and bool(flow["critical_path"])
+
+
+def _duration_key(flow: Row) -> tuple[int, str]:
+    return flow["duration_us"], flow["flow_id"]
+
+
+def _longest_stages(path: list[Row]) -> tuple[str, ...]:
+    """Return a line for each of the longest stages of a path, in the order of the path."""
+    by_time = sorted(path, key=_stage_time, reverse=True)
+    longest_stages = by_time[:_MOST_STAGES]
+    longest = _stage_time(by_time[0])
+    lines = []
+    for stage in path:
+        if stage in longest_stages:
+            time = _stage_time(stage)
+            name = f"{stage['stage']:<8} {stage['node']:<10} {stage['identity']:<15}"
+            lines.append(f"{name} {_bar(time, longest)} {_ms(time):>11}")
+    return tuple(lines)
+
+
+def _stage_time(stage: Row) -> int:
+    time: int = stage["us"]
+    return time
 
 
 def _slow_handlers(tables: Path) -> Finding:
+    columns = (
+        _Column("handler", 28, is_name=True),
+        _Column("handled", 8),
+        _Column("failed", 8),
+        _Column("wait p95", 14),
+        _Column("run p95", 14),
+    )
+    windows = _handler_windows(tables)
+    by_wait = sorted(windows, key=lambda handler: -_worst(windows[handler], "wait_p95_us"))
+    lines = [_heading_line(columns)]
+    for handler in by_wait[:_MOST_HANDLERS]:
+        rows = windows[handler]
+        wait = _ms(_worst(rows, "wait_p95_us"))
+        run = _ms(_worst(rows, "run_p95_us"))
+        cells = (handler, _total(rows, "count"), _total(rows, "errors"), wait, run)
+        lines.append(_table_line(columns, cells))
+    return Finding(
+        question="Which handlers are slow?",
+        lines=tuple(lines),
+        command=_command(tables, "handlers", order_by="wait_p95_us desc"),
+    )
+
+
+def _handler_windows(tables: Path) -> dict[str, list[Row]]:
+    """Return the rows of each handler, one for each window of time."""
     columns = ("node", "actor_name", "handler", "count", "errors", "wait_p95_us", "run_p95_us", "window_start")
     windows: dict[str, list[Row]] = {}
     for row in rows_of(tables, "handlers", columns):
-        windows.setdefault(f"{row['node']} {row['actor_name']}.{row['handler']}", []).append(row)
-    by_wait = sorted(windows.items(), key=lambda entry: -_worst(entry[1], "wait_p95_us"))
-    lines = [f"{'handler':<28}{'handled':>8}{'failed':>8}{'wait p95':>14}{'run p95':>14}"]
-    for name, rows in by_wait:
-        handled, failed = (sum(row[column] for row in rows) for column in ("count", "errors"))
-        wait, run = _ms(_worst(rows, "wait_p95_us")), _ms(_worst(rows, "run_p95_us"))
-        lines.append(f"{name:<28}{handled:>8,}{failed:>8,}{wait:>14}{run:>14}")
-    return Finding("Which handlers are slow?", tuple(lines), _command(tables, "handlers", order_by="wait_p95_us desc"))
+        handler = f"{row['node']} {row['actor_name']}.{row['handler']}"
+        windows.setdefault(handler, []).append(row)
+    return windows
+
+
+def _total(rows: list[Row], column: str) -> int:
+    return sum(row[column] for row in rows)
 
 
 def _worst(rows: list[Row], column: str) -> int:
@@ -136,40 +239,97 @@ def _worst(rows: list[Row], column: str) -> int:
 
 
 def _hops(tables: Path) -> Finding:
+    columns = (
+        _Column("from", 12, is_name=True),
+        _Column("to", 12, is_name=True),
+        _Column("hops", 8),
+        _Column("lost", 8),
+        _Column("unknown", 9),
+        _Column("duplicate", 11),
+    )
+    links = _counts_of_links(tables)
+    lines = [_heading_line(columns)]
+    flawless = 0
+    for nodes in sorted(links):
+        counts = links[nodes]
+        if not (counts["lost"] or counts["unknown"] or counts["duplicate"]):
+            flawless += counts["hops"]
+            continue
+        cells = (*nodes, counts["hops"], counts["lost"], counts["unknown"], counts["duplicate"])
+        lines.append(_table_line(columns, cells))
+    cells = ("all others", "", flawless, 0, 0, 0)
+    lines.append(_table_line(columns, cells))
+    return Finding(
+        question="Which messages were lost between nodes?",
+        lines=tuple(lines),
+        command=_command(tables, "hops", "lost = true"),
+    )
+
+
+def _counts_of_links(tables: Path) -> dict[tuple[str, str], Counter[str]]:
+    """Return the counts of hops by the sending and the receiving node."""
+    columns = ("from_node", "to_node", "lost", "duplicate", "sent_ts", "received_ts")
     links: dict[tuple[str, str], Counter[str]] = {}
-    for row in rows_of(tables, "hops", ("from_node", "to_node", "lost", "duplicate", "sent_ts", "received_ts")):
-        link = links.setdefault((row["from_node"] or "?", row["to_node"] or "?"), Counter())
-        link["hops"] += 1
-        link["lost"] += row["lost"] is True
-        link["unknown"] += row["lost"] is None
-        link["duplicate"] += bool(row["duplicate"])
-    lines = [f"{'from':<12}{'to':<12}{'hops':>8}{'lost':>8}{'unknown':>9}{'duplicate':>11}"]
-    for (sender, receiver), link in sorted(links.items()):
-        counts = f"{link['hops']:>8,}{link['lost']:>8,}{link['unknown']:>9,}{link['duplicate']:>11,}"
-        lines.append(f"{sender:<12}{receiver:<12}{counts}")
-    return Finding("Which messages were lost between nodes?", tuple(lines), _command(tables, "hops", "lost = true"))
+    for hop in rows_of(tables, "hops", columns):
+        sender = hop["from_node"] or "?"
+        receiver = hop["to_node"] or "?"
+        counts = links.setdefault((sender, receiver), Counter())
+        counts["hops"] += 1
+        counts["lost"] += hop["lost"] is True
+        counts["unknown"] += hop["lost"] is None
+        counts["duplicate"] += bool(hop["duplicate"])
+    return links
 
 
 def _forged_messages(tables: Path) -> Finding:
-    incidents = rows_of(tables, "incidents", ("peer", "offence"))
-    offences = Counter((row["peer"] or "an unknown peer", row["offence"]) for row in incidents)
-    undecodable = Counter(row["code"] for row in rows_of(tables, "rejects", ("code",)))
+    offences: Counter[str] = Counter()
+    peers: dict[str, set[str]] = {}
+    for incident in rows_of(tables, "incidents", ("peer", "offence")):
+        offence = incident["offence"].replace("_", " ")
+        peer = incident["peer"] or "an unknown peer"
+        offences[offence] += 1
+        peers.setdefault(offence, set()).add(peer)
     lines = []
-    for (peer, offence), count in offences.most_common():
-        name = offence.replace("_", " ")
-        lines.append(f"{count:>5,} x {name}, from {peer}")
-    lines += [f"{count:>5,} x not decodable ({code})" for code, count in undecodable.most_common()]
-    return Finding("Which messages were forged?", tuple(lines) or ("none",), _command(tables, "incidents"))
+    for offence, count in offences.most_common():
+        senders = ", ".join(sorted(peers[offence]))
+        lines.append(_cut(_frequency(count, f"{offence}, from {senders}")))
+    undecodable = _undecodable_codes(tables)
+    if undecodable:
+        codes = ", ".join(sorted(set(undecodable)))
+        lines.append(_cut(_frequency(len(undecodable), f"not decodable ({codes})")))
+    return Finding(
+        question="Which messages were forged?",
+        lines=tuple(lines) or ("none",),
+        command=_command(tables, "incidents"),
+    )
+
+
+def _undecodable_codes(tables: Path) -> list[str]:
+    """Return why each undecodable message could not be decoded.
+
+    Such a message has two records, `received` and `rejected`; only the first is counted.
+    """
+    rejects = rows_of(tables, "rejects", ("code", "event"))
+    return [reject["code"] for reject in rejects if reject["event"] == "received"]
 
 
 def _accounting(tables: Path) -> Finding:
-    columns = ("records", "dropped", "missing", "balance")
+    names = ("records", "dropped", "missing", "balance")
     totals: dict[str, Counter[str]] = {}
-    for row in rows_of(tables, "audit", ("node", *columns)):
+    for row in rows_of(tables, "audit", ("node", *names)):
         total = totals.setdefault(row["node"], Counter())
-        total.update({column: row[column] or 0 for column in columns})
-    lines = [f"{'node':<12}{'records':>9}{'dropped':>9}{'missing':>9}{'balance':>9}"]
-    for node, total in sorted(totals.items()):
-        counts = "".join(f"{total[column]:>9,}" for column in columns)
-        lines.append(f"{node:<12}{counts}")
-    return Finding("Are all messages accounted for?", tuple(lines), _command(tables, "audit"))
+        for name in names:
+            total[name] += row[name] or 0
+    counts = [_Column(name, 9) for name in names]
+    columns = (_Column("node", 12, is_name=True), *counts)
+    lines = [_heading_line(columns)]
+    for node in sorted(totals):
+        cells = [totals[node][name] for name in names]
+        lines.append(_table_line(columns, (node, *cells)))
+    if any(total["balance"] for total in totals.values()):
+        lines.append("balance: messages in minus messages out; a killed node leaves some open")
+    return Finding(
+        question="Are all messages accounted for?",
+        lines=tuple(lines),
+        command=_command(tables, "audit"),
+    )

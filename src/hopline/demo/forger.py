@@ -1,4 +1,4 @@
-"""An attacker without a key, who sends messages to one node directly. Runs in a process of its own.
+"""An attacker without a key that sends messages to one node directly. Runs in a process of its own.
 
 ``python -m hopline.demo.forger ADDRESS DOMAIN CAPTURES NODE`` writes what was sent to standard output, as JSON.
 """
@@ -22,49 +22,74 @@ from hopline.transport import Frames, SocketSettings, open_transport
 from hopline.wire import encode
 
 NAME = b"mallory"
-FORGED, FOREIGN, UNSIGNED, REPLAYED, GARBLED = 12, 5, 4, 6, 3
+# Messages of each kind of attack.
+FORGED = 12
+FOREIGN = 5
+UNSIGNED = 4
+REPLAYED = 6
+GARBLED = 3
 LINGER = 2.0  # seconds for the last messages to be sent
 RECORD_TIMEOUT = 15.0  # seconds to wait for records that can be replayed
 _POLL_INTERVAL = 0.2
 
 
 def _order(number: int) -> Message:
-    return to_message(Reserved(900_000 + number, "desk", 40, "card-0000", cents=1))
+    order = Reserved(900_000 + number, "desk", 40, "card-0000", cents=1)
+    return to_message(order)
 
 
-def _encoded(messages: Sequence[Message]) -> list[Frames]:
-    return [encode(message, WireFormat.V5) for message in messages]
+def _encoded(message: Message) -> Frames:
+    return encode(message, WireFormat.V5)
 
 
 def _signed_by_attacker(domain: str, count: int) -> list[Frames]:
     """Return orders that are signed with a key of the attacker's own."""
-    security = DomainSecurity([Domain(domain, new_key(), IDENTITIES)], clock=time.time)
-    return _encoded([security.sign(_order(number)) for number in range(count)])
+    forged_domain = Domain(domain, new_key(), IDENTITIES)
+    security = DomainSecurity([forged_domain], clock=time.time)
+    messages = []
+    for number in range(count):
+        signed = security.sign(_order(number))
+        messages.append(_encoded(signed))
+    return messages
 
 
 def _unsigned(domain: str) -> list[Frames]:
-    return _encoded([_order(number).clone(domain=domain) for number in range(UNSIGNED)])
+    messages = []
+    for number in range(UNSIGNED):
+        unsigned = _order(number).clone(domain=domain)
+        messages.append(_encoded(unsigned))
+    return messages
 
 
 def _garbled() -> list[Frames]:
     """Return orders of which every other frame is missing."""
-    return [encode(_order(number), WireFormat.V5)[number + 1 :: 2] for number in range(GARBLED)]
+    messages = []
+    for number in range(GARBLED):
+        frames = _encoded(_order(number))
+        messages.append(frames[number + 1 :: 2])
+    return messages
 
 
 def _recorded(captures: Path, node: str) -> list[Frames]:
     """Return messages that the node received before, from its own capture: the bytes that are on the wire."""
     deadline = time.monotonic() + RECORD_TIMEOUT
-    is_received = (ds.field("event") == Event.RECEIVED.value) & (ds.field("node") == node)
     while time.monotonic() < deadline:
         segments = sorted(captures.glob(f"*/{node}-*.parquet"))
-        if segments:
-            dataset = ds.dataset(segments, format="parquet")
-            table = dataset.to_table(columns=["frames"], filter=is_received)
-            messages = [frames for frames in table["frames"].to_pylist() if len(frames) > 1]
-            if len(table) >= REPLAYED:
-                return messages[:REPLAYED]
+        received = _received(segments, node) if segments else []
+        if len(received) >= REPLAYED:
+            messages = [frames for frames in received if len(frames) > 1]
+            return messages[:REPLAYED]
         time.sleep(_POLL_INTERVAL)
     return []
+
+
+def _received(segments: Sequence[Path], node: str) -> list[Frames]:
+    is_received = ds.field("event") == Event.RECEIVED.value
+    is_at_node = ds.field("node") == node
+    dataset = ds.dataset(segments, format="parquet")
+    table = dataset.to_table(columns=["frames"], filter=is_received & is_at_node)
+    received: list[Frames] = table["frames"].to_pylist()
+    return received
 
 
 async def run(address: str, domain: str, captures: Path, node: str) -> None:
@@ -88,4 +113,5 @@ async def run(address: str, domain: str, captures: Path, node: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]))
+    address, domain, captures, node = sys.argv[1:]
+    asyncio.run(run(address, domain, Path(captures), node))

@@ -22,8 +22,14 @@ _MICROSECONDS = 1_000_000  # a second
 
 def rows_of(tables: Path, name: str, columns: Iterable[str], where: ds.Expression | None = None) -> list[Row]:
     """Return some columns of the rows of a table that meet a condition."""
-    table = ds.dataset(tables / name, format="parquet", partitioning="hive", exclude_invalid_files=False)
-    rows: list[Row] = table.to_table(columns=list(columns), filter=where).to_pylist()
+    dataset = ds.dataset(
+        tables / name,
+        format="parquet",
+        partitioning="hive",
+        exclude_invalid_files=False,
+    )
+    table = dataset.to_table(columns=list(columns), filter=where)
+    rows: list[Row] = table.to_pylist()
     return rows
 
 
@@ -33,18 +39,27 @@ def reasons_of(tables: Path, outcomes: Mapping[str, str]) -> dict[str, str]:
         return {}
     is_chosen = ds.field("flow_id").isin(list(outcomes))
     is_offence = ds.field("offence").isin(_OFFENCES)
-    records: dict[str, list[Row]] = {flow: [] for flow in outcomes}
-    for row in rows_of(tables, "messages", _COLUMNS, is_chosen):
-        records[row["flow_id"]].append(row)
     offences = rows_of(tables, "incidents", ("ts", "node", "seq", "fingerprint"), is_chosen & is_offence)
-    callbacks = rows_of(tables, "callbacks", ("flow_id", "ttl_us", "outcome"), is_chosen)
-    flows = rows_of(tables, "flows", ("flow_id", "critical_path"), is_chosen)
-    callback_of = {row["flow_id"]: row for row in callbacks}
-    path_of = {row["flow_id"]: row["critical_path"] or [] for row in flows}
+    records: dict[str, list[Row]] = {flow: [] for flow in outcomes}
+    for record in rows_of(tables, "messages", _COLUMNS, is_chosen):
+        flow_id = record["flow_id"]
+        records[flow_id].append(record)
+    callbacks: dict[str, Row] = {}
+    for callback in rows_of(tables, "callbacks", ("flow_id", "ttl_us", "outcome"), is_chosen):
+        flow_id = callback["flow_id"]
+        callbacks[flow_id] = callback
+    paths: dict[str, list[Row]] = {}
+    for flow in rows_of(tables, "flows", ("flow_id", "critical_path"), is_chosen):
+        flow_id = flow["flow_id"]
+        paths[flow_id] = flow["critical_path"] or []
     reasons = {}
-    for flow, outcome in outcomes.items():
-        genuine = _without_offences(records[flow], offences)
-        reasons[flow] = _reason(outcome, genuine, callback_of.get(flow, {}), path_of.get(flow, []))
+    for flow_id, outcome in outcomes.items():
+        reasons[flow_id] = _reason(
+            outcome,
+            records=_without_offences(records[flow_id], offences),
+            callback=callbacks.get(flow_id, {}),
+            path=paths.get(flow_id, []),
+        )
     return reasons
 
 
@@ -53,11 +68,13 @@ def _without_offences(records: list[Row], offences: list[Row]) -> list[Row]:
     offending = set(map(_record_key, offences))
     forged = set(map(_message_key, offences))
     genuine = []
-    for row in records:
-        is_rejection_of_forgery = row["event"] == "rejected" and _message_key(row) in forged
-        is_forgery = _record_key(row) in offending
-        if not (is_forgery or is_rejection_of_forgery):
-            genuine.append(row)
+    for record in records:
+        if _record_key(record) in offending:
+            continue
+        is_rejection = record["event"] == "rejected"
+        if is_rejection and _message_key(record) in forged:
+            continue
+        genuine.append(record)
     return sorted(genuine, key=_time_key)
 
 
@@ -74,18 +91,16 @@ def _time_key(row: Row) -> tuple[Any, ...]:
 
 
 def _reason(outcome: str, records: list[Row], callback: Row, path: list[Row]) -> str:
-    failures = [row for row in records if _is_failure(row, outcome)]
+    failures = [record for record in records if _is_failure(record, outcome)]
     if failures:
-        return _failure_text(max(failures, key=_time_key))
-    timeout = ""
-    if callback.get("ttl_us"):
-        seconds = callback["ttl_us"] / _MICROSECONDS
-        timeout = f" within {seconds:g} s"
+        last_failure = max(failures, key=_time_key)
+        return _failure_text(last_failure)
+    timeout = _timeout_text(callback)
     is_late = callback.get("outcome") == "late"
     if is_late and path:
-        longest = max(path, key=lambda stage: stage["us"])
-        place = f"{longest['stage']} of {longest['identity']} at {longest['node']}"
-        return f"answered late, not{timeout}: mostly {place}"
+        longest = max(path, key=_stage_time)
+        stage = f"{longest['stage']} of {longest['identity']} at {longest['node']}"
+        return f"answered late, not{timeout}: mostly {stage}"
     if not records:
         return f"no answer{timeout}"
     last = records[-1]
@@ -93,19 +108,38 @@ def _reason(outcome: str, records: list[Row], callback: Row, path: list[Row]) ->
     return f"no answer{timeout}; last seen {place}"
 
 
-def _failure_text(row: Row) -> str:
-    reason = row["reason"] or row["identity"]
-    place = f"{row['event']} at {row['node']}"
-    return f"{place}: {_without_details(reason)}"
+def _timeout_text(callback: Row) -> str:
+    ttl = callback.get("ttl_us")
+    if not ttl:
+        return ""
+    seconds = ttl / _MICROSECONDS
+    return f" within {seconds:g} s"
 
 
-def _is_failure(row: Row, outcome: str) -> bool:
+def _stage_time(stage: Row) -> int:
+    time: int = stage["us"]
+    return time
+
+
+def _failure_text(record: Row) -> str:
+    event = record["event"]
+    node = record["node"]
+    reason = record["reason"] or record["identity"]
+    return f"{event} at {node}: {_without_details(reason)}"
+
+
+def _is_failure(record: Row, outcome: str) -> bool:
+    event = record["event"]
     if outcome == "expired":
-        return bool(row["event"] == "expired")
-    is_failed_handler = outcome == "failed" and row["event"] == "handled" and row["reason"]
-    return row["event"] in _FAILURES or bool(is_failed_handler)
+        return bool(event == "expired")
+    if event in _FAILURES:
+        return True
+    is_failed_handler = event == "handled" and bool(record["reason"])
+    return outcome == "failed" and is_failed_handler
 
 
 def _without_details(reason: str) -> str:
     """Return a reason without the number of its order and card, so that equal reasons can be counted."""
-    return reason.split(" for order")[0].split(" card-")[0]
+    reason, _, _ = reason.partition(" for order")
+    reason, _, _ = reason.partition(" card-")
+    return reason

@@ -60,12 +60,13 @@ def prepare(directory: Path) -> None:
     Raises:
         DemoError: If the directory has other content.
     """
+    marker = directory / _MARKER
     if directory.exists() and any(directory.iterdir()):
-        if not (directory / _MARKER).is_file():
+        if not marker.is_file():
             raise DemoError(f"{directory} exists and is not of an earlier demo: name another with --directory")
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / _MARKER).write_text("Made by `hopline demo`, which replaces this directory when it runs again.\n")
+    marker.write_text("Made by `hopline demo`, which replaces this directory when it runs again.\n")
 
 
 def run_demo(options: DemoOptions, console: Console) -> None:
@@ -74,7 +75,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
     try:
         _Demo(options, console).run()
     except BaseException:
-        if not isinstance(sys.exception(), DemoError):  # whose text names a log
+        if not isinstance(sys.exception(), DemoError):  # a `DemoError` names a log in the directory
             shutil.rmtree(options.directory, ignore_errors=True)
         raise
     is_interactive = console.is_terminal and sys.stdin.isatty()
@@ -84,13 +85,16 @@ def run_demo(options: DemoOptions, console: Console) -> None:
 
 def explore(directory: Path, console: Console) -> None:
     """Serve the explorer over the tables until Enter or Ctrl-C is pressed."""
-    tables, captures = str(directory / "tables"), str(directory / "captures")
+    tables = str(directory / "tables")
+    captures = str(directory / "captures")
     command = [sys.executable, "-m", "hopline", "explore", tables, "--captures", captures, "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as explorer:  # noqa: S603 - our own
+        assert explorer.stdout is not None  # noqa: S101 - a pipe
         try:
-            address = explorer.stdout.readline().split() if explorer.stdout else []
-            if address:
-                console.print(f"{_INDENT}explorer: {address[0]} until you press Enter", soft_wrap=True)
+            words = explorer.stdout.readline().split()
+            if words:
+                address = words[0]
+                console.print(f"{_INDENT}explorer: {address} until you press Enter", soft_wrap=True)
                 sys.stdin.readline()
         except KeyboardInterrupt:  # the explorer has received it, too
             console.print()
@@ -103,8 +107,11 @@ class _Demo:
         self._options = options
         self._console = console
         self._home = options.directory
-        self._captures, self._tables = self._home / "captures", self._home / "tables"
-        self._addresses = dict(zip(("rendezvous", "unicast", "partner", *NODES), free_addresses(6), strict=True))
+        self._captures = self._home / "captures"
+        self._tables = self._home / "tables"
+        names = ("rendezvous", "unicast", "partner", *NODES)
+        addresses = free_addresses(len(names))
+        self._addresses = dict(zip(names, addresses, strict=True))
         self._started_at = time.monotonic()
         self._placed = 0
         self._is_over = threading.Event()
@@ -130,21 +137,27 @@ class _Demo:
     def _start_network(self, processes: ProcessGroup) -> None:
         self._heading("Start a rendezvous server and three nodes, each in its own process")
         keys = self._home / "keys.txt"
-        if processes.hopline("keys", "keys", "new", str(keys), DOMAIN).wait():
+        key_maker = processes.hopline("keys", "keys", "new", str(keys), DOMAIN)
+        if key_maker.wait():
             raise DemoError(f"no keys could be made, see {self._home / 'logs'}")
         for name in ("rendezvous", *NODES):
-            (self._home / f"{name}.toml").write_text(self._configuration(name), encoding="utf-8")
+            file = Path(self._config(name))
+            file.write_text(self._configuration(name), encoding="utf-8")
         rendezvous = processes.hopline("rendezvous", "rendezvous", "--config", self._config("rendezvous"))
         rendezvous.wait_for("ready")
-        self._line(f"rendezvous  at {self._addresses['rendezvous']}, pid {rendezvous.pid}")
-        self._nodes = {name: self._start_node(processes, name) for name in NODES[1:]}
+        address = self._addresses["rendezvous"]
+        self._line(f"rendezvous  at {address}, pid {rendezvous.pid}")
+        self._nodes: dict[str, Process] = {}
+        for name in NODES[1:]:
+            self._nodes[name] = self._start_node(processes, name)
 
     def _start_node(self, processes: ProcessGroup, name: str) -> Process:
         application = f"hopline.demo.shop:{name}"
         options = ("--config", self._config(name), "--log-level", "warning")
         process = processes.hopline(name, "node", "--app", application, *options)
         process.wait_for("is ready")
-        self._line(f"{name:<11} at {self._addresses[name]}, pid {process.pid}, signs and captures")
+        address = self._addresses[name]
+        self._line(f"{name:<11} at {address}, pid {process.pid}, signs and captures")
         return process
 
     def _config(self, name: str) -> str:
@@ -154,9 +167,12 @@ class _Demo:
         """Return the configuration of one process, as a user would write it."""
         addresses = self._addresses
         if name == "rendezvous":
-            keys = {"address": "rendezvous", "unicast_address": "unicast", "partner_address": "partner"}
-            lines = [f'{key} = "{addresses[address]}"' for key, address in keys.items()]
-            return "\n".join(["[rendezvous]", *lines, ""])
+            return f"""\
+[rendezvous]
+address = "{addresses["rendezvous"]}"
+unicast_address = "{addresses["unicast"]}"
+partner_address = "{addresses["partner"]}"
+"""
         return f"""\
 [node]
 identity = "{name}"
@@ -183,8 +199,9 @@ refuse_replays = true
     # -- orders and incidents ------------------------------------------------------------------------------------------
 
     def _place_orders(self, processes: ProcessGroup) -> None:
-        orders, rate = self._options.orders, self._options.rate
-        self._heading(f"Place {orders:,} orders, {rate:,.0f} per second; each caller waits 2 s for the answer")
+        orders = self._options.orders
+        rate = self._options.rate
+        self._heading(f"Place {orders:,} orders, {rate:,.0f} per second; callers wait 2 s for an answer")
         arguments = ("-m", "hopline.demo.customers", self._config("front"), str(orders), str(rate))
         front = processes.python("front", *arguments, is_read=True)
         counts: dict[str, int] = {}
@@ -203,17 +220,19 @@ refuse_replays = true
                 self._is_over.set()
         if front.wait():
             raise DemoError(f"the process of the customers failed, see {front.log}")
-        self._line(f"results of the callers: {_counts_text(counts)}")
+        self._line(f"results as the callers saw them: {_counts_text(counts)}")
         for process in reversed(self._nodes.values()):  # a node stops before those that it sends to
             process.stop()
 
     def _cause_incidents(self, processes: ProcessGroup) -> None:
-        for share, incident in (
+        incidents = (
             (ATTACK_AT, self._attack_payments),
             (KILL_AT, self._kill_payments),
             (RESTART_AT, self._restart_payments),
-        ):
-            while self._placed < share * self._options.orders:
+        )
+        for share, incident in incidents:
+            due = share * self._options.orders
+            while self._placed < due:
                 if self._is_over.wait(_POLL_INTERVAL):
                     return
             incident(processes)
@@ -227,6 +246,7 @@ refuse_replays = true
             TextColumn("{task.fields[counts]}"),
             console=self._console,
             transient=True,
+            disable=not self._console.is_terminal,
         )
 
     def _attack_payments(self, processes: ProcessGroup) -> None:
@@ -234,7 +254,8 @@ refuse_replays = true
         forger = processes.python("forger", "-m", "hopline.demo.forger", *arguments, is_read=True)
         for line in forger.lines():
             self._line("an attacker without a key sends to payments:")
-            self._line(f"  {_counts_text(json.loads(line))}")
+            counts = json.loads(line)
+            self._line(f"  {_counts_text(counts)}")
         if forger.wait():
             raise DemoError(f"the process of the attacker failed, see {forger.log}")
         self._is_over.wait(_FLUSHED_WITHIN)  # payments is killed next, and must have written its records
@@ -248,15 +269,19 @@ refuse_replays = true
 
     # -- captures, tables, report --------------------------------------------------------------------------------------
 
+    def _command(self, *arguments: str) -> None:
+        for line in _wrapped_command("$ hopline", *arguments):
+            self._console.print(f"{_INDENT}{line}", style="cyan", soft_wrap=True)
+
     def _output_of(self, *arguments: str) -> Iterator[str]:
         """Run a ``hopline`` command, and yield the lines that it writes.
 
         Raises:
             DemoError: If the command fails; its output is in the log that the text names.
         """
-        for line in _wrapped_command("$ hopline", *arguments):
-            self._console.print(f"{_INDENT}{line}", style="cyan", soft_wrap=True)
-        log = self._home / "logs" / f"{arguments[0]}.log"
+        self._command(*arguments)
+        name = arguments[0]
+        log = self._home / "logs" / f"{name}.log"
         command = [sys.executable, "-m", "hopline", *arguments]
         with (
             log.open("a", encoding="utf-8") as file,
@@ -272,7 +297,7 @@ refuse_replays = true
                 process.wait()
                 raise
         if code:
-            raise DemoError(f"hopline {arguments[0]} failed, see {log}")
+            raise DemoError(f"hopline {name} failed, see {log}")
 
     def _recover(self) -> None:
         self._heading("Recover the records that the killed node had not closed")
@@ -282,15 +307,16 @@ refuse_replays = true
 
     def _make_tables(self) -> None:
         self._heading("Turn the captures into tables, with Spark")
+        captures = relative(self._captures)
+        tables = relative(self._tables)
         keys = relative(self._home / "front.toml")
-        lines: list[str] = []
+        summary = ""
         with self._console.status(Text("starting Spark")) as status:
-            for line in self._output_of(
-                "pipeline", "run", relative(self._captures), "--out", relative(self._tables), "--keys", keys
-            ):
-                lines.append(line)
+            for line in self._output_of("pipeline", "run", captures, "--out", tables, "--keys", keys):
                 status.update(Text(printable(line)))
-        self._line(next((line for line in lines if line.startswith("Read ")), "done"))
+                if not summary and line.startswith("Read "):
+                    summary = line
+        self._line(summary or "done")
 
     def _show_findings(self) -> None:
         self._heading("Ask the tables")
@@ -298,25 +324,28 @@ refuse_replays = true
             self._console.print(f"  {finding.question}", style="bold green")
             for line in finding.lines:
                 self._console.print(f"    {printable(line)}", soft_wrap=True)
-            for line in _wrapped_command("$", *shlex.split(finding.command)):
+            for line in _wrapped_command("$", *shlex.split(finding.command), indent=4):
                 self._console.print(f"    {printable(line)}", style="cyan", soft_wrap=True)
 
     def _write_report(self) -> None:
         self._heading("Write a report")
+        tables = relative(self._tables)
+        captures = relative(self._captures)
         report = relative(self._home / "report.html")
-        for _ in self._output_of("report", relative(self._tables), "-o", report):
-            self._line(f"open it in a browser: {Path(report).resolve().as_uri()}")
-        tables, captures = relative(self._tables), relative(self._captures)
-        self._line(f"browse the tables: hopline explore {tables} --captures {captures}")
+        report_uri = Path(report).resolve().as_uri()
+        for _ in self._output_of("report", tables, "-o", report):
+            self._line(f"open it in a browser: {report_uri}")
+        self._command("explore", tables, "--captures", captures)
         self._heading(f"Done. Captures, tables, report, keys and logs are in {relative(self._home)}")
 
 
-def _wrapped_command(*words: str) -> Iterator[str]:
-    """Yield a command in lines that fit the terminal and that a shell takes as one."""
+def _wrapped_command(*words: str, indent: int = len(_INDENT)) -> Iterator[str]:
+    """Yield a command in lines that fit the terminal, indented, and that a shell takes as one."""
     first, *arguments = words
     line = first
     for part in _with_values(arguments):
-        if len(_INDENT) + len(f"{line} {part} \\") > _LINE_WIDTH:
+        longer_line = f"{line} {part} \\"
+        if indent + len(longer_line) > _LINE_WIDTH:
             yield f"{line} \\"
             line = f"    {part}"
         else:
@@ -343,4 +372,8 @@ def _quoted(argument: str) -> str:
 
 
 def _counts_text(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "placed" and count)
+    parts = []
+    for name, count in counts.items():
+        if count and name != "placed":
+            parts.append(f"{count:,} {name}")
+    return ", ".join(parts)

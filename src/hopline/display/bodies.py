@@ -19,7 +19,8 @@ def read_body(body: bytes) -> tuple[str, Any]:
     except (msgspec.DecodeError, ValueError, RecursionError):
         pass
     else:
-        if not (isinstance(value, int) and text is not None):  # any letter is a number too
+        may_be_text = isinstance(value, int) and text is not None  # any letter is a number too
+        if not may_be_text:
             return "MessagePack", value
     if text is None:
         return "bytes", body
@@ -34,7 +35,8 @@ def _text(body: bytes) -> str | None:
         text = body.decode()
     except UnicodeDecodeError:
         return None
-    return text if all(char.isprintable() or char in "\n\r\t" for char in text) else None
+    is_readable = all(char.isprintable() or char in "\n\r\t" for char in text)
+    return text if is_readable else None
 
 
 def body_text(body: bytes, *, ascii_only: bool = False) -> str:
@@ -43,12 +45,15 @@ def body_text(body: bytes, *, ascii_only: bool = False) -> str:
     if form == "empty":
         return "(empty)"
     if form == "text":
-        return "\n".join(printable(line, limit=None) for line in str(value).splitlines())
+        lines = str(value).splitlines()
+        printable_lines = [printable(line, limit=None) for line in lines]
+        return "\n".join(printable_lines)
     if form == "bytes":
         return body.hex()
     try:
-        # Escaped before it is laid out: a line break in a value is none of the layout's.
-        document = printable_json(msgspec.json.encode(plain_keys(value)).decode(), ascii_only=ascii_only)
+        content = msgspec.json.encode(plain_keys(value))
+        # Escape before formatting: a line break in a value must not become one of the layout.
+        document = printable_json(content.decode(), ascii_only=ascii_only)
         return msgspec.json.format(document, indent=2)
     except (TypeError, ValueError):
         return printable(repr(value))
@@ -57,10 +62,18 @@ def body_text(body: bytes, *, ascii_only: bool = False) -> str:
 def plain_keys(value: Any) -> Any:
     """Return a value as what JSON has; the keys of its objects are text."""
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(plain(key)): plain_keys(item) for key, item in value.items()}
+        return {_key_text(key): plain_keys(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain_keys(item) for item in value]
-    return str(value) if isinstance(value, msgspec.msgpack.Ext) else plain(value)
+    if isinstance(value, msgspec.msgpack.Ext):
+        return str(value)
+    return plain(value)
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    return str(plain(key))
 
 
 def plain(value: Any) -> Any:

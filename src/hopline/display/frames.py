@@ -5,7 +5,6 @@ Whatever a peer put into a frame, the texts here are harmless: printable, short,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,8 @@ from hopline.wire import Annotation, Reading, Word
 _RAW_BYTES = 12
 _VALUE_CHARACTERS = 48
 _EXTENSION_CHARACTERS = 160
+_ELLIPSIS = "..."
+_KINDS = {0: "hub ", 1: "actor "}  # by the first byte of an identity
 _TICKS_PER_SECOND = 1_000_000 * TICKS_PER_MICROSECOND
 
 
@@ -33,23 +34,30 @@ class FrameRow:
 
 def frame_rows(annotation: Annotation) -> list[FrameRow]:
     """Return what was read of a message, without reserved fields that are empty."""
-    return [
-        _row(reading) for reading in annotation.readings if reading.value or not reading.name.startswith("reserved.")
-    ]
+    rows: list[FrameRow] = []
+    for reading in annotation.readings:
+        is_reserved = reading.name.startswith("reserved.")
+        if reading.value or not is_reserved:
+            rows.append(_row(reading))
+    return rows
 
 
 def unread_positions(annotation: Annotation) -> list[int]:
     """Return the frames that were not read because of a fault, counted from the end, without the one at fault."""
-    read = {reading.position for reading in annotation.readings}
-    at_fault = annotation.fault.position if annotation.fault else None
-    positions: Iterable[int] = range(1, len(annotation.frames) + 1)
-    return [position for position in positions if position not in read and position != at_fault]
+    excluded: set[int | None] = {reading.position for reading in annotation.readings}
+    if annotation.fault:
+        excluded.add(annotation.fault.position)
+    count = len(annotation.frames)
+    positions = range(1, count + 1)
+    return [position for position in positions if position not in excluded]
 
 
 def _row(reading: Reading) -> FrameRow:
     is_word = isinstance(reading.row, Word)
-    has_parts = reading.value is None or isinstance(reading.value, tuple)
-    place = f"n-{reading.position}" if reading.offset is None else f"@{reading.offset}"
+    is_packed = isinstance(reading.value, tuple)
+    has_parts = is_packed or reading.value is None
+    is_frame = reading.offset is None
+    place = f"n-{reading.position}" if is_frame else f"@{reading.offset}"
     return FrameRow(
         place="" if is_word else place,
         field=reading.name,
@@ -67,19 +75,23 @@ def raw(content: bytes) -> str:
         return "empty"
     if len(content) <= _RAW_BYTES:
         return content.hex()
-    return f"{content[:_RAW_BYTES].hex()}.. ({len(content):,})"
+    beginning = content[:_RAW_BYTES].hex()
+    size = len(content)
+    return f"{beginning}.. ({size:,})"
 
 
 def shown(name: str, value: Any) -> str:
     """Return a value as text; whatever a peer put into it, nothing of it reaches a terminal or a page unescaped."""
     if name == "extension":
-        return _cut(ascii(read_extension(value)), _EXTENSION_CHARACTERS)
+        extension = ascii(read_extension(value))
+        return _cut(extension, _EXTENSION_CHARACTERS)
     if isinstance(value, bytes):
         return _bytes(value)
     if isinstance(value, str):
         return _cut(repr(value)) if value else ""
     if name == "ttl_ticks" and value:
-        return f"{value / _TICKS_PER_SECOND:g} s ({value} ticks)"
+        seconds = value / _TICKS_PER_SECOND
+        return f"{seconds:g} s ({value} ticks)"
     if name.endswith(".offset") and value:
         return f"{value} (n-{value})"
     return str(value)
@@ -90,18 +102,28 @@ def _bytes(value: bytes) -> str:
     if not value:
         return ""
     text = value.decode("utf-8", "replace")
-    if text.isprintable() and "\ufffd" not in text:
+    is_utf8 = "\ufffd" not in text
+    if is_utf8 and text.isprintable():
         return _cut(repr(text))
-    kind = {0: "hub ", 1: "actor "}.get(value[0], "")
-    if kind and text[1:].isprintable() and len(text) > 1 and "\ufffd" not in text:
-        return kind + _cut(repr(text[1:]))
-    return value.hex() if len(value) <= _RAW_BYTES else plural(len(value), "byte")
+    kind = _KINDS.get(value[0], "")
+    name = text[1:]
+    has_name = is_utf8 and name and name.isprintable()
+    if kind and has_name:
+        return kind + _cut(repr(name))
+    size = len(value)
+    if size <= _RAW_BYTES:
+        return value.hex()
+    return plural(size, "byte")
 
 
 def _cut(text: str, longest: int = _VALUE_CHARACTERS) -> str:
-    return text if len(text) <= longest else text[: longest - 3] + "..."
+    if len(text) <= longest:
+        return text
+    kept = longest - len(_ELLIPSIS)
+    return text[:kept] + _ELLIPSIS
 
 
 def plural(number: int, noun: str) -> str:
     """Return a number of things as text."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    ending = "" if number == 1 else "s"
+    return f"{number:,} {noun}{ending}"

@@ -1,4 +1,4 @@
-"""Addresses of pages: the state of a page is its address, so that a link shows everybody the same."""
+"""Addresses of pages: an address has the whole state of its page, so that a link always shows the same."""
 
 from __future__ import annotations
 
@@ -15,15 +15,24 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
     >>> address("/search", {"outcome": "failed", "q": ""})
     '/search?outcome=failed'
     """
-    given = {name: str(value) for name, value in parameters.items() if value not in (None, "")}
-    if any(len(value) > LONGEST_PARAMETER for value in given.values()):
-        return ""  # no page takes it
-    return f"{path}?{urlencode(given)}" if given else path
+    query: dict[str, str] = {}
+    for name, value in parameters.items():
+        if value in (None, ""):
+            continue
+        text = str(value)
+        if len(text) > LONGEST_PARAMETER:
+            return ""  # no page takes it
+        query[name] = text
+    if not query:
+        return path
+    return f"{path}?{urlencode(query)}"
 
 
 def own_path(text: str) -> str:
     """Return an address if it is one of the explorer's, else the overview's: no link leads to another site."""
     parts = urlsplit(text.replace("\\", "/"))
-    has_host = bool(parts.scheme or parts.netloc) or text.startswith("//")
+    has_host = bool(parts.scheme or parts.netloc)
+    if has_host or text.startswith("//"):
+        return "/"
     is_path = parts.path.startswith("/") and text.isprintable()
-    return text if is_path and not has_host else "/"
+    return text if is_path else "/"

@@ -96,15 +96,21 @@ def flows_over_time(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt
         height: Height of the plot.
     """
     shown = _plain(rows)
-    outcomes = [outcome for outcome in OUTCOMES if any(row["outcome"] == outcome for row in shown)]
-    others = sorted({str(row["outcome"]) for row in shown} - set(outcomes))
-    domain = outcomes + others
+    outcomes = {str(row["outcome"]) for row in shown}
+    usual = [outcome for outcome in OUTCOMES if outcome in outcomes]
+    others = sorted(outcomes.difference(OUTCOMES))
+    domain = usual + others
     colours = [COLOURS.get(outcome, COLOURS["truncated"]) for outcome in domain]
     height_so_far: dict[str, int] = {}
     for row in sorted(shown, key=lambda row: domain.index(str(row["outcome"]))):
-        row["low"] = height_so_far.get(row["start"], 0)
-        row["high"] = height_so_far[row["start"]] = row["low"] + row["count"]
-        row["label"] = f"{row['count']:,} {row['outcome']}, {row['start']}"
+        start = row["start"]
+        count = row["count"]
+        low = height_so_far.get(start, 0)
+        high = low + count
+        height_so_far[start] = high
+        row["low"] = low
+        row["high"] = high
+        row["label"] = f"{count:,} {row['outcome']}, {start}"
     # Not bars that Vega stacks: these would have one width, whatever their time.
     return _chart(
         alt.Chart(_data(shown))
@@ -131,14 +137,24 @@ def latency_over_time(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> a
         width: Width of the plot.
         height: Height of the plot.
     """
-    shown = [row | {"ms": max(row["us"], 1) / 1_000} for row in _plain(rows) if row["us"] is not None]
+    shown = [row for row in _plain(rows) if row["us"] is not None]
     for row in shown:
-        row["label"] = f"{row['percentile']} {row['ms']:,.3g} ms, {row['start']}"
+        ms = max(row["us"], 1) / 1_000
+        row["ms"] = ms
+        row["label"] = f"{row['percentile']} {ms:,.3g} ms, {row['start']}"
     colours = [COLOURS[name] for name in ("first", "second", "third")]
     base = alt.Chart(_data(shown)).encode(
         x=_time_axis(shown),
-        y=alt.Y("ms:Q", title="ms", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format=",~r")),
-        color=alt.Color("percentile:N", scale=alt.Scale(domain=["p50", "p95", "p99"], range=colours)),
+        y=alt.Y(
+            "ms:Q",
+            title="ms",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(tickCount=4, format=",~r"),
+        ),
+        color=alt.Color(
+            "percentile:N",
+            scale=alt.Scale(domain=["p50", "p95", "p99"], range=colours),
+        ),
     )
     lines = base.mark_line(strokeWidth=1.5, interpolate="monotone")
     points = base.mark_point(size=14, filled=True).encode(**_links(shown))
@@ -163,19 +179,28 @@ def balance(row: Mapping[str, Any], width: int = WIDTH) -> alt.Chart:
         "sent": COLOURS["orphan"],
         **dict.fromkeys(endings, COLOURS["failed"]),
     }
-    shown = [
-        {"side": side, "what": name, "count": int(row.get(name) or 0), "order": place}
-        for place, (side, name) in enumerate(came_in + went_out)
-    ]
-    for part in shown:
-        part["label"] = f"{part['count']:,} {part['what']}"
+    shown: list[dict[str, Any]] = []
+    for side, name in came_in + went_out:
+        count = int(row.get(name) or 0)
+        part = {
+            "side": side,
+            "what": name,
+            "count": count,
+            "order": len(shown),
+            "label": f"{count:,} {name}",
+        }
+        shown.append(part)
     return _chart(
         alt.Chart(_data(shown))
         .mark_bar()
         .encode(
             y=alt.Y("side:N", title=None, sort=["in", "out"], axis=alt.Axis(ticks=False, domain=False)),
             x=alt.X("count:Q", title="messages", axis=alt.Axis(tickCount=5, format="~s")),
-            color=alt.Color("what:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None),
+            color=alt.Color(
+                "what:N",
+                scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+                legend=None,
+            ),
             order=alt.Order("order:O"),
             description=alt.Description("label:N"),
         ),
@@ -193,7 +218,8 @@ def time_by_stage(rows: Rows, width: int = WIDTH) -> alt.Chart:
         width: Width of the plot.
     """
     shown = _plain(rows)
-    stages = [*STAGES, *sorted({str(row["stage"]) for row in shown} - STAGES.keys())]
+    other_stages = {str(row["stage"]) for row in shown} - STAGES.keys()
+    stages = [*STAGES, *sorted(other_stages)]
     colours = [STAGES.get(stage, COLOURS["orphan"]) for stage in stages]
     kinds = {row["identity"] for row in shown}
     return _chart(
@@ -220,7 +246,8 @@ def durations(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt.Chart
     """
     counts: dict[int, int] = {}
     for row in _plain(rows):
-        bucket = math.floor(math.log10(max(float(row["ms"]), _LEAST_MS)) * _BARS_A_DECADE)
+        ms = max(float(row["ms"]), _LEAST_MS)
+        bucket = math.floor(math.log10(ms) * _BARS_A_DECADE)
         counts[bucket] = counts.get(bucket, 0) + 1
     shown = [
         {
@@ -235,7 +262,12 @@ def durations(rows: Rows, width: int = WIDTH, height: int = HEIGHT) -> alt.Chart
         alt.Chart(_data(shown))
         .mark_rect(color=COLOURS["second"])
         .encode(
-            x=alt.X("low:Q", title="ms", scale=alt.Scale(type="log"), axis=alt.Axis(grid=False, format=",~r")),
+            x=alt.X(
+                "low:Q",
+                title="ms",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(grid=False, format=",~r"),
+            ),
             x2=alt.X2("high:Q"),
             y=alt.Y(
                 "bottom:Q",
@@ -260,19 +292,26 @@ def clock_offsets(rows: Rows, width: int = WIDTH) -> alt.Chart:
     """
     shown = []
     for row in _plain(rows):
-        offset, bound = row["offset_us"] / 1_000, abs(row["bound_us"] or 0) / 1_000
-        label = f"{row['node']}: {offset:,.3f} ms, ± {bound:,.3f} ms"
-        shown.append(row | {"ms": offset, "low": offset - bound, "high": offset + bound, "label": label})
+        offset = row["offset_us"] / 1_000
+        bound = abs(row["bound_us"] or 0) / 1_000
+        row["ms"] = offset
+        row["low"] = offset - bound
+        row["high"] = offset + bound
+        row["label"] = f"{row['node']}: {offset:,.3f} ms, ± {bound:,.3f} ms"
+        shown.append(row)
     base = alt.Chart(_data(shown)).encode(
         y=alt.Y("node:N", title=None, sort=None, axis=alt.Axis(ticks=False, domain=False))
     )
     bounds = base.mark_rule(color=COLOURS["first"], strokeWidth=5).encode(
-        x=alt.X("low:Q", title="ms ahead of the reference", axis=alt.Axis(tickCount=8)), x2=alt.X2("high:Q")
+        x=alt.X("low:Q", title="ms ahead of the reference", axis=alt.Axis(tickCount=8)),
+        x2=alt.X2("high:Q"),
     )
     points = base.mark_point(filled=True, size=50, color=COLOURS["third"]).encode(
-        x=alt.X("ms:Q"), description=alt.Description("label:N")
+        x=alt.X("ms:Q"),
+        description=alt.Description("label:N"),
     )
-    return _chart(alt.layer(bounds, points), width, max(22 * len(shown), 22), "Offsets of the clocks")
+    height = 22 * max(len(shown), 1)
+    return _chart(alt.layer(bounds, points), width, height, "Offsets of the clocks")
 
 
 def svg(chart: alt.Chart) -> str:

@@ -17,7 +17,17 @@ from hopline.message import HoplineError, printable
 LONGEST_PARAMETER = 2_000
 MOST_ROWS = 500
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|µs|ms|s|min|m|h)?\s*")
-_MICROSECONDS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_MICROSECONDS = {
+    "us": 1,
+    "µs": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+}
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _LARGEST_INTEGER = 2**63 - 1
 
 
@@ -40,15 +50,20 @@ class Span:
     @property
     def parameters(self) -> dict[str, str]:
         """Return it as parameters of an address."""
-        given = {"from": self.start, "to": self.end}
-        return {name: time_text(moment) for name, moment in given.items() if moment is not None}
+        parameters = {}
+        if self.start is not None:
+            parameters["from"] = time_text(self.start)
+        if self.end is not None:
+            parameters["to"] = time_text(self.end)
+        return parameters
 
     @property
     def seconds(self) -> float | None:
         """Return its length; None where a side is open."""
         if self.start is None or self.end is None:
             return None
-        return (self.end - self.start).total_seconds()
+        length = self.end - self.start
+        return length.total_seconds()
 
 
 EVER = Span()
@@ -78,12 +93,15 @@ class Conditions:
     @property
     def sql(self) -> str:
         """Return all of them as one condition."""
-        return " and ".join(f"({part})" for part in self.parts) or "true"
+        if not self.parts:
+            return "true"
+        return " and ".join(f"({part})" for part in self.parts)
 
 
 def time_text(moment: datetime) -> str:
     """Return a time as an address has it: short where it can be."""
-    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    text = utc.isoformat(timespec="microseconds")
     return text.removesuffix(".000000").removesuffix(":00")
 
 
@@ -91,27 +109,30 @@ def read_time(text: str) -> datetime:
     """Read a time in UTC, such as ``2026-03-02 08:00`` or only a day.
 
     Raises:
-        ParameterError: it is none.
+        ParameterError: The text is not a time.
 
     """
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ParameterError(f"{printable(text)!r} is no time: write it as 2026-01-31 10:05, in UTC") from None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)
 
 
 def read_duration(text: str) -> int:
     """Read a duration such as ``250ms`` as microseconds; a number alone is milliseconds.
 
     Raises:
-        ParameterError: it is none.
+        ParameterError: The text is not a duration.
 
     """
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ParameterError(f"{printable(text)!r} is no duration: write it as 250ms, 1.5s or 800us")
-    microseconds = float(match[1]) * _MICROSECONDS[match[2] or "ms"]
+    number, unit = match.groups(default="ms")
+    microseconds = float(number) * _MICROSECONDS[unit]
     return int(min(microseconds, _LARGEST_INTEGER))
 
 
@@ -134,7 +155,8 @@ class Parameters:
         if not value:
             return choices[0]
         if value not in choices:
-            raise ParameterError(f"{name} is {printable(value)!r}: expected one of {', '.join(choices)}")
+            expected = ", ".join(choices)
+            raise ParameterError(f"{name} is {printable(value)!r}: expected one of {expected}")
         return value
 
     def number(self, name: str, default: int, *, most: int = _LARGEST_INTEGER, least: int = 0) -> int:
@@ -142,7 +164,8 @@ class Parameters:
         value = self.text(name)
         if not value:
             return default
-        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not least <= int(value) <= most:
+        is_integer = _INTEGER.fullmatch(value) is not None
+        if not is_integer or not least <= int(value) <= most:
             raise ParameterError(f"{name} is {printable(value)!r}: expected a number from {least:,} to {most:,}")
         return int(value)
 
@@ -153,11 +176,14 @@ class Parameters:
 
     def span(self) -> Span:
         """Return the time that the page is about: ``from`` and ``to``; ``to`` of a day alone includes the day."""
-        start, end = self.text("from"), self.text("to")
-        until = read_time(end) if end else None
-        if until is not None and re.fullmatch(r"\d{4}-\d\d-\d\d", end):
-            until += timedelta(days=1)
-        span = Span(read_time(start) if start else None, until)
-        if span.start and span.end and span.start >= span.end:
+        start = self._time("from")
+        end = self._time("to")
+        if end is not None and _DAY.fullmatch(self.text("to")):
+            end += timedelta(days=1)
+        if start and end and start >= end:
             raise ParameterError("the time range is empty: from must be before to")
-        return span
+        return Span(start, end)
+
+    def _time(self, name: str) -> datetime | None:
+        value = self.text(name)
+        return read_time(value) if value else None

@@ -1,8 +1,8 @@
 """How values become text on a page: Jinja with autoescape, and filters that make foreign text harmless.
 
-Values of tables are untrusted: names and bodies come off the wire. HTML in it is
-escaped by Jinja, always. What a browser would obey nevertheless (bidirectional controls, line breaks, characters
-without a picture) is written as escapes by `hopline.message.printable`, and what is long is cut.
+Values of tables are untrusted: names and bodies come off the wire. Jinja always escapes HTML in them. What a browser
+would interpret nevertheless (bidirectional controls, line breaks, invisible characters) is written as escapes by
+`hopline.message.printable`, and long values are cut.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ _NODES = {"node", "peer", "origin", "from_node", "to_node", "answered_by", "node
 NODE_COLUMNS = frozenset(_NODES | {"source_node", "target_node", "receiver_node", "callback_receiver_node"})
 FLOW_COLUMNS = frozenset({"flow_id", "journey_id", "parent_flow_id", "outcome_flow_id", "correlation_id"})
 OUTCOME_COLUMNS = frozenset({"outcome", "offence"})
+_TIME_FORMS = {
+    "full": "%Y-%m-%d %H:%M:%S.%f",
+    "second": "%Y-%m-%d %H:%M:%S",
+    "clock": "%H:%M:%S.%f",
+}
+_LISTED_VALUES = 4
 _ID_END = 4
 _KINDS = "\0\1"  # the first byte of the identity of a hub or an actor
 
@@ -57,31 +63,45 @@ def environment() -> Environment:
 
 def text(value: Any, limit: int | None = None) -> str:
     """Return any text as one line without anything that a browser or a terminal obeys."""
-    return "" if value is None else printable(str(value), limit or 4_000)
+    if value is None:
+        return ""
+    return printable(str(value), limit or 4_000)
 
 
 def cut(value: Any, characters: int) -> str:
     """Return any text as one line of at most so many characters, with an ellipsis where it was longer."""
     if value is None:
         return ""
-    shown = printable(str(value)[: characters + 1], None)
-    return shown if len(shown) <= characters else f"{shown[: characters - 1]}…"
+    beginning = str(value)[: characters + 1]
+    shown = printable(beginning, None)
+    if len(shown) <= characters:
+        return shown
+    return f"{shown[: characters - 1]}…"
 
 
 def name(value: str | None) -> str:
     """Return the whole name of a node, an actor, a hub or a flow, without the byte for its kind."""
-    return "" if value is None else printable(str(value).lstrip(_KINDS), LONGEST_NAME)
+    if value is None:
+        return ""
+    without_kind = str(value).lstrip(_KINDS)
+    return printable(without_kind, LONGEST_NAME)
 
 
 def short_name(value: str | None) -> str:
     """Return enough of a name to tell it from others: the beginning of a GUID, any other name in full."""
-    return "" if value is None else printable(short(str(value)), 60)
+    if value is None:
+        return ""
+    return printable(short(str(value)), 60)
 
 
 def short_flow_id(value: str | None) -> str:
     """Return enough of a flow's id to tell it from others: the ids that one hub gives differ only at their ends."""
-    shown = short_name(value)
-    return shown if value is None or shown == name(value) else f"{shown}…{name(value)[-_ID_END:]}"
+    beginning = short_name(value)
+    whole_id = name(value)
+    if beginning == whole_id:
+        return beginning
+    end = whole_id[-_ID_END:]
+    return f"{beginning}…{end}"
 
 
 def whole(value: Any) -> str:
@@ -94,16 +114,19 @@ def share(part: float | None, of: float | None) -> str:
     if not of or part is None:
         return ""
     percent = 100 * part / of
-    return f"{percent:.1f}%" if percent < 10 or percent % 1 else f"{percent:.0f}%"
+    has_fraction = percent % 1 != 0
+    if percent < 10 or has_fraction:
+        return f"{percent:.1f}%"
+    return f"{percent:.0f}%"
 
 
 def time(moment: datetime | None, form: str = "full") -> str:
     """Return a time in UTC: `full`, `second` or `clock`, which has no day."""
     if moment is None:
         return ""
-    moment = moment.astimezone(UTC) if moment.tzinfo else moment
-    forms = {"full": "%Y-%m-%d %H:%M:%S.%f", "second": "%Y-%m-%d %H:%M:%S", "clock": "%H:%M:%S.%f"}
-    return moment.strftime(forms[form])
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC)
+    return moment.strftime(_TIME_FORMS[form])
 
 
 def bytes_text(count: int | None) -> str:
@@ -134,7 +157,7 @@ def cell(value: Any, column: str) -> str:
     if isinstance(value, date):
         return str(value)
     if isinstance(value, int):
-        return duration(value) if column.endswith("_us") else str(value) if column.endswith("_id") else f"{value:,}"
+        return _integer_text(value, column)
     if isinstance(value, float):
         return f"{value:,.3g}"
     if isinstance(value, bytes):
@@ -142,10 +165,23 @@ def cell(value: Any, column: str) -> str:
     if isinstance(value, list):
         return _list_text(value, column)
     if isinstance(value, dict):
-        return " ".join(cell(item, key) for key, item in value.items() if item not in (None, ""))
-    return printable(str(value).lstrip(_KINDS), CELL_CHARACTERS)
+        parts = [cell(item, key) for key, item in value.items() if item not in (None, "")]
+        return " ".join(parts)
+    without_kind = str(value).lstrip(_KINDS)
+    return printable(without_kind, CELL_CHARACTERS)
+
+
+def _integer_text(value: int, column: str) -> str:
+    if column.endswith("_us"):
+        return duration(value)
+    if column.endswith("_id"):
+        return str(value)
+    return f"{value:,}"
 
 
 def _list_text(values: list[Any], column: str) -> str:
-    shown = ", ".join(cell(value, column) for value in values[:4])
-    return f"{shown}, … ({len(values):,})" if len(values) > 4 else shown
+    texts = [cell(value, column) for value in values[:_LISTED_VALUES]]
+    shown = ", ".join(texts)
+    if len(values) <= _LISTED_VALUES:
+        return shown
+    return f"{shown}, … ({len(values):,})"

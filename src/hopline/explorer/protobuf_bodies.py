@@ -37,13 +37,11 @@ class ProtobufTypes:
             if len(content) > LARGEST_FILE:
                 raise DescriptorError(f"{file}: too large for descriptors")
             files = descriptor_pb2.FileDescriptorSet.FromString(content)
+            names = []
             for described in files.file:
                 self._pool.Add(described)
-            names = [
-                f"{described.package}.{type_.name}" if described.package else type_.name
-                for described in files.file
-                for type_ in described.message_type
-            ]
+                prefix = f"{described.package}." if described.package else ""
+                names += [f"{prefix}{type_.name}" for type_ in described.message_type]
             for name in names:
                 self._pool.FindMessageTypeByName(name)
         except OSError as error:
@@ -57,20 +55,31 @@ class ProtobufTypes:
         return names
 
     def type_of(self, identity: str | None) -> str | None:
-        """Return the type that is named as a kind of message is; None where there is none, or several are."""
-        wanted = _plain(identity or "")
-        named = [name for name in self.names if wanted and wanted in (_plain(name), _plain(name.rpartition(".")[2]))]
-        return named[0] if len(named) == 1 else None
+        """Return the type whose name is that of a kind of message; None if there is no such type, or several."""
+        kind = _plain(identity or "")
+        if not kind:
+            return None
+        matches = []
+        for name in self.names:
+            _, _, last_part = name.rpartition(".")
+            if kind in (_plain(name), _plain(last_part)):
+                matches.append(name)
+        return matches[0] if len(matches) == 1 else None
 
     def text(self, type_name: str, body: bytes) -> str | None:
         """Return a body of a type as JSON; None where it is not of that type."""
         if type_name not in self.names:
             return None
         descriptor = self._pool.FindMessageTypeByName(type_name)
-        read = message_factory.GetMessageClass(descriptor)()
+        message_class = message_factory.GetMessageClass(descriptor)
+        parsed = message_class()
         try:
-            read.ParseFromString(body)
-            document = json_format.MessageToJson(read, preserving_proto_field_name=True, descriptor_pool=self._pool)
+            parsed.ParseFromString(body)
+            document = json_format.MessageToJson(
+                parsed,
+                preserving_proto_field_name=True,
+                descriptor_pool=self._pool,
+            )
         except (message.DecodeError, json_format.Error, ValueError):
             return None
         return "\n".join(printable_json(line) for line in document.splitlines())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -56,48 +56,67 @@ class RecordedFrames:
             raise FramesError("the captures are not at hand: start the explorer with --captures CAPTURES to see frames")
         if not segment or seq is None:
             raise FramesError("the table has no segment and number for this record")
+        name = printable(segment)
         relative = PurePosixPath(segment)
-        if relative.is_absolute() or ".." in relative.parts or "\0" in segment:
-            raise FramesError(f"{printable(segment)}: no segment of these captures")
+        leads_outside = relative.is_absolute() or ".." in relative.parts
+        if leads_outside or "\0" in segment:
+            raise FramesError(f"{name}: no segment of these captures")
         try:
-            filesystem, path = self._find(relative)
-            # Opened as one file, whatever its name looks like.
-            dataset = ds.dataset([path], format="parquet", filesystem=filesystem)
-            wanted = (pc.field("seq") == seq) & (pc.field("node") == node)
-            rows: list[dict[str, Any]] = dataset.to_table(columns=["frames"], filter=wanted).slice(0, 2).to_pylist()
+            rows = self._rows(relative, node, seq)
         except FramesError:
             raise
         except Exception as error:  # a storage has errors of its own
-            reason = str(error).partition("\n")[0]
-            raise FramesError(f"{printable(segment)}: cannot be read: {printable(reason)}") from None
+            reason, _, _ = str(error).partition("\n")
+            raise FramesError(f"{name}: cannot be read: {printable(reason)}") from None
         if not rows:
-            raise FramesError(f"{printable(segment)}: no record {seq} of node {printable(str(node))} in it")
+            raise FramesError(f"{name}: no record {seq} of node {printable(str(node))} in it")
         frames = rows[0]["frames"]
-        if not isinstance(frames, list) or not all(isinstance(frame, bytes) for frame in frames):
-            raise FramesError(f"{printable(segment)}: the frames of record {seq} are no frames")
+        if not _are_frames(frames):
+            raise FramesError(f"{name}: the frames of record {seq} are no frames")
         return frames
+
+    def _rows(self, segment: PurePosixPath, node: str | None, seq: int) -> list[Any]:
+        """Return the rows of a segment that have a number; more than one if the segment is damaged."""
+        filesystem, path = self._find(segment)
+        # Opened as one file, whatever its name looks like.
+        dataset = ds.dataset([path], format="parquet", filesystem=filesystem)
+        has_number = pc.field("seq") == seq
+        is_of_node = pc.field("node") == node
+        table = dataset.to_table(columns=["frames"], filter=has_number & is_of_node)
+        rows: list[Any] = table.slice(0, 2).to_pylist()
+        return rows
 
     def _find(self, segment: PurePosixPath) -> tuple[Any, str]:
         """Return the filesystem of a segment, and its path there."""
+        name = printable(str(segment))
         if self._folder is None:
-            filesystem, path = self._filesystem, f"{self._root.rstrip('/')}/{segment}"
+            filesystem = self._filesystem
+            root = self._root.rstrip("/")
+            path = f"{root}/{segment}"
             is_file = self._kind(path) == "file"
         else:
             folder = self._folder.resolve()
             file = (folder / segment).resolve()
             if not file.is_relative_to(folder):  # a link may lead anywhere
-                raise FramesError(f"{printable(str(segment))}: outside the captures")
-            filesystem, path, is_file = pafs.LocalFileSystem(), str(file), file.is_file()
+                raise FramesError(f"{name}: outside the captures")
+            filesystem = pafs.LocalFileSystem()
+            path = str(file)
+            is_file = file.is_file()
         if not is_file:
-            raise FramesError(
-                f"{printable(str(segment))}: no such segment in the captures; is --captures the right folder?"
-            )
+            raise FramesError(f"{name}: no such segment in the captures; is --captures the right folder?")
         return filesystem, path
 
     def _kind(self, path: str) -> str | None:
-        """Return whether a path elsewhere is a file or a directory. `isfile` takes a storage that fails for a no."""
+        """Return whether a path of the storage is a file or a directory, or None if it does not exist.
+
+        Unlike fsspec's `isfile`, this raises if the storage fails.
+        """
         try:
             kind: str = self._filesystem.info(path)["type"]
         except FileNotFoundError:
             return None
         return kind
+
+
+def _are_frames(value: Any) -> TypeGuard[list[bytes]]:
+    return isinstance(value, list) and all(isinstance(frame, bytes) for frame in value)

@@ -46,37 +46,50 @@ SPANS = StructType(
 )
 
 
-def name(key: str, value: Column) -> Column:
-    """Return an attribute that names something."""
-    return _attribute(key, text=printable_name(value))
+def name(key: str, value: Column | str) -> Column:
+    """Return an attribute that names something. A value, here and below, is a column or the name of one."""
+    return _attribute(key, text=printable_name(_column(value)))
 
 
-def word(key: str, value: Column) -> Column:
+def word(key: str, value: Column | str) -> Column:
     """Return an attribute whose value is one of Hopline's own words, which need no escaping."""
-    return _attribute(key, text=value)
+    return _attribute(key, text=_column(value))
 
 
-def text(key: str, value: Column) -> Column:
+def text(key: str, value: Column | str) -> Column:
     """Return an attribute with a longer text."""
-    return _attribute(key, text=printable_text(value))
+    return _attribute(key, text=printable_text(_column(value)))
 
 
-def number(key: str, value: Column) -> Column:
+def number(key: str, value: Column | str) -> Column:
     """Return an attribute that is a whole number."""
-    return _attribute(key, number=value)
+    return _attribute(key, number=_column(value))
 
 
-def flag(key: str, value: Column) -> Column:
+def flag(key: str, value: Column | str) -> Column:
     """Return an attribute that is true or false."""
-    return _attribute(key, flag=value)
+    return _attribute(key, flag=_column(value))
+
+
+def true_flag(key: str, condition: Column) -> Column:
+    """Return an attribute that is true where a condition holds, and is left out where it does not."""
+    return flag(key, sf.when(condition, True))
 
 
 def attributes(*columns: Column) -> Column:
     """Return the attributes that have a value."""
-    return sf.filter(
-        sf.array(*columns),
-        lambda one: one["text"].isNotNull() | one["number"].isNotNull() | one["flag"].isNotNull(),
-    )
+    return sf.filter(sf.array(*columns), _has_value)
+
+
+def _has_value(attribute: Column) -> Column:
+    has_text = attribute["text"].isNotNull()
+    has_number = attribute["number"].isNotNull()
+    has_flag = attribute["flag"].isNotNull()
+    return has_text | has_number | has_flag
+
+
+def _column(value: Column | str) -> Column:
+    return sf.col(value) if isinstance(value, str) else value
 
 
 def _attribute(key: str, **value: Column) -> Column:

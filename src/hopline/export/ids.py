@@ -18,8 +18,10 @@ _SPAN_ID_DIGITS = 16
 def trace_id(journey_id: Column) -> Column:
     """Return the trace of a journey: 32 hexadecimal digits."""
     digits = sf.regexp_replace(journey_id, "-", "")
-    is_usable = journey_id.rlike(_GUID) & (digits != _NO_TRACE)
-    return sf.when(is_usable, digits).otherwise(sf.md5(journey_id))
+    is_guid = journey_id.rlike(_GUID)
+    is_usable = is_guid & (digits != _NO_TRACE)
+    digest = sf.md5(journey_id)
+    return sf.when(is_usable, digits).otherwise(digest)
 
 
 def producer_id(seq: Column) -> Column:
@@ -33,6 +35,14 @@ def consumer_id(seq: Column) -> Column:
 
 
 def _span_id(kind: str, seq: Column) -> Column:
-    number = sf.xxhash64(sf.lit(kind), "flow_id", "message_id", "node", seq)
-    never_zero = sf.when(number == 0, sf.lit(1)).otherwise(number)  # which would mean that there is no span
-    return sf.lpad(sf.lower(sf.hex(never_zero)), _SPAN_ID_DIGITS, "0")
+    number = sf.xxhash64(
+        sf.lit(kind),
+        "flow_id",
+        "message_id",
+        "node",
+        seq,
+    )
+    is_zero = number == 0  # which would mean that there is no span
+    never_zero = sf.when(is_zero, sf.lit(1)).otherwise(number)
+    digits = sf.lower(sf.hex(never_zero))
+    return sf.lpad(digits, _SPAN_ID_DIGITS, "0")

@@ -98,21 +98,22 @@ def _run(options: ExportOptions, opening: AbstractContextManager[SparkSession], 
     steps.planned(["Spark", "journeys", *chosen])
     with started(opening, steps) as spark, tagged(spark, f"hopline-{uuid.uuid4()}"), ExitStack() as kept:
         job = _Job(options, spark, steps)
-        for name, folder in (("otlp", options.otlp), ("zipkin", options.zipkin)):
-            if folder is not None:
-                job.check_folder(name, folder)
-        if options.endpoint is not None:
-            job.check_endpoint(options.endpoint)
+        job.check_targets()
         made, dropped = job.spans(kept, is_kept=len(chosen) > 1)
         otlp_lines = otlp.lines(made)
         report = ExportReport(options, 0.0, dropped)
         if options.otlp is not None:
-            report = replace(report, otlp=job.write("otlp", otlp_lines, options.otlp))
+            written = job.write("otlp", otlp_lines, options.otlp)
+            report = replace(report, otlp=written)
         if options.zipkin is not None:
-            report = replace(report, zipkin=job.write("zipkin", zipkin.lines(made), options.zipkin))
+            zipkin_lines = zipkin.lines(made)
+            written = job.write("zipkin", zipkin_lines, options.zipkin)
+            report = replace(report, zipkin=written)
         if options.endpoint is not None:
-            report = replace(report, sent=job.send(otlp_lines, options.endpoint))
-    return replace(report, seconds=time.monotonic() - clock)
+            sent = job.send(otlp_lines, options.endpoint)
+            report = replace(report, sent=sent)
+    elapsed = time.monotonic() - clock
+    return replace(report, seconds=elapsed)
 
 
 class _Job:
@@ -124,7 +125,16 @@ class _Job:
         self._steps = steps
         self._tables = PathTables(spark, options.tables, options.format)
 
-    def check_folder(self, name: str, folder: str) -> None:
+    def check_targets(self) -> None:
+        """Raise ArgumentError or EndpointError unless everything can be written and sent."""
+        if self._options.otlp is not None:
+            self._check_folder("otlp", self._options.otlp)
+        if self._options.zipkin is not None:
+            self._check_folder("zipkin", self._options.zipkin)
+        if self._options.endpoint is not None:
+            self._check_endpoint(self._options.endpoint)
+
+    def _check_folder(self, name: str, folder: str) -> None:
         """Raise ArgumentError if a folder is there already: an export replaces nothing."""
         with translated(name):
             try:
@@ -133,49 +143,74 @@ class _Job:
                 if problem.getCondition() != "PATH_NOT_FOUND":
                     raise
             else:
-                raise ArgumentError(name, "a folder that is not there yet (an export replaces nothing)", folder)
+                expected = "a folder that is not there yet (an export replaces nothing)"
+                raise ArgumentError(name, expected, folder)
 
-    def check_endpoint(self, endpoint: Endpoint) -> None:
+    def _check_endpoint(self, endpoint: Endpoint) -> None:
         """Raise EndpointError unless the executors reach the endpoint, before all the work instead of after it."""
-        nothing = self._spark.createDataFrame([(otlp.START + otlp.END, 0)], "value string, spans int")
+        empty_request = otlp.START + otlp.END
+        lines = self._spark.createDataFrame([(empty_request, 0)], "value string, spans int")
+        attempts = min(endpoint.attempts, _PROBE_ATTEMPTS)
+        probed = replace(endpoint, attempts=attempts)
         with translated("endpoint"):
-            sent = post(nothing, replace(endpoint, attempts=min(endpoint.attempts, _PROBE_ATTEMPTS)))
-        if sent.problem is not None and not sent.problem.startswith(_EMPTY_REFUSED):
-            raise EndpointError(f"no receiver of OTLP/HTTP at {endpoint.url}: {sent.problem}: check --endpoint", sent)
+            sent = post(lines, probed)
+        if sent.problem is None or sent.problem.startswith(_EMPTY_REFUSED):
+            return
+        raise EndpointError(f"no receiver of OTLP/HTTP at {endpoint.url}: {sent.problem}: check --endpoint", sent)
 
     def spans(self, kept: ExitStack, *, is_kept: bool) -> tuple[DataFrame, Dropped | None]:
         """Return the spans of the chosen journeys, and what is missing; what is kept for them is let go at the end."""
         with self._step("journeys") as step:
-            chosen = select(self._read("flows"), self._options.days, self._options.journey)
-            selection = replace(chosen, flows=_kept(chosen.flows, kept))
-            step.text = f"{selection.flows.count():,} flows"
-            near = {name: selection.of(self._read(name)) for name in ("messages", "hops", "callbacks")}
-            long = self._cuts(near["messages"], selection.flows, kept)
+            all_flows = self._read("flows")
+            selection = select(all_flows, self._options.days, self._options.journey)
+            chosen_flows = _kept(selection.flows, kept)
+            flow_count = chosen_flows.count()
+            step.text = f"{flow_count:,} flows"
+            messages = selection.of(self._read("messages"))
+            hops = selection.of(self._read("hops"))
+            callbacks = selection.of(self._read("callbacks"))
+            long = self._cuts(messages, chosen_flows, kept)
             dropped = None if long is None else _dropped(long)
-        flows = with_cuts(selection.flows, long)
-        chosen_records = _kept(records(near["messages"], flows), kept)
-        journeys = self._read("journeys")
-        made = spans(chosen_records, flows, journeys, near["hops"], near["callbacks"])
-        return _kept(made, kept) if is_kept else made, dropped
+        flows = with_cuts(chosen_flows, long)
+        chosen_records = _kept(records(messages, flows), kept)
+        made = spans(
+            records=chosen_records,
+            flows=flows,
+            journeys=self._read("journeys"),
+            hops=hops,
+            callbacks=callbacks,
+        )
+        if is_kept:
+            made = _kept(made, kept)
+        return made, dropped
 
     def _cuts(self, messages: DataFrame, flows: DataFrame, kept: ExitStack) -> DataFrame | None:
         limit = self._options.trace_limit
         if long_journeys(flows, limit).isEmpty():
             return None
-        return _kept(cuts(messages.where(is_usable()), flows, limit), kept)
+        usable = messages.where(is_usable())
+        return _kept(cuts(usable, flows, limit), kept)
 
     def write(self, step_name: str, lines: DataFrame, folder: str) -> Written:
         """Write lines into a folder that is not there yet."""
-        seen = Observation()
+        observation = Observation()
+        is_first_line = sf.col("part") == 0
+        span_count = sf.coalesce(sf.sum("spans"), sf.lit(0))
         observed = lines.observe(
-            seen,
+            observation,
             sf.count("*").alias("lines"),
-            sf.count_if(sf.col("part") == 0).alias("traces"),
-            sf.coalesce(sf.sum("spans"), sf.lit(0)).alias("spans"),
+            sf.count_if(is_first_line).alias("traces"),
+            span_count.alias("spans"),
         )
         with self._step(step_name) as step:
             observed.select("value").write.mode("error").text(folder)
-            written = Written(folder, seen.get["traces"], seen.get["spans"], seen.get["lines"])
+            counts = observation.get
+            written = Written(
+                folder,
+                traces=counts["traces"],
+                spans=counts["spans"],
+                lines=counts["lines"],
+            )
             step.text = f"{written.spans:,} spans of {written.traces:,} traces"
         return written
 
@@ -219,7 +254,11 @@ def require_all_taken(sent: Sent, endpoint: Endpoint) -> None:
 
 
 def _dropped(cuts: DataFrame) -> Dropped:
-    row = cuts.agg(sf.count("*").alias("journeys"), sf.sum("dropped_records").alias("records")).collect()[0]
+    totals = cuts.agg(
+        sf.count("*").alias("journeys"),
+        sf.sum("dropped_records").alias("records"),
+    )
+    row = totals.collect()[0]
     return Dropped(row.journeys, row.records or 0)
 
 

@@ -21,8 +21,10 @@ _LAST = "struct<is_later: boolean, ts: timestamp, node: string, seq: bigint>"
 
 def long_journeys(flows: DataFrame, limit: int) -> DataFrame:
     """Return the ids of journeys with more records than a limit, by the table of flows."""
-    totals = flows.groupBy("journey_id").agg(sf.sum("records").alias("records"))
-    return totals.where(sf.col("records") > limit).select("journey_id")
+    records = sf.sum("records").alias("records")
+    totals = flows.groupBy("journey_id").agg(records)
+    is_long = sf.col("records") > limit
+    return totals.where(is_long).select("journey_id")
 
 
 def cuts(records: DataFrame, flows: DataFrame, limit: int) -> DataFrame:
@@ -36,17 +38,23 @@ def cuts(records: DataFrame, flows: DataFrame, limit: int) -> DataFrame:
     Returns:
         Where the last of them is (`last`), and how many come after it (`dropped_records`).
     """
-    # There are few: each has more records than the limit.
-    long = sf.broadcast(long_journeys(flows, limit))
-    members = flows.select("flow_id", "journey_id", "origin", "start_ts").join(long, "journey_id")
-    positions = records.join(members, "flow_id").select("journey_id", _position().alias("position"))
+    long = long_journeys(flows, limit)
+    members = (
+        flows.select("flow_id", "journey_id", "origin", "start_ts")
+        # There are few: each has more records than the limit.
+        .join(sf.broadcast(long), "journey_id")
+    )
+    position = _position().alias("position")
+    positions = records.join(members, "flow_id").select("journey_id", position)
     in_order = Window.partitionBy("journey_id").orderBy("position")
+    nth = sf.row_number().over(in_order)
     is_kept = sf.col("nth") <= limit
+    kept_position = sf.when(is_kept, sf.col("position"))
     return (
-        positions.withColumn("nth", sf.row_number().over(in_order))
+        positions.withColumn("nth", nth)
         .groupBy("journey_id")
         .agg(
-            sf.max(sf.when(is_kept, sf.col("position"))).alias("last"),
+            sf.max(kept_position).alias("last"),
             sf.count_if(~is_kept).alias("dropped_records"),
         )
         .where("dropped_records > 0")
@@ -57,17 +65,30 @@ def with_cuts(flows: DataFrame, cuts: DataFrame | None) -> DataFrame:
     """Add the columns of `cuts` to the table of flows; they are null where a journey is exported whole."""
     if cuts is None:
         nothing = sf.lit(None)
-        return flows.withColumns({"last": nothing.cast(_LAST), "dropped_records": nothing.cast("bigint")})
+        no_cuts = {
+            "last": nothing.cast(_LAST),
+            "dropped_records": nothing.cast("bigint"),
+        }
+        return flows.withColumns(no_cuts)
     return flows.join(sf.broadcast(cuts), "journey_id", "left")
 
 
 def is_within_limit() -> Column:
     """Return whether a record is exported, by its own columns and those of `with_cuts`."""
-    return sf.col("last").isNull() | (_position() <= sf.col("last"))
+    last = sf.col("last")
+    is_whole = last.isNull()
+    return is_whole | (_position() <= last)
 
 
 def _position() -> Column:
     """Return the position of a record in its journey: the one that began it first, then by recorded time."""
-    is_start = (sf.col("node") == sf.col("origin")) & (sf.col("ts") == sf.col("start_ts"))
-    is_first = flag(is_start & (sf.col("flow_id") == sf.col("journey_id")))
-    return sf.struct((~is_first).alias("is_later"), "ts", "node", "seq")
+    is_on_origin = sf.col("node") == sf.col("origin")
+    is_at_start = sf.col("ts") == sf.col("start_ts")
+    is_first_flow = sf.col("flow_id") == sf.col("journey_id")
+    is_later = ~flag(is_on_origin & is_at_start & is_first_flow)
+    return sf.struct(
+        is_later.alias("is_later"),
+        "ts",
+        "node",
+        "seq",
+    )

@@ -23,14 +23,26 @@ def divided(spans: DataFrame, json: Column) -> DataFrame:
     in_order = Window.partitionBy("trace_id").orderBy("start_us", "span_id")
     before = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
     spans_before = sf.row_number().over(in_order) - 1
-    bytes_before = sf.coalesce(sf.sum(sf.octet_length("json")).over(before), sf.lit(0))
-    # Neither ever falls, so that their sum changes whenever one of them does.
-    part = sf.floor(spans_before / SPANS_A_LINE) + sf.floor(bytes_before / BYTES_A_LINE)
-    written = spans.select("trace_id", "node", "start_us", "span_id", json.alias("json"))
+    size = sf.octet_length("json")
+    sum_before = sf.sum(size).over(before)
+    bytes_before = sf.coalesce(sum_before, sf.lit(0))
+    full_by_spans = sf.floor(spans_before / SPANS_A_LINE)
+    full_by_bytes = sf.floor(bytes_before / BYTES_A_LINE)
+    # Neither ever decreases, so that their sum changes whenever one of them does.
+    part = full_by_spans + full_by_bytes
+    written = spans.select(
+        "trace_id",
+        "node",
+        "start_us",
+        "span_id",
+        json.alias("json"),
+    )
     return written.withColumn("part", part.cast("int"))
 
 
 def joined() -> Column:
     """Return the `json` of a group, in order of time, with commas between."""
-    in_order = sf.array_sort(sf.collect_list(sf.struct("start_us", "span_id", "json")))
+    span = sf.struct("start_us", "span_id", "json")
+    spans = sf.collect_list(span)
+    in_order = sf.array_sort(spans)
     return sf.array_join(in_order["json"], ",")

@@ -42,10 +42,17 @@ class ExportOptions:
         require_choice("format", self.format, PATH_FORMATS)
         require(self.trace_limit >= 1, "trace limit", "at least 1", self.trace_limit)
         require(self.journey != "", "journey", "an id, or the beginning of one", "''")
-        first, last = self.first_day, self.last_day
-        is_ordered = first is None or last is None or first <= last
+        self._check_days()
+        has_two_servers = self.master and self.remote
+        require(not has_two_servers, "master", "none beside remote", self.master)
+
+    def _check_days(self) -> None:
+        first = self.first_day
+        last = self.last_day
+        if first is None or last is None:
+            return
+        is_ordered = first <= last
         require(is_ordered, "days", "the first not after the last", f"{first} to {last}")
-        require(not (self.master and self.remote), "master", "none beside remote", self.master)
 
     def _check_folders(self) -> None:
         """Raise `ArgumentError` unless there is a target, and no folder is inside another."""
@@ -76,14 +83,25 @@ def endpoint_of(url: str, headers: Mapping[str, str] | None = None) -> Endpoint:
     expected = "an address such as http://127.0.0.1:4318"
     try:
         parts = urlsplit(url)
-        has_port = parts.port is None or parts.port > 0
+        port = parts.port
     except ValueError:
         raise ArgumentError("endpoint", expected, url) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
+    is_web = parts.scheme in ("http", "https")
+    if not is_web or not parts.hostname or port == 0:
         raise ArgumentError("endpoint", expected, url)
-    if not url.isascii() or not url.isprintable() or " " in url:
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    if not is_plain:
         raise ArgumentError("endpoint", f"{expected}, in plain ASCII", url)
     if parts.username is not None:
-        raise ArgumentError("endpoint", "no user or password in it: give a header instead", f"one for {parts.hostname}")
-    path = parts.path if parts.path not in ("", "/") else TRACES_PATH
-    return Endpoint(parts._replace(path=path, fragment="").geturl(), dict(headers or {}))
+        raise ArgumentError(
+            "endpoint",
+            "no user or password in it: give a header instead",
+            f"one for {parts.hostname}",
+        )
+    has_path = parts.path not in ("", "/")
+    path = parts.path if has_path else TRACES_PATH
+    target = parts._replace(path=path, fragment="")
+    return Endpoint(
+        url=target.geturl(),
+        headers=dict(headers or {}),
+    )

@@ -29,21 +29,38 @@ def lines(spans: DataFrame) -> DataFrame:
     of_nodes = (
         divided(spans, _span())
         .groupBy("trace_id", "part", "node")
-        .agg(joined().alias("json"), sf.count("*").alias("spans"))
+        .agg(
+            joined().alias("json"),
+            sf.count("*").alias("spans"),
+        )
         .withColumn("json", _resource_spans())
     )
-    in_order = sf.array_sort(sf.collect_list(sf.struct("node", "json")))
+    of_trace = sf.collect_list(sf.struct("node", "json"))
+    in_order = sf.array_sort(of_trace)
+    request = sf.concat(sf.lit(START), "json", sf.lit(END))
     return (
         of_nodes.groupBy("trace_id", "part")
-        .agg(sf.array_join(in_order["json"], ",").alias("json"), sf.sum("spans").alias("spans"))
-        .select(sf.concat(sf.lit(START), "json", sf.lit(END)).alias("value"), "part", sf.col("spans").cast("int"))
+        .agg(
+            sf.array_join(in_order["json"], ",").alias("json"),
+            sf.sum("spans").alias("spans"),
+        )
+        .select(
+            request.alias("value"),
+            "part",
+            sf.col("spans").cast("int"),
+        )
         .to(LINES)
     )
 
 
 def _resource_spans() -> Column:
-    service = sf.struct(sf.lit("service.name").alias("key"), _any_value(text=printable_name(sf.col("node"))))
-    resource = sf.to_json(sf.struct(sf.array(service).alias("attributes")))
+    node = printable_name(sf.col("node"))
+    service = sf.struct(
+        sf.lit("service.name").alias("key"),
+        _any_value(text=node),
+    )
+    attributes = sf.array(service).alias("attributes")
+    resource = sf.to_json(sf.struct(attributes))
     scope = json.dumps({"name": "hopline", "version": _version()})
     return sf.concat(
         sf.lit('{"resource":'),
@@ -55,7 +72,12 @@ def _resource_spans() -> Column:
 
 
 def _span() -> Column:
-    status = sf.struct(sf.col("status_text").alias("message"), _number_of("status", _STATUS_CODES).alias("code"))
+    has_status = sf.col("status").isNotNull()
+    status = sf.struct(
+        sf.col("status_text").alias("message"),
+        _number_of("status", _STATUS_CODES).alias("code"),
+    )
+    dropped_events = sf.nullif(sf.col("dropped_events"), sf.lit(0))
     return sf.to_json(
         sf.struct(
             sf.col("trace_id").alias("traceId"),
@@ -67,9 +89,9 @@ def _span() -> Column:
             _nanos(sf.col("end_us")).alias("endTimeUnixNano"),
             sf.transform("attributes", _attribute).alias("attributes"),
             sf.transform("events", _event).alias("events"),
-            sf.nullif(sf.col("dropped_events"), sf.lit(0)).alias("droppedEventsCount"),
+            dropped_events.alias("droppedEventsCount"),
             sf.transform("links", _link).alias("links"),
-            sf.when(sf.col("status").isNotNull(), status).alias("status"),
+            sf.when(has_status, status).alias("status"),
         )
     )
 
@@ -91,29 +113,36 @@ def _link(link: Column) -> Column:
 
 
 def _attribute(attribute: Column) -> Column:
-    return sf.struct(
-        attribute["key"].alias("key"), _any_value(attribute["text"], attribute["number"], attribute["flag"])
+    value = _any_value(
+        text=attribute["text"],
+        number=attribute["number"],
+        flag=attribute["flag"],
     )
+    return sf.struct(attribute["key"].alias("key"), value)
 
 
 def _any_value(text: Column, number: Column | None = None, flag: Column | None = None) -> Column:
     fields = [text.alias("stringValue")]
     if number is not None:
-        fields.append(number.cast("string").alias("intValue"))
+        digits = number.cast("string")
+        fields.append(digits.alias("intValue"))
     if flag is not None:
         fields.append(flag.alias("boolValue"))
     return sf.struct(*fields).alias("value")
 
 
 def _nanos(micros: Column) -> Column:
-    nanos = sf.concat(sf.least(micros, sf.lit(_LAST_US)).cast("string"), sf.lit("000"))
-    return sf.when(micros == 0, sf.lit("0")).otherwise(nanos)
+    limited = sf.least(micros, sf.lit(_LAST_US))
+    nanos = sf.concat(limited.cast("string"), sf.lit("000"))
+    is_zero = micros == 0
+    return sf.when(is_zero, sf.lit("0")).otherwise(nanos)
 
 
 def _number_of(column: str, numbers: dict[str, int]) -> Column:
     number = sf.lit(None).cast("int")
     for name, value in numbers.items():
-        number = sf.when(sf.col(column) == name, value).otherwise(number)
+        is_it = sf.col(column) == name
+        number = sf.when(is_it, value).otherwise(number)
     return number
 
 

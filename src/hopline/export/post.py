@@ -24,7 +24,7 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
@@ -38,6 +38,16 @@ RETRYABLE = (429, 502, 503, 504)
 FEW_LINES_A_BATCH = {"spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20)}
 """For tasks that post: Python gets about one request at a time, instead of 10,000 lines."""
 _COUNTS = "batches long, spans long, rejected long, failed long, retries long, problem string"
+_SENT = pa.schema(  # the same for Arrow
+    [
+        ("batches", pa.int64()),
+        ("spans", pa.int64()),
+        ("rejected", pa.int64()),
+        ("failed", pa.int64()),
+        ("retries", pa.int64()),
+        ("problem", pa.string()),
+    ]
+)
 _PROBLEM_LENGTH = 300
 _ANSWER_LENGTH = 64 << 10
 
@@ -85,22 +95,25 @@ def post(lines: DataFrame, endpoint: Endpoint) -> Sent:
     """Post lines of OTLP, on the executors, and return what became of them."""
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sent = Sender(endpoint).send_all(_lines_of(batches))
-        yield pa.RecordBatch.from_pylist(
-            [{name: getattr(sent, name) for name in Sent.__slots__}],
-            pa.schema([(name, pa.string() if name == "problem" else pa.int64()) for name in Sent.__slots__]),
-        )
+        sender = Sender(endpoint)
+        sent = sender.send_all(_lines_of(batches))
+        yield pa.RecordBatch.from_pylist([asdict(sent)], _SENT)
 
-    sums = [sf.sum(name).alias(name) for name in Sent.__slots__ if name != "problem"]
-    total = lines.select("value", "spans").mapInArrow(send, _COUNTS).agg(*sums, sf.min("problem").alias("problem"))
+    names = [name for name in Sent.__slots__ if name != "problem"]
+    sums = [sf.sum(name).alias(name) for name in names]
+    first_problem = sf.min("problem").alias("problem")
+    of_tasks = lines.select("value", "spans").mapInArrow(send, _COUNTS)
+    total = of_tasks.agg(*sums, first_problem)
     row = total.collect()[0]
-    counts = {name: int(row[name] or 0) for name in Sent.__slots__ if name != "problem"}
+    counts = {name: int(row[name] or 0) for name in names}
     return Sent(**counts, problem=row["problem"])
 
 
 def _lines_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, int]]:
     for batch in batches:
-        yield from zip(batch.column("value").to_pylist(), batch.column("spans").to_pylist(), strict=True)
+        values = batch.column("value").to_pylist()
+        span_counts = batch.column("spans").to_pylist()
+        yield from zip(values, span_counts, strict=True)
 
 
 class Sender:
@@ -134,27 +147,37 @@ class Sender:
         except _PassingError as error:
             self._is_gone = not error.is_answer
             sent.failed += spans
-            sent.problem = sent.problem or str(error)[:_PROBLEM_LENGTH]
+            self._note(str(error))
         except _FinalError as error:
             sent.failed += spans
-            sent.problem = sent.problem or str(error)[:_PROBLEM_LENGTH]
+            self._note(str(error))
         else:
             sent.rejected += min(rejected, spans)
             sent.spans += max(spans - rejected, 0)
             if rejected:
-                sent.problem = sent.problem or f"spans rejected: {problem}"[:_PROBLEM_LENGTH]
+                self._note(f"spans rejected: {problem}")
+
+    def _note(self, problem: str) -> None:
+        """Keep the first problem."""
+        if not self.sent.problem:
+            self.sent.problem = problem[:_PROBLEM_LENGTH]
 
     def _try(self, body: bytes) -> tuple[int, str]:
         """Post until it was taken, and return how many spans of it were not, and why."""
+        attempts = self._endpoint.attempts
+        longest_delay_s = self._endpoint.longest_delay_s
         delay_s = self._endpoint.first_delay_s
-        for attempt in range(1, self._endpoint.attempts + 1):
+        for attempt in range(1, attempts + 1):
             try:
                 return self._post(body)
             except _PassingError as error:
-                if attempt == self._endpoint.attempts:
+                if attempt == attempts:
                     raise
-                wait_s = error.after_s if error.after_s is not None else delay_s * random.uniform(0.5, 1.5)  # noqa: S311
-                self._sleep(min(wait_s, self._endpoint.longest_delay_s))
+                wait_s = error.after_s
+                if wait_s is None:
+                    jitter = random.uniform(0.5, 1.5)  # noqa: S311
+                    wait_s = delay_s * jitter
+                self._sleep(min(wait_s, longest_delay_s))
                 delay_s *= 2
                 self.sent.retries += 1
         raise AssertionError("at least one attempt")
@@ -192,8 +215,13 @@ class Sender:
 
     def _connected(self) -> http.client.HTTPConnection:
         if self._connection is None:
-            kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-            self._connection = kind(self._url.hostname or "", self._url.port, timeout=self._endpoint.timeout_s)
+            is_encrypted = self._url.scheme == "https"
+            kind = http.client.HTTPSConnection if is_encrypted else http.client.HTTPConnection
+            self._connection = kind(
+                self._url.hostname or "",
+                self._url.port,
+                timeout=self._endpoint.timeout_s,
+            )
         return self._connection
 
     def _close(self) -> None:
@@ -204,22 +232,27 @@ class Sender:
 
 def _batches(lines: Iterator[tuple[str, int]], endpoint: Endpoint) -> Iterator[tuple[bytes, int]]:
     """Join lines into requests of a size that receivers take, and compress them."""
-    held: list[bytes] = []
+    contents: list[bytes] = []
     size = count = 0
     for line, spans in lines:
-        content = line[len(START) : -len(END)].encode()
-        if held and (count + spans > endpoint.batch_spans or size + len(content) > endpoint.batch_bytes):
-            yield _request(held), count
-            held, size, count = [], 0, 0
-        held.append(content)
+        inner = line.removeprefix(START).removesuffix(END)
+        content = inner.encode()
+        has_enough_spans = count + spans > endpoint.batch_spans
+        has_enough_bytes = size + len(content) > endpoint.batch_bytes
+        if contents and (has_enough_spans or has_enough_bytes):
+            yield _request(contents), count
+            contents = []
+            size = count = 0
+        contents.append(content)
         size += len(content)
         count += spans
-    if held:
-        yield _request(held), count
+    if contents:
+        yield _request(contents), count
 
 
 def _request(contents: list[bytes]) -> bytes:
-    json_text = b"".join((START.encode(), b",".join(contents), END.encode()))
+    joined = b",".join(contents)
+    json_text = START.encode() + joined + END.encode()
     return gzip.compress(json_text, compresslevel=1, mtime=0)
 
 
@@ -227,9 +260,11 @@ def _partial_success(answer: bytes) -> tuple[int, str]:
     """Return how many spans the server rejected, and why. An answer without that accepted all of them."""
     try:
         partial = json.loads(answer)["partialSuccess"]
-        return max(int(partial.get("rejectedSpans", 0)), 0), str(partial.get("errorMessage", ""))
+        rejected = int(partial.get("rejectedSpans", 0))
+        reason = str(partial.get("errorMessage", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return 0, ""
+    return max(rejected, 0), reason
 
 
 def _retry_after(header: str | None) -> float | None:
@@ -239,9 +274,11 @@ def _retry_after(header: str | None) -> float | None:
     if header.isdecimal():
         return float(header)
     try:
-        return max(parsedate_to_datetime(header).timestamp() - time.time(), 0.0)
+        date = parsedate_to_datetime(header)
+        remaining_s = date.timestamp() - time.time()
     except (ValueError, TypeError, OverflowError):
         return None
+    return max(remaining_s, 0.0)
 
 
 def _words(answer: bytes) -> str:

@@ -50,7 +50,9 @@ _OF_JOURNEY = ("journey_id", "origin", "start_ts", "last")
 
 def is_usable() -> Column:
     """Return whether spans are made of a row of the table of messages: it is authentic and has an event."""
-    return sf.col("node").isNotNull() & sf.col("event").isNotNull() & ~is_offence()
+    has_node = sf.col("node").isNotNull()
+    has_event = sf.col("event").isNotNull()
+    return has_node & has_event & ~is_offence()
 
 
 def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
@@ -60,9 +62,10 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
 
     Args:
         messages: The table of messages.
-        flows: Rows of the table of flows, those whose records are wanted, with the columns of `with_cuts`.
+        flows: The rows of the table of flows whose records are returned, with the columns of `with_cuts`.
     """
-    traces = flows.select("flow_id", *_OF_JOURNEY, trace_id(sf.col("journey_id")).alias("trace_id"))
+    trace = trace_id(sf.col("journey_id")).alias("trace_id")
+    traces = flows.select("flow_id", *_OF_JOURNEY, trace)
     usable = messages.where(is_usable()).select(
         *MESSAGE,
         *_CARRIED,
@@ -74,14 +77,17 @@ def records(messages: DataFrame, flows: DataFrame) -> DataFrame:
         is_reply().alias("is_reply"),
     )
     traced = usable.join(traces, "flow_id").where(is_within_limit()).drop(*_OF_JOURNEY)
+    is_received = is_event(Event.RECEIVED)
+    arrival = sf.struct("seq", "peer")
+    of_message = Window.partitionBy(*MESSAGE)
     return traced.withColumns(
         {
             "submission_seq": _last(is_submission(), sf.col("seq"), "node"),
-            "arrival": _last(is_event(Event.RECEIVED), sf.struct("seq", "peer"), "node"),
+            "arrival": _last(is_received, arrival, "node"),
             "delivery_seq": _delivery_seq(),
             "is_first": _is_first(),
             # Which record of a message shows that it is a request does not matter here.
-            "request_rank": sf.min("request_rank").over(Window.partitionBy(*MESSAGE)),
+            "request_rank": sf.min("request_rank").over(of_message),
         }
     )
 
@@ -99,25 +105,33 @@ def is_producer() -> Column:
 def origins(records: DataFrame) -> DataFrame:
     """Return one row a message: its first producer span (`first_id`), and that of each node with one (`by_node`)."""
     span_id = producer_id(sf.col("seq"))
+    span = sf.struct("trail", "ts", "seq", span_id.alias("span_id"))
+    first_span = sf.min(span)
+    first_id = sf.when(sf.col("is_first"), span_id)
     by_node = (
         records.where(is_producer())
         .groupBy("trace_id", *MESSAGE, "node")
         .agg(
-            sf.min(sf.struct("trail", "ts", "seq", span_id.alias("span_id")))["span_id"].alias("span_id"),
-            sf.max(sf.when(sf.col("is_first"), span_id)).alias("first_id"),
+            first_span["span_id"].alias("span_id"),
+            sf.max(first_id).alias("first_id"),
         )
     )
+    pairs = sf.collect_list(sf.struct("node", "span_id"))
     return by_node.groupBy("trace_id", *MESSAGE).agg(
-        sf.map_from_entries(sf.collect_list(sf.struct("node", "span_id"))).alias("by_node"),
+        sf.map_from_entries(pairs).alias("by_node"),
         sf.max("first_id").alias("first_id"),
     )
 
 
 def with_spans(records: DataFrame, origins: DataFrame) -> DataFrame:
     """Add `producer_id`, the producer span that a record comes from, and `span_id`, the span that it is part of."""
-    arrived_later = sf.coalesce(sf.col("arrival.seq") > sf.col("submission_seq"), sf.lit(False))
-    is_own = sf.col("submission_seq").isNotNull() & ~arrived_later
-    producer = sf.when(is_own, producer_id(sf.col("submission_seq"))).otherwise(producer_of(sf.col("arrival.peer")))
+    submission_seq = sf.col("submission_seq")
+    is_arrival_later = sf.col("arrival.seq") > submission_seq
+    arrived_later = sf.coalesce(is_arrival_later, sf.lit(False))
+    is_own = submission_seq.isNotNull() & ~arrived_later
+    own_producer = producer_id(submission_seq)
+    peer_producer = producer_of(sf.col("arrival.peer"))
+    producer = sf.when(is_own, own_producer).otherwise(peer_producer)
     consumer = sf.when(is_event(*CONSUMED), consumer_id(sf.col("delivery_seq")))
     return (
         records.join(origins.drop("trace_id"), [*MESSAGE])
@@ -129,14 +143,16 @@ def with_spans(records: DataFrame, origins: DataFrame) -> DataFrame:
 
 def producer_of(node: Column) -> Column:
     """Return the producer span of a message on a node, by the columns of `origins`; its first one if there is none."""
-    return sf.coalesce(sf.try_element_at("by_node", node), sf.col("first_id"))
+    of_node = sf.try_element_at("by_node", node)
+    return sf.coalesce(of_node, sf.col("first_id"))
 
 
 def _last(condition: Column, value: Column, *place: str) -> Column:
     """Return a value of the last record of the same message and place, up to this one, that fulfils a condition."""
     in_order = Window.partitionBy(*MESSAGE, *place).orderBy("seq", "ts")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return sf.last(sf.when(condition, value), ignorenulls=True).over(so_far)
+    value_or_null = sf.when(condition, value)
+    return sf.last(value_or_null, ignorenulls=True).over(so_far)
 
 
 def _delivery_seq() -> Column:

@@ -32,13 +32,17 @@ class Selection:
 
     def of(self, table: DataFrame) -> DataFrame:
         """Return the rows of a table that may belong to the chosen flows, without comparing each."""
-        is_near = sf.col("flow_id").isNotNull()
+        flow_id = sf.col("flow_id")
+        date = sf.col("date")
+        is_near = flow_id.isNotNull()
         if self.flow_ids:
-            is_near &= sf.col("flow_id").isin(*self.flow_ids)
+            is_near &= flow_id.isin(*self.flow_ids)
         if self.days.first is not None:
-            is_near &= sf.col("date") >= self.days.first - DAYS_AROUND
+            earliest = self.days.first - DAYS_AROUND
+            is_near &= date >= earliest
         if self.days.last is not None:
-            is_near &= sf.col("date") <= self.days.last + DAYS_AROUND
+            latest = self.days.last + DAYS_AROUND
+            is_near &= date <= latest
         return table.where(is_near)
 
 
@@ -59,24 +63,32 @@ def select(flows: DataFrame, days: Days, journey: str | None) -> Selection:
         return Selection(flows, days)
     journey_id = _one_journey(flows, journey)
     members = flows.where(sf.col("journey_id") == journey_id)
-    flow_ids = [row.flow_id for row in members.select("flow_id").limit(LOOKED_UP_FLOWS + 1).collect()]
-    return Selection(members, days, tuple(flow_ids) if len(flow_ids) <= LOOKED_UP_FLOWS else ())
+    first_rows = members.select("flow_id").limit(LOOKED_UP_FLOWS + 1).collect()
+    if len(first_rows) > LOOKED_UP_FLOWS:
+        return Selection(members, days)
+    flow_ids = [row.flow_id for row in first_rows]
+    return Selection(members, days, tuple(flow_ids))
 
 
 def _begun_on(flows: DataFrame, days: Days) -> DataFrame:
-    begun = flows.groupBy("journey_id").agg(sf.min("date").alias("begun"))
+    first_date = sf.min("date").alias("begun")
+    journeys = flows.groupBy("journey_id").agg(first_date)
+    begun = sf.col("begun")
     is_chosen = sf.lit(True)
     if days.first is not None:
-        is_chosen &= sf.col("begun") >= days.first
+        is_chosen &= begun >= days.first
     if days.last is not None:
-        is_chosen &= sf.col("begun") <= days.last
-    return flows.join(begun.where(is_chosen), "journey_id", "left_semi")
+        is_chosen &= begun <= days.last
+    chosen = journeys.where(is_chosen)
+    return flows.join(chosen, "journey_id", "left_semi")
 
 
 def _one_journey(flows: DataFrame, beginning: str) -> str:
-    is_meant = sf.col("journey_id").startswith(beginning) | sf.col("flow_id").startswith(beginning)
-    is_exact = (sf.col("journey_id") == beginning) | (sf.col("flow_id") == beginning)
-    found = (
+    journey_id = sf.col("journey_id")
+    flow_id = sf.col("flow_id")
+    is_meant = journey_id.startswith(beginning) | flow_id.startswith(beginning)
+    is_exact = (journey_id == beginning) | (flow_id == beginning)
+    candidates = (
         flows.where(is_meant)
         .groupBy("journey_id")
         .agg(sf.max(is_exact).alias("is_exact"))
@@ -84,11 +96,12 @@ def _one_journey(flows: DataFrame, beginning: str) -> str:
         .limit(LISTED_JOURNEYS + 1)
         .collect()
     )
-    if not found:
+    if not candidates:
         raise NoJourneyError(f"no journey, and no flow of one, begins with {beginning!r}")
-    exact = [row.journey_id for row in found if row.is_exact]
-    if len(found) == 1 or len(exact) == 1:
-        return str(found[0].journey_id)
-    listed = ", ".join(row.journey_id for row in found[:LISTED_JOURNEYS])
-    more = ", …" if len(found) > LISTED_JOURNEYS else ""
+    exact = [row for row in candidates if row.is_exact]
+    if len(candidates) == 1 or len(exact) == 1:
+        return str(candidates[0].journey_id)
+    ids = [row.journey_id for row in candidates]
+    listed = ", ".join(ids[:LISTED_JOURNEYS])
+    more = ", …" if len(ids) > LISTED_JOURNEYS else ""
     raise NoJourneyError(f"several journeys begin with {beginning!r}: {listed}{more}; give more of the id")

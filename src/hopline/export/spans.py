@@ -35,7 +35,11 @@ _SPAN = ("trace_id", "span_id")
 
 
 def spans(
-    records: DataFrame, flows: DataFrame, journeys: DataFrame, hops: DataFrame, callbacks: DataFrame
+    records: DataFrame,
+    flows: DataFrame,
+    journeys: DataFrame,
+    hops: DataFrame,
+    callbacks: DataFrame,
 ) -> DataFrame:
     """Return the spans of some journeys, with the columns of `SPANS`.
 
@@ -48,12 +52,18 @@ def spans(
     """
     first_spans = origins(records)
     traced = with_spans(records, first_spans)
-    happened = events(traced, first_spans, hops)
-    return _producers(traced, happened, flows, journeys, callbacks).unionByName(_consumers(traced, hops))
+    span_events = events(traced, first_spans, hops)
+    producers = _producers(traced, span_events, flows, journeys, callbacks)
+    consumers = _consumers(traced, hops)
+    return producers.unionByName(consumers)
 
 
 def _producers(
-    traced: DataFrame, happened: DataFrame, flows: DataFrame, journeys: DataFrame, callbacks: DataFrame
+    traced: DataFrame,
+    span_events: DataFrame,
+    flows: DataFrame,
+    journeys: DataFrame,
+    callbacks: DataFrame,
 ) -> DataFrame:
     made = traced.where(is_producer())
     rows = (
@@ -61,10 +71,17 @@ def _producers(
         .join(_callers(made, callbacks), ["flow_id", "callback_id"], "left")
         .join(_causes(traced), [*_SPAN], "left")
         .join(_predecessors(traced), [*_SPAN], "left")
-        .join(happened, [*_SPAN], "left")
+        .join(span_events, [*_SPAN], "left")
     )
-    is_request = flag(sf.col("span_id") == sf.col("request_id"))
-    rows = rows.withColumn("callback_outcome", sf.when(is_request, sf.col("callback_outcome")))
+    request_id = sf.col("request_id")
+    is_request = flag(sf.col("span_id") == request_id)
+    callback_outcome = sf.when(is_request, sf.col("callback_outcome"))
+    rows = rows.withColumn("callback_outcome", callback_outcome)
+    latency_us = sf.when(is_request, sf.col("latency_us"))
+    ttl_us = sf.nullif(sf.col("ttl_us"), sf.lit(0))
+    error_type = sf.coalesce("failure", _failed_callback(), _failed_flow())
+    is_answer = sf.col("is_reply") & ~is_request
+    answered_request = sf.when(is_answer, request_id)
     start_us = micros("ts")
     return rows.select(
         *_SPAN,
@@ -76,55 +93,42 @@ def _producers(
         sf.greatest(start_us, "left_us").alias("end_us"),
         at.attributes(
             *_message_attributes("send"),
-            at.name("hopline.first_event", sf.col("event")),  # of a damaged capture it may be anything
-            at.number("hopline.ttl_us", sf.nullif(sf.col("ttl_us"), sf.lit(0))),
-            at.word("hopline.flow.outcome", sf.col("flow_outcome")),
-            at.number("hopline.flow.duration_us", sf.col("flow_duration_us")),
-            at.number("hopline.flow.skew_us", sf.col("flow_skew_us")),
-            at.number("hopline.flow.messages", sf.col("flow_messages")),
-            at.name("hopline.journey.id", sf.col("journey_id")),
-            at.word("hopline.journey.outcome", sf.col("journey_outcome")),
-            at.number("hopline.journey.flows", sf.col("journey_flows")),
-            at.number("hopline.journey.dropped_records", sf.col("journey_dropped_records")),
-            at.word("hopline.callback.outcome", sf.col("callback_outcome")),
-            at.number("hopline.callback.latency_us", sf.when(is_request, sf.col("latency_us"))),
-            at.word("error.type", sf.coalesce("failure", _failed_callback(), _failed_flow())),
+            at.name("hopline.first_event", "event"),  # of a damaged capture it may be anything
+            at.number("hopline.ttl_us", ttl_us),
+            at.word("hopline.flow.outcome", "flow_outcome"),
+            at.number("hopline.flow.duration_us", "flow_duration_us"),
+            at.number("hopline.flow.skew_us", "flow_skew_us"),
+            at.number("hopline.flow.messages", "flow_messages"),
+            at.name("hopline.journey.id", "journey_id"),
+            at.word("hopline.journey.outcome", "journey_outcome"),
+            at.number("hopline.journey.flows", "journey_flows"),
+            at.number("hopline.journey.dropped_records", "journey_dropped_records"),
+            at.word("hopline.callback.outcome", "callback_outcome"),
+            at.number("hopline.callback.latency_us", latency_us),
+            at.word("error.type", error_type),
         ).alias("attributes"),
-        sf.coalesce("events", sf.array().cast("array<" + at.EVENT.simpleString() + ">")).alias("events"),
+        sf.coalesce("events", _no_events()).alias("events"),
         sf.coalesce("dropped_events", sf.lit(0)).alias("dropped_events"),
-        _links(sf.when(sf.col("is_reply") & ~is_request, sf.col("request_id")), "request").alias("links"),
+        _links(answered_request, "request").alias("links"),
         _producer_status().alias("status"),
         _failures().alias("status_text"),
     ).to(at.SPANS)
 
 
 def _consumers(traced: DataFrame, hops: DataFrame) -> DataFrame:
-    is_delivered, is_handled, is_resolved = (is_event(one) for one in CONSUMED)
-    of_delivery = sf.when(is_delivered, sf.col("producer_id"))
-    consumed = (
-        traced.where(is_event(*CONSUMED))
-        .groupBy(*_SPAN, *MESSAGE, "node")
-        .agg(
-            sf.min(sf.when(is_delivered, sf.unix_micros("ts"))).alias("delivered_us"),
-            sf.max(sf.when(is_delivered, sf.col("duration_us"))).alias("wait_us"),
-            sf.max(sf.when(is_handled, sf.unix_micros("ts"))).alias("handled_us"),
-            sf.max(sf.when(is_handled, sf.col("duration_us"))).alias("run_us"),
-            sf.max(sf.when(is_handled, sf.col("reason"))).alias("reason"),
-            sf.max(sf.when(is_resolved, sf.unix_micros("ts"))).alias("resolved_us"),
-            sf.coalesce(sf.max(of_delivery), sf.max("producer_id")).alias("producer_id"),
-            sf.min("seq").alias("seq"),
-            sf.max("arrival.peer").alias("peer"),
-            *(sf.max(name).alias(name) for name in _OF_MESSAGE),
-        )
-    )
-    clocks = hops.groupBy(*MESSAGE, sf.col("from_node").alias("peer"), sf.col("to_node").alias("node")).agg(
-        sf.max("skew_us").alias("skew_us"), sf.max("skew_bound_us").alias("skew_bound_us")
-    )
-    began_us = sf.coalesce("delivered_us", sf.col("handled_us") - sf.col("run_us"), "handled_us", "resolved_us")
-    start_us = sf.greatest(sf.coalesce(began_us, sf.lit(0)), sf.lit(0))
-    ended_us = sf.coalesce(began_us + sf.col("run_us"), "handled_us", "resolved_us", sf.lit(0))
+    zero = sf.lit(0)
+    reason = sf.col("reason")
+    run_us = sf.col("run_us")
+    before_run_us = sf.col("handled_us") - run_us
+    began_us = sf.coalesce("delivered_us", before_run_us, "handled_us", "resolved_us")
+    after_run_us = began_us + run_us
+    ended_us = sf.coalesce(after_run_us, "handled_us", "resolved_us", zero)
+    known_start_us = sf.coalesce(began_us, zero)
+    start_us = sf.greatest(known_start_us, zero)
+    consumed = _consumed(traced)
+    skews = _skews(hops)
     return (
-        consumed.join(clocks, [*MESSAGE, "peer", "node"], "left")
+        consumed.join(skews, [*MESSAGE, "peer", "node"], "left")
         .select(
             *_SPAN,
             sf.col("producer_id").alias("parent_span_id"),
@@ -135,20 +139,56 @@ def _consumers(traced: DataFrame, hops: DataFrame) -> DataFrame:
             sf.greatest(start_us, ended_us).alias("end_us"),
             at.attributes(
                 *_message_attributes("process"),
-                at.number("hopline.wait_us", sf.col("wait_us")),
-                at.number("hopline.run_us", sf.col("run_us")),
-                at.name("hopline.peer", sf.col("peer")),
-                at.number("hopline.skew_us", sf.col("skew_us")),
-                at.number("hopline.skew_bound_us", sf.col("skew_bound_us")),
-                at.name("error.type", _error_type(sf.col("reason"))),
+                at.number("hopline.wait_us", "wait_us"),
+                at.number("hopline.run_us", "run_us"),
+                at.name("hopline.peer", "peer"),
+                at.number("hopline.skew_us", "skew_us"),
+                at.number("hopline.skew_bound_us", "skew_bound_us"),
+                at.name("error.type", _error_type(reason)),
             ).alias("attributes"),
-            sf.array().cast("array<" + at.EVENT.simpleString() + ">").alias("events"),
+            _no_events().alias("events"),
             sf.lit(0).alias("dropped_events"),
             _links(sf.col("producer_id"), "message").alias("links"),
-            sf.when(sf.col("reason").isNotNull(), at.ERROR).alias("status"),
-            printable_text(sf.col("reason")).alias("status_text"),
+            sf.when(reason.isNotNull(), at.ERROR).alias("status"),
+            printable_text(reason).alias("status_text"),
         )
         .to(at.SPANS)
+    )
+
+
+def _consumed(traced: DataFrame) -> DataFrame:
+    """Return one row a consumer span: what its records, of a delivery, a handler and a promise, have together."""
+    is_delivered, is_handled, is_resolved = [is_event(event) for event in CONSUMED]
+    time_us = sf.unix_micros("ts")
+    duration_us = sf.col("duration_us")
+    delivery_producer = sf.max(sf.when(is_delivered, sf.col("producer_id")))
+    any_producer = sf.max("producer_id")
+    of_message = [sf.max(name).alias(name) for name in _OF_MESSAGE]
+    return (
+        traced.where(is_event(*CONSUMED))
+        .groupBy(*_SPAN, *MESSAGE, "node")
+        .agg(
+            sf.min(sf.when(is_delivered, time_us)).alias("delivered_us"),
+            sf.max(sf.when(is_delivered, duration_us)).alias("wait_us"),
+            sf.max(sf.when(is_handled, time_us)).alias("handled_us"),
+            sf.max(sf.when(is_handled, duration_us)).alias("run_us"),
+            sf.max(sf.when(is_handled, sf.col("reason"))).alias("reason"),
+            sf.max(sf.when(is_resolved, time_us)).alias("resolved_us"),
+            sf.coalesce(delivery_producer, any_producer).alias("producer_id"),
+            sf.min("seq").alias("seq"),
+            sf.max("arrival.peer").alias("peer"),
+            *of_message,
+        )
+    )
+
+
+def _skews(hops: DataFrame) -> DataFrame:
+    """Return how far the clocks of sender and receiver are apart, for each message and pair of nodes."""
+    sender = sf.col("from_node").alias("peer")
+    receiver = sf.col("to_node").alias("node")
+    return hops.groupBy(*MESSAGE, sender, receiver).agg(
+        sf.max("skew_us").alias("skew_us"),
+        sf.max("skew_bound_us").alias("skew_bound_us"),
     )
 
 
@@ -159,40 +199,66 @@ def _with_flow(made: DataFrame, flows: DataFrame, journeys: DataFrame) -> DataFr
         sf.col("outcome").alias("journey_outcome"),
         sf.col("flows").alias("journey_flows"),
     )
+    of_flow = [sf.col(name).alias(f"flow_{name}") for name in ("outcome", "duration_us", "skew_us", "messages")]
     about = flows.select(
-        *("flow_id", "origin", "start_ts", "journey_id"),
+        "flow_id",
+        "origin",
+        "start_ts",
+        "journey_id",
         sf.col("dropped_records").alias("journey_dropped_records"),
-        *(sf.col(name).alias(f"flow_{name}") for name in ("outcome", "duration_us", "skew_us", "messages")),
+        *of_flow,
     ).join(whole, "flow_id", "left")
-    is_start = flag((sf.col("node") == sf.col("origin")) & (sf.col("ts") == sf.col("start_ts")))
-    first = Window.partitionBy("flow_id").orderBy(sf.desc(is_start), "trail", "ts", "node", "seq")
-    begins = sf.col("nth_of_flow") == 1
-    begins_journey = begins & (sf.col("journey_id") == sf.col("flow_id"))
-    names = [name for name in about.columns if name.startswith(("flow_", "journey_")) and name != "flow_id"]
-    return (
-        made.join(about, "flow_id")
-        .withColumn("nth_of_flow", sf.row_number().over(first))
-        .withColumns(
-            {name: sf.when(begins if name.startswith("flow_") else begins_journey, sf.col(name)) for name in names}
-        )
-    )
+    is_on_origin = sf.col("node") == sf.col("origin")
+    is_at_start = sf.col("ts") == sf.col("start_ts")
+    is_start = flag(is_on_origin & is_at_start)
+    start_first = sf.desc(is_start)
+    in_order = Window.partitionBy("flow_id").orderBy(start_first, "trail", "ts", "node", "seq")
+    nth_of_flow = sf.row_number().over(in_order)
+    is_first_flow = sf.col("journey_id") == sf.col("flow_id")
+    begins_flow = sf.col("nth_of_flow") == 1
+    begins_journey = begins_flow & is_first_flow
+    limited: dict[str, Column] = {}
+    for name in about.columns:
+        if name == "flow_id":
+            continue
+        if name.startswith("flow_"):
+            limited[name] = sf.when(begins_flow, sf.col(name))
+        elif name.startswith("journey_"):
+            limited[name] = sf.when(begins_journey, sf.col(name))
+    return made.join(about, "flow_id").withColumn("nth_of_flow", nth_of_flow).withColumns(limited)
 
 
 def _callers(made: DataFrame, callbacks: DataFrame) -> DataFrame:
     """Return one row a callback: the span of the request, and how it ended."""
-    sender = sf.when(is_event(Event.RECEIVED), sf.col("peer")).otherwise(sf.col("node"))
-    asked_node = sf.coalesce(sf.nullif(sf.col("home"), sf.lit("")), sender)
-    request = sf.min(sf.struct("request_rank", "trail", "ts", "node", "seq", "span_id", asked_node.alias("asked_node")))
+    is_received = is_event(Event.RECEIVED)
+    sender = sf.when(is_received, sf.col("peer")).otherwise(sf.col("node"))
+    asked_node = sf.coalesce(_some("home"), sender)
+    asked_receiver = sf.col("callback_receiver").alias("asked_receiver")
+    request = sf.struct(
+        "request_rank",
+        "trail",
+        "ts",
+        "node",
+        "seq",
+        "span_id",
+        asked_node.alias("asked_node"),
+    )
+    first_request = sf.min(request)
+    has_callback = sf.col("callback_id").isNotNull()
+    is_request = sf.col("request_rank").isNotNull()
+    callback_key = sf.coalesce("callback_key", sf.lit(0))
     requests = (
-        made.where(sf.col("callback_id").isNotNull() & sf.col("request_rank").isNotNull())
-        .withColumn("callback_key", sf.coalesce("callback_key", sf.lit(0)))
-        .groupBy("flow_id", "callback_id", sf.col("callback_receiver").alias("asked_receiver"), "callback_key")
-        .agg(request.alias("request"))
-        .withColumns({"request_id": sf.col("request.span_id"), "asked_node": sf.col("request.asked_node")})
+        made.where(has_callback & is_request)
+        .withColumn("callback_key", callback_key)
+        .groupBy("flow_id", "callback_id", asked_receiver, "callback_key")
+        .agg(first_request.alias("request"))
+        .withColumn("request_id", sf.col("request.span_id"))
+        .withColumn("asked_node", sf.col("request.asked_node"))
         .drop("request")
     )
     keys = ["flow_id", "asked_node", "asked_receiver", "callback_key"]
-    answered = callbacks.select(*keys, sf.col("outcome").alias("callback_outcome"), "latency_us")
+    outcome = sf.col("outcome").alias("callback_outcome")
+    answered = callbacks.select(*keys, outcome, "latency_us")
     # A callback has one row; more than one would only be there in inconsistent tables, and double the spans.
     return (
         requests.join(answered, keys, "left")
@@ -203,9 +269,12 @@ def _callers(made: DataFrame, callbacks: DataFrame) -> DataFrame:
 
 def _causes(traced: DataFrame) -> DataFrame:
     """Return the span of the record that each submission names as its cause, where the trace has it."""
-    is_caused = is_event(Event.SUBMITTED) & (sf.col("cause") < sf.col("seq"))
-    effects = traced.where(is_producer() & is_caused).select(*_SPAN, "node", "ts", "cause")
-    causes = traced.where(is_event(Event.DELIVERED, Event.RECEIVED, Event.SUBMITTED)).select(
+    has_earlier_cause = sf.col("cause") < sf.col("seq")
+    is_caused = is_event(Event.SUBMITTED) & has_earlier_cause
+    is_effect = is_producer() & is_caused
+    effects = traced.where(is_effect).select(*_SPAN, "node", "ts", "cause")
+    may_be_cause = is_event(Event.DELIVERED, Event.RECEIVED, Event.SUBMITTED)
+    causes = traced.where(may_be_cause).select(
         "trace_id",
         "node",
         sf.col("seq").alias("cause"),
@@ -213,11 +282,13 @@ def _causes(traced: DataFrame) -> DataFrame:
         sf.col("span_id").alias("cause_id"),
     )
     # A node that counted from the beginning again has several records of one number: the nearest in time is meant.
-    apart_us = sf.abs(sf.unix_micros("ts") - sf.unix_micros("cause_ts"))
-    nearest = sf.min(sf.struct(apart_us.alias("apart_us"), "cause_id"))
+    after_us = sf.unix_micros("ts") - sf.unix_micros("cause_ts")
+    apart_us = sf.abs(after_us).alias("apart_us")
+    nearest = sf.min(sf.struct(apart_us, "cause_id"))
+    is_other_span = sf.col("cause_id") != sf.col("span_id")
     return (
         effects.join(causes, ["trace_id", "node", "cause"])
-        .where(sf.col("cause_id") != sf.col("span_id"))
+        .where(is_other_span)
         .groupBy(*_SPAN)
         .agg(nearest["cause_id"].alias("cause_id"))
     )
@@ -226,13 +297,18 @@ def _causes(traced: DataFrame) -> DataFrame:
 def _predecessors(traced: DataFrame) -> DataFrame:
     """Return for submissions that name no cause what their node had received or delivered of the flow last."""
     is_report = flag(sf.col("identity").isin(EXCEPTION, RECEIPT))
-    is_unexplained = sf.col("cause").isNull() & (is_event(Event.SENT) | (is_event(Event.SUBMITTED) & is_report))
-    came_in = sf.when(is_event(Event.RECEIVED, Event.DELIVERED), sf.struct("message_id", "span_id"))
+    is_submitted_report = is_event(Event.SUBMITTED) & is_report
+    has_no_cause = sf.col("cause").isNull()
+    is_unexplained = has_no_cause & (is_event(Event.SENT) | is_submitted_report)
+    is_arrival = is_event(Event.RECEIVED, Event.DELIVERED)
+    arrival = sf.when(is_arrival, sf.struct("message_id", "span_id"))
     before = (
         Window.partitionBy("flow_id", "node")
         .orderBy("seq", "ts")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
     )
+    last_arrival = sf.last("arrived", ignorenulls=True).over(before)
+    is_other_message = sf.col("last.message_id") != sf.col("message_id")
     return (
         traced.select(
             *_SPAN,
@@ -240,80 +316,110 @@ def _predecessors(traced: DataFrame) -> DataFrame:
             "node",
             "seq",
             "ts",
-            came_in.alias("came_in"),
+            arrival.alias("arrived"),
             (is_producer() & is_unexplained).alias("is_unexplained"),
         )
-        .withColumn("last", sf.last("came_in", ignorenulls=True).over(before))
-        .where(sf.col("is_unexplained") & (sf.col("last.message_id") != sf.col("message_id")))
+        .withColumn("last", last_arrival)
+        .where(sf.col("is_unexplained") & is_other_message)
         .select(*_SPAN, sf.col("last.span_id").alias("predecessor_id"))
     )
 
 
 _OF_MESSAGE = (
-    *("identity", "version", "partition", "wire_format", "hops", "distribution", "body_bytes", "domain"),
-    *("local_receiver", "handler"),
+    "identity",
+    "version",
+    "partition",
+    "wire_format",
+    "hops",
+    "distribution",
+    "body_bytes",
+    "domain",
+    "local_receiver",
+    "handler",
 )
 
 
 def _message_attributes(operation: str) -> list[Column]:
     """Return what OpenTelemetry's messaging conventions ask for, and what Hopline has besides."""
-    message_id = sf.lower(sf.lpad(sf.hex("message_id"), 16, "0"))
+    digits = sf.hex("message_id")
+    message_id = sf.lower(sf.lpad(digits, 16, "0"))
+    is_broadcast = sf.col("distribution") == 1
     return [
         at.word("messaging.system", sf.lit(SYSTEM)),
         at.word("messaging.operation.name", sf.lit(operation)),
         at.word("messaging.operation.type", sf.lit(operation)),
-        at.name("messaging.destination.name", sf.col("identity")),
+        at.name("messaging.destination.name", "identity"),
         at.name("messaging.destination.partition.id", _some("partition")),
         at.word("messaging.message.id", message_id),
-        at.name("messaging.message.conversation_id", sf.col("flow_id")),
-        at.number("messaging.message.body.size", sf.col("body_bytes")),
-        at.name("messaging.client.id", sf.col("node")),
-        at.name("code.function.name", sf.col("handler")),
+        at.name("messaging.message.conversation_id", "flow_id"),
+        at.number("messaging.message.body.size", "body_bytes"),
+        at.name("messaging.client.id", "node"),
+        at.name("code.function.name", "handler"),
         at.name("hopline.actor", _some("local_receiver")),
-        at.name("hopline.version", sf.col("version")),
+        at.name("hopline.version", "version"),
         at.name("hopline.domain", _some("domain")),
-        at.word("hopline.wire_format", sf.col("wire_format")),
-        at.number("hopline.hops", sf.col("hops")),
-        at.flag("hopline.broadcast", sf.col("distribution") == 1),
-        at.number("hopline.seq", sf.col("seq")),
+        at.word("hopline.wire_format", "wire_format"),
+        at.number("hopline.hops", "hops"),
+        at.flag("hopline.broadcast", is_broadcast),
+        at.number("hopline.seq", "seq"),
     ]
 
 
 def _links(span_id: Column, meaning: str) -> Column:
+    """Return a list of one link to a span, empty where the span is null."""
+    attribute = at.word("hopline.link", sf.lit(meaning))
     link = sf.struct(
-        span_id.alias("span_id"), at.attributes(at.word("hopline.link", sf.lit(meaning))).alias("attributes")
+        span_id.alias("span_id"),
+        at.attributes(attribute).alias("attributes"),
     )
-    return sf.filter(sf.array(link), lambda one: one["span_id"].isNotNull())
+    return sf.filter(sf.array(link), _has_span)
+
+
+def _has_span(link: Column) -> Column:
+    return link["span_id"].isNotNull()
+
+
+def _no_events() -> Column:
+    event_type = at.EVENT.simpleString()
+    return sf.array().cast(f"array<{event_type}>")
 
 
 def _producer_status() -> Column:
     is_failed = _failures().isNotNull()
-    return sf.when(is_failed, at.ERROR).when(sf.col("flow_outcome") == "complete", at.OK)
+    is_complete = sf.col("flow_outcome") == "complete"
+    return sf.when(is_failed, at.ERROR).when(is_complete, at.OK)
 
 
 def _failures() -> Column:
     """Return what went wrong with a message, and with the flow and the callback that it began; null if nothing did."""
     flow_text = sf.concat(sf.lit("flow "), _failed_flow())
     callback_text = sf.concat(sf.lit("callback "), _failed_callback())
-    return sf.nullif(sf.concat_ws("; ", flow_text, callback_text, "failure_text"), sf.lit(""))
+    failures = sf.concat_ws("; ", flow_text, callback_text, "failure_text")
+    return sf.nullif(failures, sf.lit(""))
 
 
 def _failed_flow() -> Column:
-    return sf.when(sf.col("flow_outcome").isin(*FAILED_FLOWS), sf.col("flow_outcome"))
+    outcome = sf.col("flow_outcome")
+    is_failed = outcome.isin(*FAILED_FLOWS)
+    return sf.when(is_failed, outcome)
 
 
 def _failed_callback() -> Column:
-    return sf.when(sf.col("callback_outcome").isin(*FAILED_CALLBACKS), sf.col("callback_outcome"))
+    outcome = sf.col("callback_outcome")
+    is_failed = outcome.isin(*FAILED_CALLBACKS)
+    return sf.when(is_failed, outcome)
 
 
 def _error_type(reason: Column) -> Column:
     """Return the type of the error that a handler ended with; null if it ended well."""
     type_name = sf.regexp_extract(reason, "^([^:]*)", 1)
-    return sf.when(type_name == "", sf.lit(UNKNOWN_ERROR)).otherwise(type_name)
+    is_unknown = type_name == ""
+    return sf.when(is_unknown, sf.lit(UNKNOWN_ERROR)).otherwise(type_name)
 
 
 def _name(operation: str) -> Column:
-    return sf.concat_ws(" ", sf.lit(operation), printable_name(sf.col("identity")))
+    identity = printable_name(sf.col("identity"))
+    return sf.concat_ws(" ", sf.lit(operation), identity)
 
 
 def _some(column: str) -> Column:

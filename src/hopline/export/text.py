@@ -14,7 +14,15 @@ from pyspark.sql import functions as sf
 from hopline.message.printable import LONGEST_NAME, LONGEST_TEXT
 
 _UNPRINTABLE = r"[\p{C}\p{Z}&&[^ ]]"
-_SHORT_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_CONTROL_ESCAPES = {
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+}
+_SHORTER_ESCAPES = (  # for code points below a bound: prefix and number of digits; the narrower one last, as it wins
+    (0x10000, r"\u", 4),
+    (0x100, r"\x", 2),
+)
 
 
 def printable_name(text: Column) -> Column:
@@ -30,25 +38,39 @@ def printable_text(text: Column) -> Column:
 def _printable(text: Column, limit: int) -> Column:
     valid = sf.make_valid_utf8(text)
     length = sf.length(valid)
-    note = sf.concat(sf.lit("... ("), sf.format_number(length, 0), sf.lit(" characters)"))
-    return sf.concat(_escaped(sf.substring(valid, 1, limit)), sf.when(length > limit, note).otherwise(""))
+    is_cut = length > limit
+    written_length = sf.format_number(length, 0)
+    note = sf.format_string("... (%s characters)", written_length)
+    beginning = sf.substring(valid, 1, limit)
+    return sf.concat(
+        _escaped(beginning),
+        sf.when(is_cut, note).otherwise(""),
+    )
 
 
 def _escaped(text: Column) -> Column:
     characters = sf.split(text, "")
-    escaped = sf.array_join(sf.transform(characters, _escaped_character), "")
-    return sf.when(text.rlike(_UNPRINTABLE), escaped).otherwise(text)
+    escaped_characters = sf.transform(characters, _escaped_character)
+    escaped = sf.array_join(escaped_characters, "")
+    is_unprintable = text.rlike(_UNPRINTABLE)
+    return sf.when(is_unprintable, escaped).otherwise(text)
 
 
 def _escaped_character(character: Column) -> Column:
     r"""Return a character, or the escape that Python writes for it: ``\n``, ``\x1b``, ``\u202e``, ``\U000e0001``."""
     code = sf.ascii(character)  # the code point, despite its name
     digits = sf.lower(sf.hex(code))
-    escape = (
-        sf.when(code < 0x100, sf.concat(sf.lit(r"\x"), sf.lpad(digits, 2, "0")))
-        .when(code < 0x10000, sf.concat(sf.lit(r"\u"), sf.lpad(digits, 4, "0")))
-        .otherwise(sf.concat(sf.lit(r"\U"), sf.lpad(digits, 8, "0")))
-    )
-    for short, written in _SHORT_ESCAPES.items():
-        escape = sf.when(character == short, written).otherwise(escape)
-    return sf.when(character.rlike(_UNPRINTABLE), escape).otherwise(character)
+    escape = _numeric_escape(r"\U", digits, 8)
+    for end, prefix, width in _SHORTER_ESCAPES:
+        shorter = _numeric_escape(prefix, digits, width)
+        escape = sf.when(code < end, shorter).otherwise(escape)
+    for control, written in _CONTROL_ESCAPES.items():
+        is_control = character == control
+        escape = sf.when(is_control, written).otherwise(escape)
+    is_unprintable = character.rlike(_UNPRINTABLE)
+    return sf.when(is_unprintable, escape).otherwise(character)
+
+
+def _numeric_escape(prefix: str, digits: Column, width: int) -> Column:
+    padded = sf.lpad(digits, width, "0")
+    return sf.concat(sf.lit(prefix), padded)

@@ -16,19 +16,29 @@ from hopline.export.text import printable_name
 
 def lines(spans: DataFrame) -> DataFrame:
     """Return spans as lines, with the columns of `LINES`."""
+    json_list = sf.concat(sf.lit("["), "json", sf.lit("]"))
     return (
         divided(spans, _span())
         .groupBy("trace_id", "part")
-        .agg(joined().alias("json"), sf.count("*").alias("spans"))
-        .select(sf.concat(sf.lit("["), "json", sf.lit("]")).alias("value"), "part", sf.col("spans").cast("int"))
+        .agg(
+            joined().alias("json"),
+            sf.count("*").alias("spans"),
+        )
+        .select(
+            json_list.alias("value"),
+            "part",
+            sf.col("spans").cast("int"),
+        )
         .to(LINES)
     )
 
 
 def _span() -> Column:
     start_us = sf.nullif(sf.col("start_us"), sf.lit(0))
-    duration_us = sf.greatest(sf.col("end_us") - sf.col("start_us"), sf.lit(1))  # 0 would mean that it is unknown
-    service = sf.lower(printable_name(sf.col("node")))
+    elapsed_us = sf.col("end_us") - sf.col("start_us")
+    duration_us = sf.greatest(elapsed_us, sf.lit(1))  # 0 would mean that it is unknown
+    node = printable_name(sf.col("node"))
+    service_name = sf.lower(node).alias("serviceName")
     return sf.to_json(
         sf.struct(
             sf.col("trace_id").alias("traceId"),
@@ -38,7 +48,7 @@ def _span() -> Column:
             sf.lower("name").alias("name"),
             start_us.alias("timestamp"),
             sf.when(start_us.isNotNull(), duration_us).alias("duration"),
-            sf.struct(service.alias("serviceName")).alias("localEndpoint"),
+            sf.struct(service_name).alias("localEndpoint"),
             sf.transform("events", _annotation).alias("annotations"),
             _tags().alias("tags"),
         )
@@ -46,17 +56,33 @@ def _span() -> Column:
 
 
 def _tags() -> Column:
-    own = sf.transform("attributes", lambda one: _tag(one["key"], _text(one)))
-    links = sf.transform(
-        "links", lambda one: _tag(sf.concat(sf.lit("hopline.link."), _text(one["attributes"][0])), one["span_id"])
+    is_error = sf.col("status") == ERROR
+    error = sf.when(is_error, sf.coalesce("status_text", sf.lit("")))
+    dropped_events = sf.nullif(sf.col("dropped_events"), sf.lit(0))
+    optional_tags = sf.array(
+        _tag(sf.lit("error"), error),
+        _tag(sf.lit("hopline.dropped_events"), dropped_events.cast("string")),
     )
-    error = sf.when(sf.col("status") == ERROR, sf.coalesce("status_text", sf.lit("")))
-    dropped = sf.nullif(sf.col("dropped_events"), sf.lit(0)).cast("string")
-    others = sf.filter(
-        sf.array(_tag(sf.lit("error"), error), _tag(sf.lit("hopline.dropped_events"), dropped)),
-        lambda one: one["value"].isNotNull(),
+    tags = sf.concat(
+        sf.transform("attributes", _attribute_tag),
+        sf.transform("links", _link_tag),
+        sf.filter(optional_tags, _has_value),
     )
-    return sf.map_from_entries(sf.concat(own, links, others))
+    return sf.map_from_entries(tags)
+
+
+def _attribute_tag(attribute: Column) -> Column:
+    return _tag(attribute["key"], _text(attribute))
+
+
+def _link_tag(link: Column) -> Column:
+    meaning = _text(link["attributes"][0])
+    key = sf.concat(sf.lit("hopline.link."), meaning)
+    return _tag(key, link["span_id"])
+
+
+def _has_value(tag: Column) -> Column:
+    return tag["value"].isNotNull()
 
 
 def _tag(key: Column, value: Column) -> Column:
@@ -64,13 +90,24 @@ def _tag(key: Column, value: Column) -> Column:
 
 
 def _annotation(event: Column) -> Column:
-    pairs = sf.transform(
-        event["attributes"], lambda one: sf.concat(sf.replace(one["key"], sf.lit("hopline.")), sf.lit("="), _text(one))
-    )
+    pairs = sf.transform(event["attributes"], _pair)
+    all_pairs = sf.array_join(pairs, " ")
+    line = sf.concat_ws(" ", event["name"], all_pairs)
     return sf.struct(
-        event["time_us"].alias("timestamp"), sf.concat_ws(" ", event["name"], sf.array_join(pairs, " ")).alias("value")
+        event["time_us"].alias("timestamp"),
+        line.alias("value"),
     )
+
+
+def _pair(attribute: Column) -> Column:
+    """Return an attribute of an event as ``key=value``."""
+    short_key = sf.replace(attribute["key"], sf.lit("hopline."))
+    return sf.concat(short_key, sf.lit("="), _text(attribute))
 
 
 def _text(attribute: Column) -> Column:
-    return sf.coalesce(attribute["text"], attribute["number"].cast("string"), attribute["flag"].cast("string"))
+    return sf.coalesce(
+        attribute["text"],
+        attribute["number"].cast("string"),
+        attribute["flag"].cast("string"),
+    )

@@ -96,11 +96,27 @@ NESTED = (
 # -- healthy flows -----------------------------------------------------------------------------------------------------
 
 HEALTHY = (
-    Scenario("order", scenarios.order, _ORDER_CHAIN, SIGNABLE_FORMATS, weight=20, is_traced=True, domain=ORDERS),
+    Scenario(
+        "order",
+        scenarios.order,
+        _ORDER_CHAIN,
+        SIGNABLE_FORMATS,
+        weight=20,
+        is_traced=True,
+        domain=ORDERS,
+    ),
     Scenario("quote", scenarios.quote, weight=30),
     Scenario("stock", scenarios.stock, _STOCK, weight=10, is_traced=True),
     Scenario("local", scenarios.local, (REQUESTER,), weight=10),
-    Scenario("note", scenarios.note, _RECORDS, SIGNABLE_FORMATS, weight=8, lifetime=_UNLIMITED, domain=LEDGER),
+    Scenario(
+        "note",
+        scenarios.note,
+        _RECORDS,
+        SIGNABLE_FORMATS,
+        weight=8,
+        lifetime=_UNLIMITED,
+        domain=LEDGER,
+    ),
     Scenario("metric", scenarios.metric, _RECORDS, weight=8, lifetime=_UNLIMITED),
     Scenario("news", scenarios.news, _LISTENERS, weight=4, lifetime=_UNLIMITED),
     Scenario("receipt", scenarios.parcel_with_receipt, _SHIP, SIGNABLE_FORMATS, weight=5, lifetime=_UNLIMITED),
@@ -113,7 +129,12 @@ HEALTHY = (
 _JUST_BEFORE_END_US = 30_000  # less than the clock of one of the order service's nodes is behind
 
 
-def _fault(fault: str, kind: str, build_steps: Callable[[FlowTemplate], object], **details: Any) -> Scenario:
+def _fault(
+    fault: str,
+    kind: str,
+    build_steps: Callable[[FlowTemplate], object],
+    **details: Any,
+) -> Scenario:
     return Scenario(f"{fault}.{kind}", build_steps, fault=fault, **details)
 
 

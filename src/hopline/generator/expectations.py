@@ -15,31 +15,45 @@ _REQUEST_EVENTS = (Event.SUBMITTED, Event.SENT, Event.RECEIVED)
 
 def steps_of_flow(flow: CompiledFlow) -> list[int]:
     """Return the recorded steps that belong to the flow; forged and replayed messages do not."""
-    steps = flow.template.steps
-    return [step for step in flow.record_types if not steps[step].is_offence]
+    numbers: list[int] = []
+    for number in flow.record_types:
+        step = flow.template.steps[number]
+        if not step.is_offence:
+            numbers.append(number)
+    return numbers
 
 
 def flow_outcome(flow: CompiledFlow) -> str:
     """Return how the flow ends, as far as records show it."""
-    return "expired" if _is_late(flow) else flow.template.expected.outcome
+    if _is_late(flow):
+        return "expired"
+    return flow.template.expected.outcome
 
 
 def callback_outcome(flow: CompiledFlow) -> str:
     """Return how the flow's callback ends, as far as records show it."""
-    return "late" if _is_late(flow) else flow.template.expected.callback
+    if _is_late(flow):
+        return "late"
+    return flow.template.expected.callback
 
 
 def _is_late(flow: CompiledFlow) -> bool:
     """Return whether the answer is late: it is, unless a record shows that the requester took it."""
     expected = flow.template.expected
-    return expected.is_overtime and expected.resolved_at not in flow.record_types
+    was_taken = expected.resolved_at in flow.record_types
+    return expected.is_overtime and not was_taken
 
 
 def is_flow(flow: CompiledFlow) -> bool:
     """Return whether the records form a flow: they have a correlation id, and some can be decoded."""
-    steps = flow.template.steps
-    codes = [steps[step].reject_code for step in steps_of_flow(flow)]
-    return flow.template.is_flow and not all(codes)
+    template = flow.template
+    if not template.is_flow:
+        return False
+    for number in steps_of_flow(flow):
+        step = template.steps[number]
+        if not step.reject_code:
+            return True
+    return False
 
 
 def root_steps(flow: CompiledFlow) -> list[int]:
@@ -48,11 +62,13 @@ def root_steps(flow: CompiledFlow) -> list[int]:
         return [0]
     template = flow.template
     roots: list[int] = []
-    for step in requester_steps(flow):
-        message = template.snapshot_of(step).message
-        is_sent = template.steps[step].event is Event.SENT
-        if is_sent and message.hops == 1:
-            roots.append(step)
+    for number in requester_steps(flow):
+        step = template.steps[number]
+        snapshot = template.snapshot_of(number)
+        is_sent = step.event is Event.SENT
+        is_first_hop = snapshot.message.hops == 1
+        if is_sent and is_first_hop:
+            roots.append(number)
     return roots
 
 
@@ -60,7 +76,8 @@ def earliest_steps(flow: CompiledFlow) -> list[int]:
     """Return the steps the first of which begins a flow without a recorded root: those with the fewest hops."""
     ranks: dict[int, int] = {}
     for step in steps_of_flow(flow):
-        message = flow.template.snapshot_of(step).message
+        snapshot = flow.template.snapshot_of(step)
+        message = snapshot.message
         routers = len(message.routing)
         ranks[step] = max(message.hops, routers)
     lowest = min(ranks.values())
@@ -84,19 +101,24 @@ def _recorded_predecessor(flow: CompiledFlow, step: int) -> int:
 
 def requester_steps(flow: CompiledFlow) -> list[int]:
     """Return the steps that show the first message at the requester, submitted or sent."""
-    steps = flow.template.steps
-    return [step for step in request_steps(flow) if steps[step].role == 0]
+    numbers: list[int] = []
+    for number in request_steps(flow):
+        step = flow.template.steps[number]
+        if step.role == 0:
+            numbers.append(number)
+    return numbers
 
 
 def request_steps(flow: CompiledFlow) -> list[int]:
     """Return the steps that show the first message of the flow, submitted, sent or received."""
     template = flow.template
     requests: list[int] = []
-    for step in flow.record_types:
-        event = template.steps[step].event
-        message_index = template.snapshot_of(step).message_index
-        if message_index == 0 and event in _REQUEST_EVENTS:
-            requests.append(step)
+    for number in flow.record_types:
+        step = template.steps[number]
+        snapshot = template.snapshot_of(number)
+        is_first_message = snapshot.message_index == 0
+        if is_first_message and step.event in _REQUEST_EVENTS:
+            requests.append(number)
     return requests
 
 

@@ -84,7 +84,12 @@ def duplicated_metric(flow: FlowTemplate) -> None:
 def _receive_duplicate(message: MessageInFlight, sender: int, mark: FaultMark) -> None:
     receiver = message.role
     message.role = sender
-    message.receive(receiver, delay=Delay.DUPLICATE, transit=TransitStatus.DUPLICATE, mark=mark)
+    message.receive(
+        receiver,
+        delay=Delay.DUPLICATE,
+        transit=TransitStatus.DUPLICATE,
+        mark=mark,
+    )
 
 
 def late(flow: FlowTemplate, *, is_taken: bool = False) -> None:
@@ -198,7 +203,12 @@ def _forge(flow: FlowTemplate, verdict: str, signer: str, label: str) -> None:
     """Add a message that an attacker made to a flow that is healthy otherwise."""
     answer = quote(flow)
     body = flow.body("order", 208)
-    message = Message(b"ORDER.CHARGE", bodies=(body,), correlation_id=flow.correlation, hops=1)
+    message = Message(
+        b"ORDER.CHARGE",
+        bodies=(body,),
+        correlation_id=flow.correlation,
+        hops=1,
+    )
     forgery = flow.new_message(message, role=2)
     forgery.sign(signer, label)
     forgery.take_snapshot()

@@ -238,7 +238,13 @@ class FlowTemplate:
                 callbacks,
                 placeholders.CALLBACK_KEY,
             )
-        return self.submit(message, role=0, after=MISSING, delay=Delay.START, receiver=receiver)
+        return self.submit(
+            message,
+            role=0,
+            after=MISSING,
+            delay=Delay.START,
+            receiver=receiver,
+        )
 
     def submit(
         self,
@@ -364,7 +370,13 @@ class MessageInFlight:
             "transit": TransitStatus.MATCHED if is_sending_captured else TransitStatus.UNSENT,
         }
         all_details = {**defaults, **details}
-        return self.add_step(Event.RECEIVED, delay, after=after, follows=self.sent_step, **all_details)
+        return self.add_step(
+            Event.RECEIVED,
+            delay,
+            after=after,
+            follows=self.sent_step,
+            **all_details,
+        )
 
     def transfer(self, to: int) -> MessageInFlight:
         """Send it to another role and receive it there."""
@@ -417,7 +429,13 @@ class MessageInFlight:
         arrival = self.last_step
         self.message = self.message.without_callback(RECEIPT)
         self.take_snapshot(ttl_step=self.flow.snapshots[self.snapshot].ttl_step)
-        return self.flow.submit(receipt, role=self.role, after=arrival, delay=Delay.IMMEDIATE, receiver=None)
+        return self.flow.submit(
+            receipt,
+            role=self.role,
+            after=arrival,
+            delay=Delay.IMMEDIATE,
+            receiver=None,
+        )
 
     def _follow_up(self, identifier: MessageIdentifier, body: bytes = b"") -> Message:
         return Message(

@@ -64,7 +64,9 @@ def generate(
     if out.exists() and not out.is_dir():
         raise ArgumentError("out", "a directory", str(out))
     if out.exists() and any(out.iterdir()) and not force:
-        raise ArgumentError("out", "an empty directory, or one to be made (--force replaces)", str(out))
+        raise ArgumentError(
+            "out", "an empty or new directory (--force replaces captures, keys and truth in it)", str(out)
+        )
     with _unfinished_directory(out) as unfinished:
         totals = _Generation(unfinished, options, batch_records).run(progress)
         for part in PARTS:
@@ -157,7 +159,13 @@ class _Generation:
             return batch_share(total, period, self._periods, index)
         return total if period == self._periods - 1 else 0
 
-    def _start_times(self, compiled: CompiledFlow, period: int, count: int, stream: RandomStream) -> Numbers:
+    def _start_times(
+        self,
+        compiled: CompiledFlow,
+        period: int,
+        count: int,
+        stream: RandomStream,
+    ) -> Numbers:
         begin, end = self._period_start(period), self._period_start(period + 1)
         random_times = begin + stream.below(end - begin, count)
         before_end_us = compiled.scenario.before_end_us

@@ -11,10 +11,22 @@ from hopline.security import KEY_SIZE, Key, key_line
 from hopline.security.mac import Mac
 from hopline.wire import MacAlgorithm
 
-KEY_FILE, CONFIGURATION = "keys.txt", "hopline.toml"
-ALGORITHMS = {ORDERS: MacAlgorithm.SHA256, LEDGER: MacAlgorithm.MD5, UNKNOWN_SIGNER: MacAlgorithm.SHA256}
-IDENTITIES = {ORDERS: ORDER_IDENTITIES, LEDGER: LEDGER_IDENTITIES}
-_KEY_COUNTS = {ORDERS: 2, LEDGER: 1, UNKNOWN_SIGNER: 1}
+KEY_FILE = "keys.txt"
+CONFIGURATION = "hopline.toml"
+ALGORITHMS = {
+    ORDERS: MacAlgorithm.SHA256,
+    LEDGER: MacAlgorithm.MD5,
+    UNKNOWN_SIGNER: MacAlgorithm.SHA256,
+}
+IDENTITIES = {
+    ORDERS: ORDER_IDENTITIES,
+    LEDGER: LEDGER_IDENTITIES,
+}
+_KEY_COUNTS = {
+    ORDERS: 2,
+    LEDGER: 1,
+    UNKNOWN_SIGNER: 1,
+}
 _OWNER_ONLY = 0o600
 
 
@@ -27,7 +39,8 @@ def make_keys(directory: Path, seed: int) -> dict[str, tuple[Mac, ...]]:
     stream = RandomStream(seed, 3)
     keys: dict[str, list[Key]] = {}
     for signer, count in _KEY_COUNTS.items():
-        keys[signer] = [Key(row.tobytes()) for row in stream.octets(count, KEY_SIZE)]
+        secrets = stream.octets(count, KEY_SIZE)
+        keys[signer] = [Key(secret.tobytes()) for secret in secrets]
     directory.mkdir(parents=True)
     _write_key_file(directory / KEY_FILE, keys)
     configuration = directory / CONFIGURATION
@@ -36,7 +49,10 @@ def make_keys(directory: Path, seed: int) -> dict[str, tuple[Mac, ...]]:
 
 
 def _write_key_file(path: Path, keys: dict[str, list[Key]]) -> None:
-    lines = [key_line(domain, key) for domain in IDENTITIES for key in keys[domain]]
+    lines: list[str] = []
+    for domain in IDENTITIES:
+        domain_lines = [key_line(domain, key) for key in keys[domain]]
+        lines.extend(domain_lines)
     path.touch(_OWNER_ONLY)
     path.write_text("".join(lines))
 
@@ -49,7 +65,8 @@ def _macs(signer: str, keys: list[Key]) -> tuple[Mac, ...]:
 def _configuration() -> str:
     sections = [f'[security]\nkey_file = "{KEY_FILE}"\n']
     for domain, identities in IDENTITIES.items():
-        names = ", ".join(f'"{identity.decode()}"' for identity in identities)
+        quoted = [f'"{identity.decode()}"' for identity in identities]
+        names = ", ".join(quoted)
         lines = [
             "[[security.domains]]",
             f'name = "{domain}"',

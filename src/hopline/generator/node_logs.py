@@ -72,9 +72,17 @@ class RecordColumns:
 
     def take(self, rows: _Indexes | slice) -> RecordColumns:
         """Return some of the records."""
-        columns = [getattr(self, field.name) for field in fields(self)]
-        taken = [column[rows] for column in columns]
-        return RecordColumns(*taken)
+        return RecordColumns(
+            record_type=self.record_type[rows],
+            node=self.node[rows],
+            peer=self.peer[rows],
+            message=self.message[rows],
+            cause_row=self.cause_row[rows],
+            cause_seq=self.cause_seq[rows],
+            time=self.time[rows],
+            duration=self.duration[rows],
+            flow=self.flow[rows],
+        )
 
     def concatenate(self, other: RecordColumns) -> RecordColumns:
         """Return these records followed by others."""
@@ -132,13 +140,16 @@ class NodeLogs:
         is_due = np.ones(len(rows), bool)
         if until is not None:
             is_due = rows.time < until
-        order = _by_node_and_time(rows, np.flatnonzero(is_due))
+        due = np.flatnonzero(is_due)
+        order = _by_node_and_time(rows, due)
         nodes = rows.node[order]
         counts = np.bincount(nodes, minlength=self._topology.captured)
         seq = self._number(counts)
         _resolve_causes(rows, order, seq)
-        yield from self._parts(rows.take(order), seq, counts, blobs)
-        self._keep_pending(rows, np.flatnonzero(~is_due), blobs)
+        due_rows = rows.take(order)
+        yield from self._parts(due_rows, seq, counts, blobs)
+        pending = np.flatnonzero(~is_due)
+        self._keep_pending(rows, pending, blobs)
 
     # -- laying out records --------------------------------------------------------------------------------------------
 
@@ -189,7 +200,13 @@ class NodeLogs:
         self._next_seq = self._next_seq + counts
         return offsets + np.arange(len(offsets))
 
-    def _parts(self, rows: RecordColumns, seq: Numbers, counts: Numbers, blobs: pa.Array) -> Iterator[LogPart]:
+    def _parts(
+        self,
+        rows: RecordColumns,
+        seq: Numbers,
+        counts: Numbers,
+        blobs: pa.Array,
+    ) -> Iterator[LogPart]:
         ends = np.cumsum(counts).tolist()
         for node, (begin, end) in enumerate(pairwise([0, *ends])):
             node_rows = rows.take(slice(begin, end))
@@ -200,8 +217,18 @@ class NodeLogs:
                 node_seq = node_seq[kept]
             if not len(node_seq):
                 continue
-            clock_offset = self._start + self._topology.skews[node]
+            skew = self._topology.skews[node]
+            clock_offset = self._start + skew
             ts = node_rows.time + clock_offset
+            records = partial(
+                self._records,
+                node,
+                node_rows,
+                node_seq,
+                ts,
+                dropped,
+                blobs,
+            )
             yield LogPart(
                 node=node,
                 record_type=node_rows.record_type,
@@ -210,7 +237,7 @@ class NodeLogs:
                 ts=ts,
                 flow=node_rows.flow,
                 dropped=dropped,
-                records=partial(self._records, node, node_rows, node_seq, ts, dropped, blobs),
+                records=records,
             )
 
     def _drop(self, node: int, rows: RecordColumns) -> tuple[_Indexes | None, Numbers]:
@@ -246,20 +273,26 @@ class NodeLogs:
         receivers = groups * self._topology.nodes + node
         receivers[groups == MISSING] = MISSING
         messages = blobs.take(pa.array(rows.message))
+        times = pa.array(ts[part])
+        events = compiled.events[record_type]
+        receiver_names = compiled.receiver_name_codes[record_type]
+        handlers = compiled.handler_codes[record_type]
+        reasons = compiled.reason_codes[record_type]
+        dropped_before = dropped[part].astype(np.int32)
         columns = {
-            "ts": pa.array(ts[part]).cast(_TS_TYPE),
+            "ts": times.cast(_TS_TYPE),
             "seq": pa.array(seq[part]),
             "node": _decoded(rows.node, self._names),
             "node_uri": _decoded(rows.node, self._uris),
-            "event": _decoded(compiled.events[record_type], self._events),
+            "event": _decoded(events, self._events),
             "peer": _decoded(rows.peer, self._names),
             "receiver": _decoded(receivers, self._receivers),
-            "receiver_name": _decoded(compiled.receiver_name_codes[record_type], compiled.receiver_names),
-            "handler": _decoded(compiled.handler_codes[record_type], compiled.handlers),
+            "receiver_name": _decoded(receiver_names, compiled.receiver_names),
+            "handler": _decoded(handlers, compiled.handlers),
             "cause": _nullable(rows.cause_seq),
             "duration_us": _nullable(rows.duration),
-            "reason": _decoded(compiled.reason_codes[record_type], compiled.reasons),
-            "dropped": pa.array(dropped[part].astype(np.int32)),
+            "reason": _decoded(reasons, compiled.reasons),
+            "dropped": pa.array(dropped_before),
             "frames": self._frames(record_type, messages),
         }
         arrays = [columns[name] for name in LOG_SCHEMA.names]
@@ -290,31 +323,34 @@ class _MessageLayout:
 
     def write(self, batches: Sequence[FlowBatch]) -> tuple[pa.Array, dict[_Key, int]]:
         """Return the bytes of all messages, and the index of the first one of each batch and snapshot."""
-        size, count = _measure(batches)
-        octets = self._next_buffer(size)
+        total_size, count = _measure(batches)
+        octets = self._next_buffer(total_size)
         offsets = np.zeros(count + 1, np.int32)
         first_messages: dict[_Key, int] = {}
         position = index = 0
         for batch in batches:
             for snapshot, template in batch.compiled.frame_templates.items():
                 rows = batch.snapshot_rows(snapshot)
-                end = position + rows * template.size
+                size = template.size
+                end = position + rows * size
                 block = octets[position:end]
-                batch.write(snapshot, block.reshape(rows, template.size))
+                messages = block.reshape(rows, size)
+                batch.write(snapshot, messages)
                 first_messages[id(batch), snapshot] = index
-                sizes = template.size * np.arange(1, rows + 1)
+                ends = size * np.arange(1, rows + 1)
                 next_index = index + rows
-                offsets[index + 1 : next_index + 1] = position + sizes
+                offsets[index + 1 : next_index + 1] = position + ends
                 position = end
                 index = next_index
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(octets)]
-        return pa.BinaryArray.from_buffers(pa.binary(), count, buffers), first_messages
+        blobs = pa.BinaryArray.from_buffers(pa.binary(), count, buffers)
+        return blobs, first_messages
 
     def _next_buffer(self, size: int) -> Octets:
-        if len(self._buffers[0]) < size:
-            self._buffers[0] = _octets(size)
-        buffer = self._buffers[0]
-        self._buffers.reverse()
+        buffer, other = self._buffers
+        if len(buffer) < size:
+            buffer = _octets(size)
+        self._buffers = [other, buffer]
         return buffer
 
 
@@ -354,10 +390,12 @@ def _fill_rows(
         rows.peer[part] = batch.nodes[:, step.peer]
     if step.duration_from != MISSING:
         begin = batch.times[step.duration_from]
-        rows.duration[part] = batch.times[number] - begin
-    first_message = first_messages[id(batch), step.snapshot]
-    has_several_messages = batch.snapshot_rows(step.snapshot) > 1
-    rows.message[part] = first_message + offsets if has_several_messages else first_message
+        end = batch.times[number]
+        rows.duration[part] = end - begin
+    rows.message[part] = first_messages[id(batch), step.snapshot]
+    message_count = batch.snapshot_rows(step.snapshot)
+    if message_count > 1:
+        rows.message[part] += offsets
     cause, causes = _cause_of(batch, number)
     if cause in first_rows:
         rows.cause_row[part] = first_rows[cause]
@@ -370,10 +408,13 @@ def _cause_of(batch: FlowBatch, number: int) -> tuple[_Key, int]:
     if number == 0:
         parent = batch.parent
         if parent is None:
-            return (id(batch), MISSING), 0
-        return (id(parent.batch), parent.step), batch.count
-    cause = batch.template.steps[number].cause
-    return (id(batch), cause), batch.step_rows(cause)
+            no_step = id(batch), MISSING
+            return no_step, 0
+        parent_step = id(parent.batch), parent.step
+        return parent_step, batch.count
+    step = batch.template.steps[number]
+    cause = id(batch), step.cause
+    return cause, batch.step_rows(step.cause)
 
 
 def _by_node_and_time(rows: RecordColumns, due: _Indexes) -> _Indexes:
@@ -410,10 +451,12 @@ def _joined_bytes(array: pa.Array) -> pa.Buffer:
 
 
 def _decoded(codes: npt.NDArray[np.integer], texts: pa.Array) -> pa.DictionaryArray:
-    codes = codes.astype(np.int32, copy=False)
-    indexes = pa.array(codes, mask=codes == MISSING)
+    narrow_codes = codes.astype(np.int32, copy=False)
+    is_missing = narrow_codes == MISSING
+    indexes = pa.array(narrow_codes, mask=is_missing)
     return pa.DictionaryArray.from_arrays(indexes, texts)
 
 
 def _nullable(numbers: Numbers) -> pa.Array:
-    return pa.array(numbers, mask=numbers == MISSING)
+    is_missing = numbers == MISSING
+    return pa.array(numbers, mask=is_missing)

@@ -22,18 +22,23 @@ from hopline.generator.scenarios import ping
 from hopline.generator.topology import MAX_NODES, MIN_NODES
 from hopline.message import WireFormat
 
-MIN_MESSAGES, MAX_MESSAGES = 1_000, 100_000_000
-MIN_HUGE_MESSAGES, MAX_HUGE_MESSAGES = 501, 1_000_000
-MIN_HOURS, MAX_HOURS = 0.01, 24 * 366
+MIN_MESSAGES = 1_000
+MAX_MESSAGES = 100_000_000
+MIN_HUGE_MESSAGES = 501
+MAX_HUGE_MESSAGES = 1_000_000
+MIN_HOURS = 0.01
+MAX_HOURS = 24 * 366
 MAX_RATE = 1_000_000
 ALL_FAULTS_FROM = 20_000
 """From this number of records on, every kind of each requested fault occurs at least once."""
 DEFAULT_RATE = 2_000
 DEFAULT_START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 MIN_DURATION_S = 600
-SECOND_US, HOUR_S = 1_000_000, 3_600
+SECOND_US = 1_000_000
+HOUR_S = 3_600
 
-_QUIET_BEGIN_S, _ACTIVE_S = 5, 3_530  # of every hour
+_QUIET_BEGIN_S = 5  # of every hour
+_ACTIVE_S = 3_530
 _CLOSING_DELAY_S = 50
 _MAX_HUGE_PART = 8  # a huge flow may be at most one part in so many of all records
 _FAULTS_AT_END = 8  # flows of each kind that is planted at the end
@@ -101,16 +106,23 @@ class Options:
     def _check_choices(self) -> None:
         require(self.level is not Level.OFF, "level", "full or wire", str(self.level))
         require(bool(self.formats), "formats", f"some of {', '.join(ALL_FORMATS)}", "none")
-        whole_hour = self.start.replace(minute=0, second=0, microsecond=0)
-        is_valid_start = self.start.tzinfo is not None and self.start == whole_hour
+        whole_hour = self.start.replace(
+            minute=0,
+            second=0,
+            microsecond=0,
+        )
+        has_zone = self.start.tzinfo is not None
+        is_valid_start = has_zone and self.start == whole_hour
         require(is_valid_start, "start", "a whole hour with a time zone", self.start.isoformat())
 
     def _check_rates(self) -> None:
         for fault, rate in self.rates.items():
             require_choice("fault", fault, DEFAULT_RATES)
             require(0 <= rate <= 1, f"fault {fault}", "a share from 0 to 1", rate)
-        must_have_huge_flow = bool(self.rates.get("huge")) and self.messages >= ALL_FAULTS_FROM
-        is_too_large = must_have_huge_flow and self.huge_messages * _MAX_HUGE_PART > self.messages
+        has_huge_flows = bool(self.rates.get("huge"))
+        must_have_huge_flow = has_huge_flows and self.has_all_faults
+        is_large = self.huge_messages * _MAX_HUGE_PART > self.messages
+        is_too_large = must_have_huge_flow and is_large
         expected = f"at most a part in {_MAX_HUGE_PART} of all messages"
         require(not is_too_large, "huge_messages", expected, self.huge_messages)
         require(self.total_rate <= 1, "faults", "shares of at most 1 together", round(self.total_rate, 6))
@@ -132,7 +144,8 @@ class Options:
             seconds = round(self.hours * HOUR_S)
         else:
             seconds = max(MIN_DURATION_S, self.messages // self.rate)
-        return seconds * SECOND_US * _ACTIVE_S // HOUR_S
+        duration_us = seconds * SECOND_US
+        return duration_us * _ACTIVE_S // HOUR_S
 
     @property
     def start_us(self) -> int:
@@ -142,7 +155,11 @@ class Options:
 
 def scenarios_of(options: Options) -> list[Scenario]:
     """Return the scenarios that the options ask for."""
-    faulty = [scenario for scenario in FAULTY if options.rates.get(scenario.fault, 0) > 0]
+    faulty: list[Scenario] = []
+    for scenario in FAULTY:
+        rate = options.rates.get(scenario.fault, 0)
+        if rate > 0:
+            faulty.append(scenario)
     return [*HEALTHY, *NESTED, *faulty, CLOSING]
 
 
@@ -151,14 +168,17 @@ def scenarios_of(options: Options) -> list[Scenario]:
 
 def wall_times(active: Numbers) -> Numbers:
     """Return active times as wall times since the start, in microseconds."""
-    hours, rest = np.divmod(active, _ACTIVE_S * SECOND_US)
-    hour_starts = hours * (HOUR_S * SECOND_US)
-    return hour_starts + rest + _QUIET_BEGIN_S * SECOND_US
+    active_hour_us = _ACTIVE_S * SECOND_US
+    hour_us = HOUR_S * SECOND_US
+    quiet_begin_us = _QUIET_BEGIN_S * SECOND_US
+    hours, rest = np.divmod(active, active_hour_us)
+    return hours * hour_us + rest + quiet_begin_us
 
 
 def wall_time(active: int) -> int:
     """Return one active time as wall time since the start, in microseconds."""
-    return int(wall_times(np.array([active]))[0])
+    times = wall_times(np.array([active]))
+    return int(times[0])
 
 
 def closing_time(options: Options) -> int:
@@ -202,14 +222,16 @@ def _weight(options: Options, compiled: CompiledScenarios, flow: CompiledFlow) -
     scenario = flow.scenario
     if scenario.before_end_us is not None:
         return 0.0
-    scenarios = {other.scenario.name: other.scenario for other in compiled.flows}
+    by_name = {other.scenario.name: other.scenario for other in compiled.flows}
+    scenarios = list(by_name.values())
     if scenario.fault:
-        kinds = [other for other in scenarios.values() if _is_kind_of(other, scenario.fault)]
+        kinds = [other for other in scenarios if _is_kind_of(other, scenario.fault)]
         rate = options.rates[scenario.fault]
         return rate / len(kinds) * flow.share
     healthy_rate = 1 - options.total_rate
-    healthy_weights = [other.weight for other in scenarios.values() if not other.fault]
-    return healthy_rate * scenario.weight / sum(healthy_weights) * flow.share
+    healthy_weights = [other.weight for other in scenarios if not other.fault]
+    total_weight = sum(healthy_weights)
+    return healthy_rate * scenario.weight / total_weight * flow.share
 
 
 def _is_kind_of(scenario: Scenario, fault: str) -> bool:
@@ -222,29 +244,37 @@ def _share_out(records: int, weights: list[float], sizes: list[int]) -> list[int
 
 
 def _sum_of_products(factors: Sequence[float], sizes: Sequence[int]) -> float:
-    return sum(factor * size for factor, size in zip(factors, sizes, strict=True))
+    pairs = zip(factors, sizes, strict=True)
+    return sum(factor * size for factor, size in pairs)
 
 
 def _missing_faults(compiled: CompiledScenarios, counts: list[int], weights: list[float]) -> list[int]:
     """Return a flow, its most common format, for each kind of fault that would not occur at all."""
     by_scenario: dict[str, list[int]] = {}
     for index, flow in enumerate(compiled.flows):
-        if flow.scenario.fault and flow.scenario.before_end_us is None:
-            by_scenario.setdefault(flow.scenario.name, []).append(index)
+        scenario = flow.scenario
+        if scenario.fault and scenario.before_end_us is None:
+            indexes = by_scenario.setdefault(scenario.name, [])
+            indexes.append(index)
     missing: list[int] = []
     for indexes in by_scenario.values():
-        total = sum(counts[index] for index in indexes)
-        if total == 0:
-            most_common = max(indexes, key=weights.__getitem__)
-            missing.append(most_common)
+        occurs = any(counts[index] for index in indexes)
+        if occurs:
+            continue
+        most_common = max(indexes, key=weights.__getitem__)
+        missing.append(most_common)
     return missing
 
 
 def _merge_huge_flows(compiled: CompiledScenarios, counts: list[int]) -> None:
     """Leave all huge flows to one compiled flow, so that they are spread over the batches and memory is bounded."""
-    huge = [index for index, flow in enumerate(compiled.flows) if flow.template.repeated]
+    huge: list[int] = []
+    for index, flow in enumerate(compiled.flows):
+        if flow.template.repeated:
+            huge.append(index)
     for index in huge[1:]:
-        counts[huge[0]] += counts[index]
+        first = huge[0]
+        counts[first] += counts[index]
         counts[index] = 0
 
 
@@ -260,7 +290,8 @@ def _fill_up(
     quotes = [index for index, name in enumerate(names) if name == "quote"]
     filler = max(quotes, key=weights.__getitem__)
     counts[filler] = 0
-    missing_records = records - int(_sum_of_products(counts, sizes))
+    records_so_far = int(_sum_of_products(counts, sizes))
+    missing_records = records - records_so_far
     flows = -(-missing_records // sizes[filler])
     counts[filler] = max(0, flows)
 
@@ -287,6 +318,8 @@ def batch_share(total: int, batch: int, batches: int, flow: int) -> int:
     Small numbers are spread: different flows have their first instances in different batches.
     """
     phase = flow * 7919 % batches
-    before = (total * batch + phase) // batches
-    after = (total * (batch + 1) + phase) // batches
+    begin = total * batch + phase
+    end = begin + total
+    before = begin // batches
+    after = end // batches
     return after - before

@@ -20,11 +20,13 @@ GUID_SIZE = 36
 _WORD_MASK = (1 << 64) - 1
 _MAX_32_BITS = 1 << 32
 _HALF_WORD = np.uint64(32)
-_HEX_DIGITS = bytes(range(256)).hex().encode()
+_ALL_BYTES = bytes(range(256))
+_HEX_DIGITS = _ALL_BYTES.hex().encode()
 _HEX_PAIRS = np.frombuffer(_HEX_DIGITS, np.uint8).reshape(256, 2)
 _HYPHEN = ord("-")
 _GUID_HYPHENS = [8, 13, 18, 23]
-_GUID_DIGITS = np.delete(np.arange(GUID_SIZE), _GUID_HYPHENS)
+_GUID_CHARACTERS = np.arange(GUID_SIZE)
+_GUID_DIGITS = np.delete(_GUID_CHARACTERS, _GUID_HYPHENS)
 _GUID_VERSION_DIGIT = 12
 
 # Constants of splitmix64 (Steele, Lea and Flood, 2014).
@@ -52,7 +54,8 @@ class RandomStream:
         words_per_row = -(-columns // 8)
         words = self.raw(rows * words_per_row)
         octets = _little_endian(words).view(np.uint8)
-        matrix = octets.reshape(rows, words_per_row * 8)
+        row_size = words_per_row * 8
+        matrix = octets.reshape(rows, row_size)
         return matrix[:, :columns]
 
     def below(self, limit: int, count: int) -> Numbers:
@@ -63,7 +66,8 @@ class RandomStream:
             return remainders.astype(np.int64)
         high_halves = raw >> _HALF_WORD
         scaled = high_halves * np.uint64(limit)
-        return (scaled >> _HALF_WORD).astype(np.int64)
+        below_limit = scaled >> _HALF_WORD
+        return below_limit.astype(np.int64)
 
     def small(self, count: int) -> Numbers:
         """Return 16-bit random numbers skewed towards zero, as durations are: squares of uniform ones."""
@@ -71,7 +75,8 @@ class RandomStream:
         raw = self.raw(words)
         uniform = _little_endian(raw).view("<u2")
         wide = uniform[:count].astype(np.int64)
-        return (wide * wide) >> 16
+        squares = wide * wide
+        return squares >> 16
 
 
 def _little_endian(words: Words) -> Words:
@@ -83,7 +88,8 @@ def hashed(seed: int, numbers: Numbers) -> Words:
 
     It serves where a random value must be a function of a flow's number, so that it can be computed again at any time.
     """
-    offset = (seed * _SEED_MULTIPLIER + 1) & _WORD_MASK
+    product = seed * _SEED_MULTIPLIER
+    offset = (product + 1) & _WORD_MASK
     mixed = numbers.astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed *= _GOLDEN_GAMMA
@@ -108,8 +114,10 @@ def guids(seed: int, numbers: Numbers) -> Octets:
     first_half = hashed(seed, numbers)
     second_half = hashed(~seed, numbers)
     halves = np.stack([first_half, second_half], axis=1)
-    octets = halves.astype(">u8", copy=False).view(np.uint8)
-    digits = hex_digits(octets.reshape(count, 16))
+    big_endian = halves.astype(">u8", copy=False)
+    octets = big_endian.view(np.uint8)
+    rows = octets.reshape(count, 16)
+    digits = hex_digits(rows)
     digits[:, _GUID_VERSION_DIGIT] = ord("4")
     text = np.full((count, GUID_SIZE), _HYPHEN, np.uint8)
     text[:, _GUID_DIGITS] = digits

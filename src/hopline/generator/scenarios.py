@@ -111,7 +111,12 @@ def availability(flow: FlowTemplate, nested: tuple[str, ...]) -> None:
     _answer_after_nested(request, nested, b"AVAILABILITY", "level")
 
 
-def _answer_after_nested(request: MessageInFlight, nested: tuple[str, ...], identity: bytes, body_name: str) -> None:
+def _answer_after_nested(
+    request: MessageInFlight,
+    nested: tuple[str, ...],
+    identity: bytes,
+    body_name: str,
+) -> None:
     for scenario in nested:
         request.begin_nested_flow(scenario)
     body = request.flow.body(body_name, 168)

@@ -32,7 +32,13 @@ _RecordTypes = npt.NDArray[np.int32]
 class RecordTruth:
     """Writes the tables `faults`, `incidents` and `rejects`, and counts what `audit` sums up."""
 
-    def __init__(self, tables: TruthTableFiles, compiled: CompiledScenarios, topology: Topology, seed: int) -> None:
+    def __init__(
+        self,
+        tables: TruthTableFiles,
+        compiled: CompiledScenarios,
+        topology: Topology,
+        seed: int,
+    ) -> None:
         self._tables = tables
         self._compiled = compiled
         self._texts = {name: compiled.column(name, np.object_) for name in _TEXTS}
@@ -181,4 +187,10 @@ class RecordTruth:
         for (node, hour), counts in sorted(self._audit.items()):
             values = dict(zip(count_columns, counts.tolist(), strict=True))
             hour_start = pa.array([hour * _HOUR_US]).cast(TIME)
-            self._tables.add("audit", 1, node=self._node_names[node], hour=hour_start, **values)
+            self._tables.add(
+                "audit",
+                1,
+                node=self._node_names[node],
+                hour=hour_start,
+                **values,
+            )

@@ -22,7 +22,14 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 SCHEMAS = {
     "faults": _schema(
-        **{"class": _TEXT}, kind=_TEXT, node=_TEXT, seq=_LONG, ts=TIME, peer=_TEXT, flow_id=_TEXT, identity=_TEXT
+        **{"class": _TEXT},
+        kind=_TEXT,
+        node=_TEXT,
+        seq=_LONG,
+        ts=TIME,
+        peer=_TEXT,
+        flow_id=_TEXT,
+        identity=_TEXT,
     ),
     "flows": _schema(
         flow_id=_TEXT,
@@ -67,7 +74,14 @@ SCHEMAS = {
     ),
     "security": _schema(node=_TEXT, peer=_TEXT, domain=_TEXT, verdict=_TEXT, count=_LONG),
     "incidents": _schema(
-        node=_TEXT, seq=_LONG, ts=TIME, peer=_TEXT, offence=_TEXT, domain=_TEXT, flow_id=_TEXT, identity=_TEXT
+        node=_TEXT,
+        seq=_LONG,
+        ts=TIME,
+        peer=_TEXT,
+        offence=_TEXT,
+        domain=_TEXT,
+        flow_id=_TEXT,
+        identity=_TEXT,
     ),
     "rejects": _schema(node=_TEXT, seq=_LONG, ts=TIME, event=_TEXT, code=_TEXT),
     "skew": _schema(node=_TEXT, uri=_TEXT, offset_us=_LONG, captured=pa.bool_()),

@@ -43,23 +43,23 @@ def _of_stats(report: NodeReport) -> Iterable[Metric]:
     yield _gauge("hopline_uptime_seconds", "Seconds since the node started.", report.uptime)
     outcomes = {str(outcome): count for outcome, count in stats.outcomes.items()}
     yield _counters("hopline_messages", "Messages by outcome.", "outcome", outcomes)
-    for name, text, count in (
-        ("hopline_submitted", "Messages submitted by hubs and actors of this node.", stats.submitted),
-        ("hopline_received", "Messages received from other nodes.", stats.received),
-        ("hopline_copied", "Additional copies made by broadcasts.", stats.copied),
-        ("hopline_returned", "Messages returned because their peer was gone.", stats.returned),
-        ("hopline_handled", "Handler calls that ended.", stats.handled),
-        ("hopline_handler_errors", "Handler calls that failed.", stats.handler_errors),
-        ("hopline_unexpected", "Replies for which no caller was waiting.", stats.unexpected),
-    ):
-        yield CounterMetricFamily(name, text, count)
+    yield _counter("hopline_submitted", "Messages submitted by hubs and actors of this node.", stats.submitted)
+    yield _counter("hopline_received", "Messages received from other nodes.", stats.received)
+    yield _counter("hopline_copied", "Additional copies made by broadcasts.", stats.copied)
+    yield _counter("hopline_returned", "Messages returned because their peer was gone.", stats.returned)
+    yield _counter("hopline_handled", "Handler calls that ended.", stats.handled)
+    yield _counter("hopline_handler_errors", "Handler calls that failed.", stats.handler_errors)
+    yield _counter("hopline_unexpected", "Replies for which no caller was waiting.", stats.unexpected)
     yield _gauge(
-        "hopline_waiting", "Messages in mailboxes, in links, without a route, or held by backpressure.", stats.waiting
+        "hopline_waiting",
+        "Messages in mailboxes, in links, without a route, or held by backpressure.",
+        stats.waiting,
     )
     yield _gauge("hopline_promised", "Answers that callers are waiting for.", stats.promised)
     waiting: dict[str, int] = {}
     for actor in report.actors:
-        waiting[actor.name] = waiting.get(actor.name, 0) + actor.waiting
+        waiting.setdefault(actor.name, 0)
+        waiting[actor.name] += actor.waiting
     yield _gauges("hopline_mailbox_waiting", "Messages in mailboxes, by class of actor.", "actor", waiting)
 
 
@@ -71,20 +71,20 @@ def _of_network(network: NetworkReport) -> Iterable[Metric]:
     yield _gauge("hopline_links_silent", "Links that are not connected.", silent)
     waiting = sum(link.waiting for link in network.links)
     yield _gauge("hopline_links_waiting", "Messages waiting in links.", waiting)
-    for name, text, count in (
-        ("hopline_rendezvous_changes", "Changes of the rendezvous server.", network.rendezvous_changes),
-        ("hopline_unacknowledged", "Sent messages lost by a broken connection.", network.unacknowledged),
-        ("hopline_routes_published", "Route announcements published to all nodes.", network.published),
-        ("hopline_routes_told", "Route announcements sent to one node.", network.told),
-        ("hopline_routes_heard", "Route announcements received.", network.heard),
-    ):
-        yield CounterMetricFamily(name, text, count)
+    yield _counter("hopline_rendezvous_changes", "Changes of the rendezvous server.", network.rendezvous_changes)
+    yield _counter("hopline_unacknowledged", "Sent messages lost by a broken connection.", network.unacknowledged)
+    yield _counter("hopline_routes_published", "Route announcements published to all nodes.", network.published)
+    yield _counter("hopline_routes_told", "Route announcements sent to one node.", network.told)
+    yield _counter("hopline_routes_heard", "Route announcements received.", network.heard)
     refused = CounterMetricFamily(
-        "hopline_refused", "Refused messages and routes, by reason.", labels=["what", "reason"]
+        "hopline_refused",
+        "Refused messages and routes, by reason.",
+        labels=["what", "reason"],
     )
-    for what, reasons in (("messages", network.refused_messages), ("routes", network.refused_routes)):
-        for reason, count in reasons.items():
-            refused.add_metric([what, reason], count)
+    for reason, count in network.refused_messages.items():
+        refused.add_metric(["messages", reason], count)
+    for reason, count in network.refused_routes.items():
+        refused.add_metric(["routes", reason], count)
     yield refused
 
 
@@ -92,13 +92,10 @@ def _of_capture(capture: CaptureReport) -> Iterable[Metric]:
     levels = {str(level): int(level is capture.level) for level in Level}
     yield _gauges("hopline_capture_level", "1 for the current level of the capture.", "level", levels)
     yield _gauge("hopline_capture_failing", "1 if the capture cannot write.", bool(capture.problem))
-    for name, text, count in (
-        ("hopline_capture_records", "Records written.", capture.records),
-        ("hopline_capture_dropped", "Records dropped because memory or disk was full.", capture.dropped),
-        ("hopline_capture_segments", "Segments closed.", capture.segments),
-        ("hopline_capture_segment_bytes", "Bytes of closed segments.", capture.segment_bytes),
-    ):
-        yield CounterMetricFamily(name, text, count)
+    yield _counter("hopline_capture_records", "Records written.", capture.records)
+    yield _counter("hopline_capture_dropped", "Records dropped because memory or disk was full.", capture.dropped)
+    yield _counter("hopline_capture_segments", "Segments closed.", capture.segments)
+    yield _counter("hopline_capture_segment_bytes", "Bytes of closed segments.", capture.segment_bytes)
 
 
 class RendezvousCollector(Collector):
@@ -111,17 +108,15 @@ class RendezvousCollector(Collector):
         """Yield the metrics of the server; none while it is not running."""
         if not self._server.is_running:
             return
-        server, statistics = self._server, self._server.statistics
+        server = self._server
+        statistics = server.statistics
         yield _gauge("hopline_rendezvous_leader", "1 if this server is the leader.", server.is_leader)
         yield _gauge("hopline_rendezvous_held", "Messages held until there is a leader.", server.held)
-        for name, text, count in (
-            ("hopline_rendezvous_received", "Messages received.", statistics.received),
-            ("hopline_rendezvous_relayed", "Messages relayed to all nodes.", statistics.relayed),
-            ("hopline_rendezvous_pings", "Pings answered.", statistics.pings),
-            ("hopline_rendezvous_heartbeats", "Heartbeats published.", statistics.heartbeats),
-            ("hopline_rendezvous_not_leaders", "Nodes redirected to the leader.", statistics.not_leaders),
-        ):
-            yield CounterMetricFamily(name, text, count)
+        yield _counter("hopline_rendezvous_received", "Messages received.", statistics.received)
+        yield _counter("hopline_rendezvous_relayed", "Messages relayed to all nodes.", statistics.relayed)
+        yield _counter("hopline_rendezvous_pings", "Pings answered.", statistics.pings)
+        yield _counter("hopline_rendezvous_heartbeats", "Heartbeats published.", statistics.heartbeats)
+        yield _counter("hopline_rendezvous_not_leaders", "Nodes redirected to the leader.", statistics.not_leaders)
         refused = {str(reason): count for reason, count in statistics.refused.items()}
         yield _counters("hopline_rendezvous_refused", "Messages refused, by reason.", "reason", refused)
 
@@ -135,6 +130,10 @@ def _gauges(name: str, text: str, label: str, values: Mapping[str, int]) -> Metr
     for key, value in values.items():
         family.add_metric([key], value)
     return family
+
+
+def _counter(name: str, text: str, count: int) -> Metric:
+    return CounterMetricFamily(name, text, count)
 
 
 def _counters(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:

@@ -34,7 +34,8 @@ class _OnLoop(Collector):
         async def collect() -> list[Metric]:
             return list(self._collector.collect())
 
-        return asyncio.run_coroutine_threadsafe(collect(), self._loop).result(_COLLECT_TIMEOUT)
+        collected = asyncio.run_coroutine_threadsafe(collect(), self._loop)
+        return collected.result(_COLLECT_TIMEOUT)
 
 
 class _Handler(WSGIRequestHandler):
@@ -82,10 +83,15 @@ class MetricsServer:
 
     async def __aenter__(self) -> MetricsServer:
         registry = CollectorRegistry()
-        registry.register(_OnLoop(self._collector, asyncio.get_running_loop()))
+        collector = _OnLoop(self._collector, asyncio.get_running_loop())
+        registry.register(collector)
         try:
             self._server = make_server(
-                self._host, self._port, make_wsgi_app(registry), _server_for(self._host, self._port), self._handler
+                self._host,
+                self._port,
+                make_wsgi_app(registry),
+                _server_for(self._host, self._port),
+                self._handler,
             )
         except (OSError, OverflowError) as error:
             raise MetricsError(self._host, self._port, str(error)) from None
@@ -94,7 +100,8 @@ class MetricsServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        server, thread = self._server, self._thread
+        server = self._server
+        thread = self._thread
         if server is not None and thread is not None:
             await asyncio.to_thread(server.shutdown)  # a request may be waiting for this loop
             server.server_close()
@@ -103,7 +110,13 @@ class MetricsServer:
 
 
 def _server_for(host: str, port: int) -> type[_Server]:
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    addresses = socket.getaddrinfo(
+        host,
+        port,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
+    )
+    family, *_ = addresses[0]
     return type("Server", (_Server,), {"address_family": family})
 
 
@@ -117,5 +130,5 @@ class MetricsError(HoplineError):
         self.problem = problem
 
     def __str__(self) -> str:
-        found = f"{self.host}:{self.port} ({self.problem})"
-        return f"metrics.address: expected an address of this machine that is free, found {found}"
+        address = f"{self.host}:{self.port}"
+        return f"metrics.address: expected an address of this machine that is free, found {address} ({self.problem})"

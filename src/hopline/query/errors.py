@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hopline.message import HoplineError, printable
 
 LONGEST_QUESTION = 100_000
-_SHOWN_BEFORE, _SHOWN_LINE = 40, 76  # characters of a long line: before the place, and in all
+_SHOWN_BEFORE = 40  # characters of a long line that are shown before the fault
+_SHOWN_LINE = 76  # and in all
 _TRACEBACK = "Traceback (most recent call last)"  # of our own file system, which DuckDB called
 _RAISED = re.compile(r'\b\w+Error: ([^\n"\\]+)')
 _DEPTH = "Max expression depth limit"
@@ -35,7 +36,13 @@ class QuestionError(QueryError):
         option: The option of the command line that the part comes from, if any.
     """
 
-    def __init__(self, problem: str, text: str = "", position: int | None = None, option: str = "") -> None:
+    def __init__(
+        self,
+        problem: str,
+        text: str = "",
+        position: int | None = None,
+        option: str = "",
+    ) -> None:
         super().__init__(problem, text, position, option)
         self.problem = problem
         self.text = text
@@ -51,13 +58,16 @@ class QuestionError(QueryError):
         """Return the line with the fault, and one with a mark below it."""
         if self.position is None:
             return ()
-        start = self.text.rfind("\n", 0, self.position) + 1
-        line, _, _ = self.text[start:].partition("\n")
+        line_break = self.text.rfind("\n", 0, self.position)
+        start = line_break + 1
+        rest = self.text[start:]
+        line, _, _ = rest.partition("\n")
         line = line.replace("\t", " ")
         column = self.position - start
         cut = max(column - _SHOWN_BEFORE, 0)
         before = printable(line[cut:column])
-        after = printable(line[column : cut + _SHOWN_LINE])
+        end = cut + _SHOWN_LINE
+        after = printable(line[column:end])
         indent = " " * len(before)
         return f"  {before}{after}", f"  {indent}^"
 
@@ -77,8 +87,12 @@ class Question:
             return QuestionError(problem, option=only_option)
         for option, start, end in self.options:
             if start <= position <= end:
-                part = self.sql[start:end]
-                return QuestionError(problem, part, position - start, option)
+                return QuestionError(
+                    problem,
+                    text=self.sql[start:end],
+                    position=position - start,
+                    option=option,
+                )
         return QuestionError(problem, self.sql, position)
 
 
@@ -87,7 +101,9 @@ def missing_table(error: Exception) -> str | None:
     report = _report(error)
     is_missing = report.get("error_subtype") == "MISSING_ENTRY"
     is_table = report.get("type") == "Table"
-    return report["name"] if is_missing and is_table else None
+    if is_missing and is_table:
+        return report["name"]
+    return None
 
 
 def query_failure(
@@ -106,26 +122,31 @@ def query_failure(
     """
     report = _report(error)
     message = report["exception_message"]
-    if report["exception_type"] == "IO" or _TRACEBACK in message:
+    is_io_error = report["exception_type"] == "IO"
+    is_from_our_files = _TRACEBACK in message
+    if is_io_error or is_from_our_files:
         causes = _RAISED.findall(message)
         cause = causes[-1] if causes else message.strip()
         return StorageError(cause)
     if _DEPTH in message:
         problem = "nested too deeply: simplify it"
     elif name := missing_table(error):
-        there_are = ", ".join(tables)
-        problem = f"no table {name!r}; there are: {there_are}"
+        all_names = ", ".join(tables)
+        problem = f"no table {name!r}; there are: {all_names}"
     elif match := _NO_COLUMN.search(message):
         name = match[1] or match[2]
-        problem = f"no column {name!r}{_columns_text(columns())}"
+        listed = _columns_text(columns())
+        problem = f"no column {name!r}{listed}"
     else:
         first_line, _, _ = message.partition("\n")
         problem = first_line.rstrip("!")
     if "position" not in report:
         return question.fault(problem)
     offset = int(report["position"])  # in bytes
-    text_before = question.sql.encode()[:offset].decode(errors="ignore")
-    return question.fault(problem, len(text_before))
+    bytes_before = question.sql.encode()[:offset]
+    text_before = bytes_before.decode(errors="ignore")
+    position = len(text_before)
+    return question.fault(problem, position)
 
 
 def _columns_text(columns: Mapping[str, Sequence[str]]) -> str:
@@ -142,6 +163,13 @@ def _report(error: Exception) -> dict[str, str]:
     try:
         begin = text.index("{")
         report: dict[str, str] = json.loads(text[begin:])
-        return {"exception_message": text, "exception_type": "", **report}
+        return {
+            "exception_message": text,
+            "exception_type": "",
+            **report,
+        }
     except ValueError:
-        return {"exception_message": text, "exception_type": type(error).__name__}
+        return {
+            "exception_message": text,
+            "exception_type": type(error).__name__,
+        }

@@ -58,10 +58,11 @@ class TableFile:
     @property
     def day(self) -> date | None:
         """Return the day of its partition, None for that of rows without a day."""
-        parts = self.path.split("/")
-        folders = [part for part in parts if part.startswith(FOLDER)]
-        text = folders[0].removeprefix(FOLDER) if folders else NO_DAY
-        return None if text == NO_DAY else date.fromisoformat(text)
+        for part in self.path.split("/"):
+            if part.startswith(FOLDER):
+                text = part.removeprefix(FOLDER)
+                return None if text == NO_DAY else date.fromisoformat(text)
+        return None
 
 
 class Storage(Protocol):
@@ -89,11 +90,13 @@ class LocalStorage:
 
     def files(self, folder: str) -> Iterable[TableFile]:
         """List the files below one of them."""
-        for path in (self._folder / folder).rglob("*"):
+        root = self._folder / folder
+        for path in root.rglob("*"):
             with suppress(FileNotFoundError):  # a run that goes on meanwhile moves its files
                 if path.is_file():
                     relative_path = path.relative_to(self._folder)
-                    yield TableFile(relative_path.as_posix(), path.stat().st_size)
+                    size = path.stat().st_size
+                    yield TableFile(relative_path.as_posix(), size)
 
     def reader(self, path: str) -> tuple[ReadRange, Callable[[], None]]:
         """Open a file."""
@@ -124,8 +127,13 @@ class RemoteStorage:
     def folders(self) -> set[str]:
         """Return the names of the folders in it."""
         entries = self._filesystem.ls(f"{self._root}/", detail=True)
-        paths = [entry["name"].rstrip("/") for entry in entries if entry["type"] == "directory"]
-        return {path.rpartition("/")[2] for path in paths}
+        names: set[str] = set()
+        for entry in entries:
+            if entry["type"] == "directory":
+                path = entry["name"].rstrip("/")
+                _, _, name = path.rpartition("/")
+                names.add(name)
+        return names
 
     def files(self, folder: str) -> Iterable[TableFile]:
         """List the files below one of them."""
@@ -142,7 +150,12 @@ class RemoteStorage:
         def read(offset: int, size: int) -> bytes:
             end = offset + size
             with self._guard:
-                data: bytes = self._filesystem.cat_file(full_path, start=offset, end=end, **self._options)
+                data: bytes = self._filesystem.cat_file(
+                    full_path,
+                    start=offset,
+                    end=end,
+                    **self._options,
+                )
             return data
 
         return read, lambda: None
@@ -169,7 +182,10 @@ def local_folder(location: str | Path) -> Path | None:
     scheme, separator, _ = text.partition("://")
     if not separator or isinstance(location, Path):
         return Path(text)
-    return Path(url2pathname(urlsplit(text).path)) if scheme == "file" else None
+    if scheme != "file":
+        return None
+    path = urlsplit(text).path
+    return Path(url2pathname(path))
 
 
 def open_filesystem(uri: str) -> tuple[Any, str]:
@@ -186,8 +202,9 @@ def open_filesystem(uri: str) -> tuple[Any, str]:
     except ImportError as error:
         raise RequirementError(f"{scheme}:// needs another package", str(error)) from None
     except ValueError as error:
-        known = "abfs://, gs://, hdfs://, s3://, webhdfs:// and others"
-        raise StorageError(f"{without_password(uri)}: {error}; fsspec knows {known}") from None
+        place = without_password(uri)
+        schemes = "abfs://, gs://, hdfs://, s3://, webhdfs:// and others"
+        raise StorageError(f"{place}: {error}; fsspec knows {schemes}") from None
     except Exception as error:
         raise storage_failure(uri, error) from error
     return filesystem, root
@@ -198,7 +215,10 @@ def list_tables(location: str | Path, storage: Storage, tables: Iterable[str]) -
     try:
         folders = storage.folders()
     except (FileNotFoundError, NotADirectoryError):
-        raise StorageError(f"{without_password(str(location))}: no such folder") from None
+        place = without_password(str(location))
+        raise StorageError(
+            f"{place}: no such folder; hopline pipeline run CAPTURES --out TABLES makes tables"
+        ) from None
     except Exception as error:
         raise storage_failure(str(location), error) from error
     return [table for table in tables if table in folders]
@@ -215,9 +235,11 @@ def list_files(location: str | Path, storage: Storage, table: str) -> list[Table
     except Exception as error:
         raise storage_failure(str(location), error) from error
     for log, format_ in _LOGS.items():
-        if any(log in file.path for file in files):
+        has_log = any(log in file.path for file in files)
+        if has_log:
+            place = without_password(str(location))
             raise StorageError(
-                f"{without_password(str(location))}: {table} has the format {format_}, which keeps old rows beside the "
+                f"{place}: {table} has the format {format_}, which keeps old rows beside the "
                 f"new ones: query it with Spark, for instance"
             )
     files_with_rows = [file for file in files if _has_rows(file)]
@@ -229,16 +251,19 @@ def storage_failure(location: str, error: BaseException) -> StorageError:
     lines = str(error).strip().splitlines()
     reason = lines[0] if lines else "no reason given"
     place = without_password(location)
-    return StorageError(f"{place}: {type(error).__name__}: {reason}")
+    kind = type(error).__name__
+    return StorageError(f"{place}: {kind}: {reason}")
 
 
 def without_password(location: str) -> str:
     """Return a location as it may be shown."""
     scheme, separator, rest = location.partition("://")
-    user, at, host = rest.partition("@")
-    if not (separator and at) or "/" in user or ":" not in user:
+    login, at, host = rest.partition("@")
+    user, colon, _ = login.partition(":")
+    is_login = separator and at and "/" not in login
+    if not is_login or not colon:
         return location
-    return f"{scheme}://{user.partition(':')[0]}:***@{host}"
+    return f"{scheme}://{user}:***@{host}"
 
 
 def _has_rows(file: TableFile) -> bool:
@@ -278,7 +303,11 @@ class ReadOnlyFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]  # fsspec 
     def info(self, path: str, **_: Any) -> Mapping[str, Any]:
         """Return name, type and size of a file."""
         file = self._file(path)
-        return {"name": file.path, "type": "file", "size": file.size}
+        return {
+            "name": file.path,
+            "type": "file",
+            "size": file.size,
+        }
 
     def exists(self, path: str, **_: Any) -> bool:
         """Return whether there is such a file."""
@@ -298,11 +327,13 @@ class ReadOnlyFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]  # fsspec 
         if mode != "rb":
             raise PermissionError("tables can only be read")
         file = self._file(path)
-        return _OpenFile(file, *self._storage.reader(file.path))
+        read, close = self._storage.reader(file.path)
+        return _OpenFile(file, read, close)
 
     def _file(self, path: str) -> TableFile:
+        name = self._strip_protocol(path)
         try:
-            return self._files[self._strip_protocol(path)]
+            return self._files[name]
         except KeyError:
             raise FileNotFoundError(path) from None
 
@@ -331,10 +362,11 @@ class _OpenFile:
         return position
 
     def read(self, size: int = -1) -> bytes:
-        rest = max(self._file.size - self.tell(), 0)
-        wanted = rest if size < 0 else min(size, rest)
-        data = self._read(self.tell(), wanted) if wanted else b""
-        self._thread.position = self.tell() + len(data)
+        position = self.tell()
+        rest = max(self._file.size - position, 0)
+        count = rest if size < 0 else min(size, rest)
+        data = self._read(position, count) if count else b""
+        self._thread.position = position + len(data)
         return data
 
     def seekable(self) -> bool:

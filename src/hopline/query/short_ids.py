@@ -28,10 +28,30 @@ _ANY_KIND = ("", *_KINDS)
 _OPAQUE = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?:0x)?[0-9a-f]{24,}", re.IGNORECASE)
 # Every column that names a flow, a node, an actor or a hub.
 _NAMES = {
-    *("flow_id", "parent_flow_id", "journey_id", "correlation_id"),
-    *("node", "peer", "origin", "from_node", "to_node", "answered_by", "node_a", "node_b"),
-    *("actor", "local_receiver", "receiver", "receiver_node", "callback_receiver", "callback_receiver_node"),
-    *("asked_node", "asked_receiver", "source", "source_node", "target", "target_node"),
+    "flow_id",
+    "parent_flow_id",
+    "journey_id",
+    "correlation_id",
+    "node",
+    "peer",
+    "origin",
+    "from_node",
+    "to_node",
+    "answered_by",
+    "node_a",
+    "node_b",
+    "actor",
+    "local_receiver",
+    "receiver",
+    "receiver_node",
+    "callback_receiver",
+    "callback_receiver_node",
+    "asked_node",
+    "asked_receiver",
+    "source",
+    "source_node",
+    "target",
+    "target_node",
 }
 
 
@@ -60,13 +80,20 @@ def short_ids(tables: Tables, table: str, column: str, values: Iterable[str]) ->
         return {value: value for value in names}
     have_kinds = any(value.startswith(_KIND_PREFIXES) for value in names)
     kinds = _ANY_KIND if have_kinds else ("",)
-    alike = _names_alike(tables, table, column, opaque, kinds)
+    alike = _names_alike(
+        tables,
+        table,
+        column,
+        names=opaque,
+        kinds=kinds,
+    )
     lengths = _unique_lengths(opaque | alike)
     shown = {}
     for value, name in names.items():
         shown[value] = value
         if name in opaque:
-            shown[value] = name[: lengths[name]]
+            length = lengths[name]
+            shown[value] = name[:length]
     return shown
 
 
@@ -123,20 +150,22 @@ def find_id(tables: Tables, table: str, beginning: str) -> FoundId:
     columns = id_columns(tables.columns(table))
     if not columns:
         raise NoIdError(f"{table} has no ids of flows, nodes, actors or hubs")
-    found: dict[str, list[str]] = {}  # the columns of each id
+    columns_by_id: dict[str, list[str]] = {}
     for column in columns:
         for value in _beginning_with(tables, table, column, beginning):
-            having_it = found.setdefault(value, [])
-            having_it.append(column)
-    if beginning in found:  # a whole id, whatever else begins with it
-        return FoundId(beginning, tuple(found[beginning]))
-    if not found:
+            columns_of_id = columns_by_id.setdefault(value, [])
+            columns_of_id.append(column)
+    if beginning in columns_by_id:  # a whole id, whatever else begins with it
+        exact_columns = columns_by_id[beginning]
+        return FoundId(beginning, tuple(exact_columns))
+    if not columns_by_id:
         listed_columns = ", ".join(columns)
         raise NoIdError(f"no id in {table} begins with {beginning!r}; it has ids in: {listed_columns}")
-    if len(found) > 1:
-        raise NoIdError(f"several ids in {table} begin with {beginning!r}: {_listed(found)}")
-    value, having_it = found.popitem()
-    return FoundId(value, tuple(having_it))
+    if len(columns_by_id) > 1:
+        listed_ids = _listed(columns_by_id)
+        raise NoIdError(f"several ids in {table} begin with {beginning!r}: {listed_ids}")
+    value, columns_of_id = columns_by_id.popitem()
+    return FoundId(value, tuple(columns_of_id))
 
 
 def _beginning_with(tables: Tables, table: str, column: str, beginning: str) -> list[str]:
@@ -146,8 +175,9 @@ def _beginning_with(tables: Tables, table: str, column: str, beginning: str) -> 
     bounds = []
     for kind in _ANY_KIND:
         lowest = kind + beginning
+        highest = lowest + _LAST
         ranges.append(f"{column} >= ? and {column} < ?")
-        bounds += [lowest, lowest + _LAST]
+        bounds += [lowest, highest]
     condition = " or ".join(ranges)
     limit = _LISTED + 1
     query = f"select distinct {column} from {quoted(table)} where {condition} order by 1 limit {limit}"  # noqa: S608
@@ -155,12 +185,13 @@ def _beginning_with(tables: Tables, table: str, column: str, beginning: str) -> 
     return [row[0] for row in rows]
 
 
-def _listed(found: Mapping[str, Collection[str]]) -> str:
+def _listed(columns_by_id: Mapping[str, Collection[str]]) -> str:
     """Return the first of some ids with their columns, as text."""
     shown = []
-    for value, columns in sorted(found.items()):
-        names = ", ".join(columns)
-        shown.append(f"{value.lstrip(_KINDS)} ({names})")
+    for value, columns in sorted(columns_by_id.items()):
+        name = value.lstrip(_KINDS)
+        listed_columns = ", ".join(columns)
+        shown.append(f"{name} ({listed_columns})")
     if len(shown) > _LISTED:
         shown[_LISTED:] = ["and more"]
     return ", ".join(shown)

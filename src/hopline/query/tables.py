@@ -85,7 +85,9 @@ def open_tables(location: str | Path) -> Iterator[Tables]:
     names = list_tables(location, storage, TABLES)
     if not names:
         shown = without_password(str(location))
-        raise NoTableError(f"{shown}: no tables in it; hopline pipeline run CAPTURES --out {shown} makes them")
+        raise NoTableError(
+            f"{shown}: no tables in it; hopline pipeline run CAPTURES --out TABLES makes tables of captures"
+        )
     tables = Tables(location, storage, names)
     try:
         yield tables

@@ -108,10 +108,12 @@ def _options(**given: object) -> Options:
         level = Level(str(given.pop("level")))
     except ValueError as error:
         raise UsageError(f"--level: expected full or wire, found {str(error).split()[0]}") from None
-    names = [name.strip().lower() for name in str(given.pop("formats")).split(",") if name.strip()]
-    unknown = [name for name in names if name not in set(_FORMATS)]
-    if unknown:
-        raise UsageError(f"--formats: expected some of {', '.join(_FORMATS)}, found {unknown[0]!r}")
+    formats = str(given.pop("formats")).lower()
+    names = [name.strip() for name in formats.split(",") if name.strip()]
+    for name in names:
+        if name not in _FORMATS:
+            expected = ", ".join(_FORMATS)
+            raise UsageError(f"--formats: expected some of {expected}, found {name!r}")
     chosen = tuple(wire_format for wire_format in _FORMATS if wire_format in names)
     return Options(level=level, formats=chosen, **given)  # type: ignore[arg-type]
 
@@ -127,7 +129,8 @@ def _rates(faults: str, single: list[str], defaults: dict[str, float]) -> dict[s
         except ValueError:
             raise UsageError(f"--fault: expected NAME=SHARE, such as lost=0.01, found {text!r}") from None
         if not equals or name not in defaults:
-            raise UsageError(f"--fault: expected one of {', '.join(defaults)}, found {name!r}")
+            names = ", ".join(defaults)
+            raise UsageError(f"--fault: expected one of {names}, found {name!r}")
     return rates
 
 
@@ -174,12 +177,17 @@ def _shown(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _show_totals(out: Path, totals: dict[str, int], seconds: float) -> None:
-    faults = {name.removeprefix("fault."): count for name, count in sorted(totals.items()) if name.startswith("fault.")}
-    records, flows = totals["records"], totals.get("flows", 0)
+    records = totals["records"]
+    flows = totals.get("flows", 0)
     rate = int(records / max(seconds, 1e-9))
     write_line(f"{records:,} records of {flows:,} flows in {seconds:.1f} s, {rate:,}/s")
-    planted = ", ".join(f"{name} {count:,}" for name, count in faults.items())
-    write_line(f"planted: {planted or 'nothing'}")
+    faults = []
+    for name, count in sorted(totals.items()):
+        if name.startswith("fault."):
+            fault = name.removeprefix("fault.")
+            faults.append(f"{fault} {count:,}")
+    planted = ", ".join(faults) or "nothing"
+    write_line(f"planted: {planted}")
     write_line(f"{out / 'captures'}  segments")
     write_line(f"{out / 'keys' / 'hopline.toml'}  domains and their keys")
     write_line(f"{out / 'truth'}  ground truth")

@@ -50,7 +50,8 @@ def new_command(
         hopline keys use keys.txt FINGERPRINT
     """
     with one_line_errors("keys new", debug=debug):
-        if not domain or len(domain.split()) != 1 or domain.startswith("#"):
+        is_one_word = len(domain.split()) == 1
+        if not is_one_word or domain.startswith("#"):
             raise UsageError(
                 f"expected the name of a domain, without spaces and not beginning with #, found {domain!r}"
             )
@@ -88,18 +89,19 @@ def use_command(
     """
     with one_line_errors("keys use", debug=debug):
         keys_by_domain = load_keys(file)
-        matches = [
-            (domain, key) for domain, keys in keys_by_domain.items() for key in keys if key.fingerprint == fingerprint
-        ]
+        matches = []
+        for domain, keys in keys_by_domain.items():
+            matches += [(domain, key) for key in keys if key.fingerprint == fingerprint]
         if len(matches) != 1:
             raise UsageError(f"{file}: expected the fingerprint of one key in it, found {fingerprint!r}")
         domain, key = matches[0]
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         of_domain = _lines_of(domain, lines)
         kept = [line for index, line in enumerate(lines) if index not in of_domain]
-        in_new_order = [key, *(other for other in keys_by_domain[domain] if other != key)]
+        others = [other for other in keys_by_domain[domain] if other != key]
+        key_lines = [key_line(domain, ordered) for ordered in (key, *others)]
         position = of_domain[0]
-        kept[position:position] = [key_line(domain, each) for each in in_new_order]
+        kept[position:position] = key_lines
         _replace(file, "".join(kept))
         write_line(f"{file}: key {key.fingerprint} of {domain} {_use(signs=True)}")
 
@@ -170,4 +172,6 @@ def curve_command(
     with one_line_errors("keys curve", debug=debug):
         if not public:
             write_curve_pair(file, *new_keys())
-        write_line(f"public {read_curve_pair(file)[0].decode('ascii', 'backslashreplace')}")
+        public_key, _ = read_curve_pair(file)
+        text = public_key.decode("ascii", "backslashreplace")
+        write_line(f"public {text}")

@@ -60,6 +60,9 @@ answer in time.
 """
 
 
+_ROUTES_HINT = "`hopline routes` lists which node handles which message"
+
+
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The message to send, and how to wait for its answers."""
 
@@ -154,13 +157,24 @@ async def _send(request: _Request, configuration: Configuration) -> None:
         if request.callbacks and request.is_broadcast:
             await _show_all_answers(node, message, request, show)
         elif request.callbacks:
-            show(await node.hub.send(message, callback=request.callbacks, timeout=request.timeout))
+            show(await _answer(node, message, request))
         elif request.wants_receipt:
             await node.hub.send(message, timeout=request.timeout)
             _show_receipt(message, time.perf_counter() - started, as_json=request.as_json)
         else:
             await node.hub.send_one_way(message)
             await _show_receivers(message, outcomes, request)
+
+
+async def _answer(node: Node, message: Message, request: _Request) -> Message:
+    """Return the answer; name the remedy if no node handles the message."""
+    try:
+        answer: Message = await node.hub.send(message, callback=request.callbacks, timeout=request.timeout)
+    except DeliveryError as error:
+        if error.outcome == Outcome.UNROUTABLE:
+            raise DeliveryError(error.outcome, f"{error.text}; {_ROUTES_HINT}") from error
+        raise
+    return answer
 
 
 def _show_answer(answer: Message, seconds: float, *, as_json: bool) -> None:
@@ -202,8 +216,7 @@ async def _show_receivers(message: Message, outcomes: _Outcomes, request: _Reque
     receivers = [outcome.peer for outcome in outcomes.outcomes if outcome.outcome is Outcome.SENT]
     if not receivers:
         failure = outcomes.outcomes[0]
-        hint = "`hopline routes` lists which node handles which message"
-        raise DeliveryError(failure.outcome, f"{message.identifier}: {failure.reason}; {hint}")
+        raise DeliveryError(failure.outcome, f"{message.identifier}: {failure.reason}; {_ROUTES_HINT}")
     if request.as_json:
         write_json({"kind": str(message.identifier), "sent_to": [identity_text(peer) for peer in receivers]})
     else:

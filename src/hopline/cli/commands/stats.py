@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import attrgetter
 from typing import Annotated, Any
 
 import typer
@@ -86,21 +87,27 @@ async def _stats(
 
 
 async def _request_all(node: Node, node_name: str | None) -> dict[str, Any]:
-    known = sorted(node.known_nodes, key=lambda known_node: known_node.identity)
+    others = sorted(node.known_nodes, key=attrgetter("identity"))
     if node_name is not None:
-        known = [find_node(node_name, known)]
-    reports = await asyncio.gather(*(request_stats(node.hub, known_node.identity) for known_node in known))
-    raise_if_refused(node, is_answered=any(report is not None for report in reports))
-    documents = [
-        _unanswered(known_node) if report is None else _document(report)
-        for known_node, report in zip(known, reports, strict=True)
-    ]
+        others = [find_node(node_name, others)]
+    requests = [request_stats(node.hub, other.identity) for other in others]
+    reports = await asyncio.gather(*requests)
+    is_answered = any(report is not None for report in reports)
+    raise_if_refused(node, is_answered=is_answered)
+    documents = []
+    for other, report in zip(others, reports, strict=True):
+        document = _unanswered(other) if report is None else _document(report)
+        documents.append(document)
     answered = [document for document in documents if document["answers"]]
     return {"nodes": documents, "sum": _sum(answered)}
 
 
 def _unanswered(node: KnownNode) -> dict[str, Any]:
-    return {"node": identity_text(node.identity), "uri": printable(node.uri), "answers": False}
+    return {
+        "node": identity_text(node.identity),
+        "uri": printable(node.uri),
+        "answers": False,
+    }
 
 
 def _document(report: NodeReport) -> dict[str, Any]:
@@ -131,7 +138,14 @@ def _actor_document(actor: ActorReport) -> dict[str, Any]:
 
 def _network_document(network: NetworkReport | None) -> dict[str, Any]:
     if network is None:
-        return {"rendezvous": "", "is_joined": False, "peers": 0, "refused": {}, "unacknowledged": 0, "links": []}
+        return {
+            "rendezvous": "",
+            "is_joined": False,
+            "peers": 0,
+            "refused": {},
+            "unacknowledged": 0,
+            "links": [],
+        }
     return {
         "rendezvous": printable(network.rendezvous),
         "is_joined": network.is_joined,
@@ -152,15 +166,23 @@ def _link_document(link: LinkReport) -> dict[str, Any]:
 
 
 def _refused(messages: dict[str, int], routes: dict[str, int]) -> dict[str, int]:
-    refused = {printable(reason): count for reason, count in messages.items()}
-    refused |= {f"routes: {printable(reason)}": count for reason, count in routes.items()}
+    refused = {}
+    for reason, count in messages.items():
+        refused[printable(reason)] = count
+    for reason, count in routes.items():
+        refused[f"routes: {printable(reason)}"] = count
     return refused
 
 
 def _sum(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    outcomes = {str(outcome): sum(document["outcomes"][outcome] for document in documents) for outcome in Outcome}
+    counts = {}
+    for name in _COUNTS:
+        counts[name] = sum(document[name] for document in documents)
+    outcomes = {}
+    for outcome in Outcome:
+        outcomes[str(outcome)] = sum(document["outcomes"][outcome] for document in documents)
     return {
-        **{name: sum(document[name] for document in documents) for name in _COUNTS},
+        **counts,
         "outcomes": outcomes,
         "is_balanced": all(document["is_balanced"] for document in documents),
     }
@@ -168,7 +190,8 @@ def _sum(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 def draw(document: dict[str, Any]) -> RenderableType:
     """Return the counts of all nodes, and the actors with what waits for them."""
-    nodes, total = document["nodes"], document["sum"]
+    nodes = document["nodes"]
+    total = document["sum"]
     if not nodes:
         return Text("no other node is known")
     outcomes = [outcome for outcome in Outcome if outcome in _ALWAYS_SHOWN or total["outcomes"][outcome]]
@@ -206,15 +229,22 @@ def _cells(node: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
 
 
 def _links_text(links: list[dict[str, Any]]) -> str:
+    if not links:
+        return ""
+    count = str(len(links))
     waiting = sum(link["waiting"] for link in links)
-    return f"{len(links)} ({waiting:,} waiting)" if waiting else str(len(links) or "")
+    return f"{count} ({waiting:,} waiting)" if waiting else count
 
 
 def _draw_actors(nodes: list[dict[str, Any]]) -> RecordTable:
     table = RecordTable("actor", "node", "handles", "waiting", "running", right=("waiting", "running"))
     for node in nodes:
         for actor in node.get("actors", ()):
-            handles = ", ".join(actor["handles"])
-            waiting, running = f"{actor['waiting']:,}", f"{actor['running']:,}"
-            table.add_row(actor["name"], shorten_identity(node["node"]), handles, waiting, running)
+            table.add_row(
+                actor["name"],
+                shorten_identity(node["node"]),
+                ", ".join(actor["handles"]),
+                f"{actor['waiting']:,}",
+                f"{actor['running']:,}",
+            )
     return table

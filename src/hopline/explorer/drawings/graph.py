@@ -7,7 +7,7 @@ directions between two vertices can be told apart. Width shows the rate, colour 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,14 @@ import networkx as nx
 Row = Mapping[str, Any]
 Point = tuple[float, float]
 
-WIDTH, HEIGHT = 1_190, 640
-MARGIN_X, MARGIN_Y = 110, 50
+WIDTH = 1_190
+HEIGHT = 640
+MARGIN_X = 110
+MARGIN_Y = 50
 RADIUS = 9
 MOST_VERTICES = 120
-_THINNEST, _THICKEST = 1.0, 7.0
+_THINNEST = 1.0
+_THICKEST = 7.0
 _BEND = 0.13  # how far a curve leaves the straight line, as a share of its length
 _HEAD_LENGTH = 5
 _HEAD_HALF_WIDTH = 0.45  # of its length
@@ -68,25 +71,42 @@ class Graph:
 
 def graph(edges: Sequence[Row], colour: str) -> Graph:
     """Return the graph of some edges, coloured by `p95` or `errors`."""
+    is_by_time = colour == "p95"
     counts = _messages_by_vertex(edges)
     busiest = sorted(counts, key=lambda name: (-counts[name], name))
     names = sorted(busiest[:MOST_VERTICES])
-    kept = set(names)
-    shown = [edge for edge in edges if _source(edge) in kept and _target(edge) in kept]
+    shown = _edges_among(set(names), edges)
     positions = _layout(names, shown)
-    highest_count = max((_count(edge) for edge in shown), default=0) or 1
-    level: Callable[[Row], int] = _slowness if colour == "p95" else _failure
+    return Graph(
+        vertices=[Vertex(name, *positions[name], counts[name]) for name in names],
+        edges=_drawn(shown, positions, _slowness if is_by_time else _failure),
+        hidden=len(counts) - len(names),
+        levels=_SLOWNESS_LEGEND if is_by_time else _FAILURE_LEGEND,
+    )
+
+
+def _drawn(edges: Sequence[Row], positions: Mapping[str, Point], level: Callable[[Row], int]) -> list[Edge]:
+    highest_count = max(map(_count, edges), default=0) or 1
     drawn = []
-    for edge in reversed(shown):  # the busiest last, on top of the others
+    for edge in reversed(edges):  # the busiest last, on top of the others
         width = _width(_count(edge) / highest_count)
         source = positions[_source(edge)]
         target = positions[_target(edge)]
-        is_loop = edge["source"] == edge["target"]
-        curve, head = _loop(source) if is_loop else _arrow(source, target, width)
-        drawn.append(Edge(edge, curve, head, round(width, 1), level(edge)))
-    vertices = [Vertex(name, *positions[name], counts[name]) for name in names]
-    legend = _SLOWNESS_LEGEND if colour == "p95" else _FAILURE_LEGEND
-    return Graph(vertices, drawn, hidden=len(counts) - len(kept), levels=legend)
+        if _is_loop(edge):
+            curve = _loop(source)
+            head = ""
+        else:
+            curve, head = _arrow(source, target, width)
+        drawn.append(
+            Edge(
+                row=edge,
+                curve=curve,
+                head=head,
+                width=round(width, 1),
+                level=level(edge),
+            )
+        )
+    return drawn
 
 
 # -- reading the rows --------------------------------------------------------------------------------------------------
@@ -104,11 +124,22 @@ def _count(edge: Row) -> int:
     return edge["count"] or 0
 
 
+def _is_loop(edge: Row) -> bool:
+    return bool(edge["source"] == edge["target"])
+
+
+def _edges_among(names: Set[str], edges: Sequence[Row]) -> list[Row]:
+    """Return the edges of which both ends have one of these names."""
+    from_these = [edge for edge in edges if _source(edge) in names]
+    return [edge for edge in from_these if _target(edge) in names]
+
+
 def _messages_by_vertex(edges: Sequence[Row]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for edge in edges:
+        count = _count(edge)
         for name in (_source(edge), _target(edge)):
-            counts[name] = counts.get(name, 0) + _count(edge)
+            counts[name] = counts.get(name, 0) + count
     return counts
 
 
@@ -118,8 +149,10 @@ def _slowness(edge: Row) -> int:
 
 
 def _failure(edge: Row) -> int:
-    failures = (edge["errors"] or 0) + (edge["lost"] or 0)
-    share = failures / max(_count(edge), 1)
+    errors = edge["errors"] or 0
+    lost = edge["lost"] or 0
+    messages = max(_count(edge), 1)
+    share = (errors + lost) / messages
     return sum(share > limit for limit in _FAILING)
 
 
@@ -129,27 +162,38 @@ def _failure(edge: Row) -> int:
 def _layout(names: Sequence[str], edges: Sequence[Row]) -> dict[str, Point]:
     """Return the position of each vertex, within the margins."""
     if len(names) <= 2:
-        return _fit({name: (float(nth), 0.5) for nth, name in enumerate(names)})
+        return _fit({name: (position, 0.5) for position, name in enumerate(names)})
     network: nx.Graph[str] = nx.Graph()
     network.add_nodes_from(names)
     for edge in edges:
-        if edge["source"] != edge["target"]:
+        if not _is_loop(edge):
             weight = max(math.log1p(_count(edge)), _LEAST_WEIGHT)
             network.add_edge(_source(edge), _target(edge), weight=weight)
-    start = nx.circular_layout(network)
-    spacing = _SPACING / math.sqrt(len(names))
-    layout = nx.spring_layout(network, pos=start, k=spacing, iterations=_ITERATIONS, seed=1)
-    return _fit({name: (float(x), float(y)) for name, (x, y) in layout.items()})
+    layout = nx.spring_layout(
+        network,
+        pos=nx.circular_layout(network),
+        k=_SPACING / math.sqrt(len(names)),
+        iterations=_ITERATIONS,
+        seed=1,
+    )
+    return _fit(layout)
 
 
-def _fit(layout: Mapping[str, Point]) -> dict[str, Point]:
+def _fit(layout: Mapping[str, Sequence[float]]) -> dict[str, Point]:
     """Return positions that fill the area within the margins."""
-    across = _even_out({name: x for name, (x, _) in layout.items()})
-    down = _even_out({name: y for name, (_, y) in layout.items()})
+    columns: dict[str, float] = {}
+    lines: dict[str, float] = {}
+    for name, (x, y) in layout.items():
+        columns[name] = float(x)
+        lines[name] = float(y)
+    across = _even_out(columns)
+    down = _even_out(lines)
+    inner_width = WIDTH - 2 * MARGIN_X
+    inner_height = HEIGHT - 2 * MARGIN_Y
     positions = {}
     for name in layout:
-        x = MARGIN_X + across[name] * (WIDTH - 2 * MARGIN_X)
-        y = MARGIN_Y + down[name] * (HEIGHT - 2 * MARGIN_Y)
+        x = MARGIN_X + across[name] * inner_width
+        y = MARGIN_Y + down[name] * inner_height
         positions[name] = (round(x, 1), round(y, 1))
     return positions
 
@@ -160,7 +204,8 @@ def _even_out(values: Mapping[str, float]) -> dict[str, float]:
     Each is the mean of its share of the range and of its rank.
     """
     low = min(values.values(), default=0.0)
-    length = max(values.values(), default=0.0) - low
+    high = max(values.values(), default=0.0)
+    length = high - low
     if not length:
         return dict.fromkeys(values, 0.5)
     in_order = sorted(values, key=lambda name: (values[name], name))
@@ -168,11 +213,14 @@ def _even_out(values: Mapping[str, float]) -> dict[str, float]:
     evened = {}
     for rank, name in enumerate(in_order):
         share = (values[name] - low) / length
-        evened[name] = (rank / last_rank + share) / 2
+        share_of_rank = rank / last_rank
+        evened[name] = (share_of_rank + share) / 2
     return evened
 
 
 # -- curves ------------------------------------------------------------------------------------------------------------
+#
+# Points and directions are complex numbers here: a product with 1j is a quarter turn.
 
 
 def _width(share: float) -> float:
@@ -180,34 +228,35 @@ def _width(share: float) -> float:
     return _THINNEST + (_THICKEST - _THINNEST) * math.sqrt(share)
 
 
-def _loop(at: Point) -> tuple[str, str]:
-    """Return the path of an edge that leads back to its vertex, and no arrow head."""
+def _loop(at: Point) -> str:
+    """Return the path of an edge that leads back to its vertex."""
     x, y = at
-    top = y - RADIUS
-    start = f"M{x - 5:.1f} {top:.1f}"
-    controls = f"C{x - 26:.1f} {top - 34:.1f} {x + 26:.1f} {top - 34:.1f}"
-    end = f"{x + 5:.1f} {top:.1f}"
-    return f"{start}{controls} {end}", ""
+    top = complex(x, y - RADIUS)
+    start = _xy(top - 5)
+    left_control = _xy(top - 26 - 34j)
+    right_control = _xy(top + 26 - 34j)
+    end = _xy(top + 5)
+    return f"M{start}C{left_control} {right_control} {end}"
 
 
 def _arrow(source: Point, target: Point, width: float) -> tuple[str, str]:
     """Return the paths of a curve between two vertices and of its arrow head, which touches the target's rim."""
-    (x1, y1), (x2, y2) = source, target
+    start = complex(*source)
+    end = complex(*target)
     # The control point lies beside the middle, so that edges in both directions do not cover each other.
-    bend_x = (x1 + x2) / 2 - (y2 - y1) * _BEND
-    bend_y = (y1 + y2) / 2 + (x2 - x1) * _BEND
-    reach = math.hypot(x2 - bend_x, y2 - bend_y) or 1.0
-    in_x = (x2 - bend_x) / reach
-    in_y = (y2 - bend_y) / reach
-    tip_x = x2 - in_x * (RADIUS + 1)
-    tip_y = y2 - in_y * (RADIUS + 1)
+    middle = (start + end) / 2
+    bend = middle + 1j * (end - start) * _BEND
+    reach = abs(end - bend) or 1.0
+    direction = (end - bend) / reach
+    tip = end - direction * (RADIUS + 1)
     head_length = _HEAD_LENGTH + width
-    base_x = tip_x - in_x * head_length
-    base_y = tip_y - in_y * head_length
-    wing_x = in_y * head_length * _HEAD_HALF_WIDTH
-    wing_y = in_x * head_length * _HEAD_HALF_WIDTH
-    tip = f"M{tip_x:.1f} {tip_y:.1f}"
-    one_wing = f"L{base_x - wing_x:.1f} {base_y + wing_y:.1f}"
-    other_wing = f"L{base_x + wing_x:.1f} {base_y - wing_y:.1f}"
-    curve = f"M{x1:.1f} {y1:.1f}Q{bend_x:.1f} {bend_y:.1f} {base_x:.1f} {base_y:.1f}"
-    return curve, f"{tip}{one_wing}{other_wing}z"
+    base = tip - direction * head_length
+    half_width = head_length * _HEAD_HALF_WIDTH
+    wing = 1j * direction * half_width
+    curve = f"M{_xy(start)}Q{_xy(bend)} {_xy(base)}"
+    head = f"M{_xy(tip)}L{_xy(base + wing)}L{_xy(base - wing)}z"
+    return curve, head
+
+
+def _xy(point: complex) -> str:
+    return f"{point.real:.1f} {point.imag:.1f}"

@@ -94,13 +94,27 @@ def sequence(journey: Journey, alignment: Alignment) -> SequenceDiagram:
     for move in drawn:
         for place in (move.source, move.target):
             columns.setdefault(place, LEFT + COLUMN * len(columns))
-    lifelines = [Lifeline(reader.names.get(place, "node"), place[0], x) for place, x in columns.items()]
+    lifelines = []
+    for place, x in columns.items():
+        node, _ = place
+        title = reader.names.get(place, "node")
+        lifelines.append(Lifeline(title, node, x))
     arrows = [_arrow(move, columns, line) for line, move in enumerate(drawn, start=1)]
-    width = LEFT * 2 + COLUMN * max(len(columns) - 1, 0)
-    if any(arrow.is_own and arrow.from_x + LEFT + COLUMN > width for arrow in arrows):
+    return SequenceDiagram(
+        lifelines=lifelines,
+        arrows=arrows,
+        width=_width(len(columns), arrows),
+        height=TOP + LINE * (len(arrows) + 1),
+        hidden=len(moves) - len(drawn),
+    )
+
+
+def _width(columns: int, arrows: Sequence[Arrow]) -> int:
+    width = LEFT * 2 + COLUMN * max(columns - 1, 0)
+    label_ends = [arrow.from_x + LEFT + COLUMN for arrow in arrows if arrow.is_own]
+    if max(label_ends, default=0) > width:
         width += COLUMN  # the label of an arrow from the last lifeline to itself stands beside it
-    height = TOP + LINE * (len(arrows) + 1)
-    return SequenceDiagram(lifelines, arrows, width, height, hidden=len(moves) - len(drawn))
+    return width
 
 
 def _as_many_as_fit(moves: Sequence[_Move]) -> list[_Move]:
@@ -126,6 +140,10 @@ def _arrow(move: _Move, columns: Mapping[Place, int], line: int) -> Arrow:
     )
 
 
+def _message_key(row: Row) -> MessageKey:
+    return row["flow_id"], row["message_id"]
+
+
 class _MoveReader:
     """Reads what moved from where to where out of a journey's records and hops, and what places are called."""
 
@@ -138,14 +156,14 @@ class _MoveReader:
         records: dict[MessageKey, list[Row]] = {}
         for record in journey.records:
             if record["ts"] is not None and record["message_id"] is not None:
-                records.setdefault((record["flow_id"], record["message_id"]), []).append(record)
+                records.setdefault(_message_key(record), []).append(record)
         hops: dict[MessageKey, list[Row]] = {}
         for hop in journey.hops:
-            hops.setdefault((hop["flow_id"], hop["message_id"]), []).append(hop)
+            hops.setdefault(_message_key(hop), []).append(hop)
         moves: list[_Move] = []
-        for key, of_message in records.items():
-            of_message.sort(key=self._time_of)
-            moves += self._moves_of_message(of_message, hops.get(key, []))
+        for key, records_of_message in records.items():
+            records_of_message.sort(key=self._time_of)
+            moves += self._moves_of_message(records_of_message, hops.get(key, []))
         return moves
 
     def _moves_of_message(self, records: Sequence[Row], hops: Sequence[Row]) -> list[_Move]:
@@ -155,12 +173,12 @@ class _MoveReader:
         if not submissions and not deliveries:  # only the wire was recorded
             return [self._move_of_hop(hop) for hop in hops]
         moves = []
-        for nth, delivery in enumerate(deliveries):
-            submission = submissions[min(nth, len(submissions) - 1)] if submissions else None
+        remaining = list(reversed(submissions))
+        last = submissions[-1] if submissions else None
+        for delivery in deliveries:
+            submission = remaining.pop() if remaining else last
             moves.append(self._move_to(delivery, submission))
-        for ending in endings:
-            submission = submissions[-1] if submissions else None
-            moves.append(self._move_to(ending, submission, problem=ending["event"]))
+        moves += [self._move_to(ending, last, problem=ending["event"]) for ending in endings]
         if not deliveries and not endings:
             lost_hops = [hop for hop in hops if hop["lost"] and hop["sent_ts"] is not None]
             moves += [self._move_of_hop(hop, submissions) for hop in lost_hops]
@@ -202,14 +220,19 @@ class _MoveReader:
         )
 
     def _move_of_hop(self, hop: Row, submissions: Sequence[Row] = ()) -> _Move:
-        us = self._alignment.us
-        sent = None if hop["sent_ts"] is None else us(hop["sent_ts"], hop["from_node"])
-        received = None if hop["received_ts"] is None else us(hop["received_ts"], hop["to_node"])
-        start = sent if sent is not None else received
+        sender = hop["from_node"]
+        receiver = hop["to_node"]
+        source = self._place_of(submissions[0]) if submissions else (sender or "", "")
+        received = None
+        if hop["received_ts"] is not None:
+            received = self._alignment.us(hop["received_ts"], receiver)
+        start = received
+        if hop["sent_ts"] is not None:
+            start = self._alignment.us(hop["sent_ts"], sender)
         problem = "rejected" if hop["rejected"] else ""
         return _Move(
-            source=self._place_of(submissions[0]) if submissions else (hop["from_node"] or "", ""),
-            target=(hop["to_node"] or "", ""),
+            source=source,
+            target=(receiver or "", ""),
             identity=hop["identity"] or "",
             flow_id=hop["flow_id"],
             start=start or 0,
@@ -228,7 +251,8 @@ class _MoveReader:
         place = (record["node"] or "", receiver)
         if receiver:
             is_hub = receiver.startswith("\0")
-            self.names.setdefault(place, "hub" if is_hub else short(receiver))
+            default = "hub" if is_hub else short(receiver)
+            self.names.setdefault(place, default)
             if record["receiver_name"]:
                 self.names[place] = record["receiver_name"]
         return place

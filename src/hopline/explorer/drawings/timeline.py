@@ -8,6 +8,7 @@ record: a span is critical where a stage of its kind ends in it, on the same nod
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,10 @@ LABELS = 330
 LINE = 20
 TOP = 44
 MOST_LINES = 160
+_RIGHT_MARGIN = 70
 _LEAST_WIDTH = 1.5
 _TICKS = 8
+_KIND_OF_EVENT = {"delivered": "wait", "handled": "run"}
 
 
 @dataclass(slots=True)
@@ -99,31 +102,74 @@ def timeline(journey: Journey, alignment: Alignment) -> Timeline:
     spans = list(_spans(journey, alignment, levels))
     stages = list(_stages(journey.whole, alignment))
     _mark_critical(spans, stages)
-    times = [time for span in spans for time in (span.start, span.end)]
-    times += [time for *_, start, end in stages for time in (start, end)]
-    first, last = (min(times), max(times)) if times else (0, 1)
-    scale = (WIDTH - LABELS - 70) / max(last - first, 1)
-
-    def x(time: int) -> float:
-        return round(LABELS + (time - first) * scale, 1)
-
-    shown = spans[:MOST_LINES]
-    bars = [
-        Bar(span, x(span.start), max((span.end - span.start) * scale, _LEAST_WIDTH), TOP + line * LINE)
-        for line, span in enumerate(shown)
-    ]
-    drawn = [
-        Stage(
-            stage["stage"] or "",
-            _stage_title(stage, end - start),
-            x(min(start, end)),
-            max(abs(end - start) * scale, _LEAST_WIDTH),
+    axis = _Axis.over(spans, stages)
+    bars = []
+    for line, span in enumerate(spans[:MOST_LINES]):
+        bar = Bar(
+            span=span,
+            x=axis.x(span.start),
+            width=axis.width(span.end - span.start),
+            y=TOP + line * LINE,
         )
-        for stage, _, start, end in stages
-    ]
-    step = _round_step((last - first) / _TICKS)
-    ticks = [Tick(x(first + time), duration(time)) for time in range(0, last - first + 1, step)]
-    return Timeline(bars, drawn, ticks, TOP + len(bars) * LINE + 8, len(spans) - len(shown))
+        bars.append(bar)
+    drawn = []
+    for stage, _, start, end in stages:
+        drawn_stage = Stage(
+            kind=stage["stage"] or "",
+            title=_stage_title(stage, end - start),
+            x=axis.x(min(start, end)),
+            width=axis.width(abs(end - start)),
+        )
+        drawn.append(drawn_stage)
+    return Timeline(
+        bars=bars,
+        stages=drawn,
+        ticks=axis.ticks(),
+        height=TOP + len(bars) * LINE + 8,
+        hidden=len(spans) - len(bars),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """The axis of time, from the first time to the last one, in microseconds."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def over(cls, spans: Sequence[Span], stages: Sequence[tuple[Row, int, int, int]]) -> _Axis:
+        """Return the axis that has room for spans and stages."""
+        times: list[int] = []
+        for span in spans:
+            times += (span.start, span.end)
+        for _, _, start, end in stages:
+            times += (start, end)
+        if not times:
+            return cls(0, 1)
+        return cls(min(times), max(times))
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first
+
+    @property
+    def scale(self) -> float:
+        return (WIDTH - LABELS - _RIGHT_MARGIN) / max(self.length, 1)
+
+    def x(self, time: int) -> float:
+        """Return where a time is drawn."""
+        return round(LABELS + (time - self.first) * self.scale, 1)
+
+    def width(self, us: int) -> float:
+        """Return how wide a duration is drawn."""
+        return max(us * self.scale, _LEAST_WIDTH)
+
+    def ticks(self) -> list[Tick]:
+        """Return the marks on the axis."""
+        step = _round_step(self.length / _TICKS)
+        times = range(0, self.length + 1, step)
+        return [Tick(self.x(self.first + time), duration(time)) for time in times]
 
 
 def _round_step(us: float) -> int:
@@ -141,9 +187,11 @@ def flow_levels(flows: Sequence[Row]) -> dict[str, int]:
     ids = {flow["flow_id"] for flow in flows}
     children: dict[str | None, list[str]] = {}
     for flow in flows:
+        flow_id = flow["flow_id"]
         parent = flow["parent_flow_id"]
-        known = parent if parent in ids and parent != flow["flow_id"] else None
-        children.setdefault(known, []).append(flow["flow_id"])
+        has_parent = parent in ids and parent != flow_id
+        siblings = children.setdefault(parent if has_parent else None, [])
+        siblings.append(flow_id)
     levels: dict[str, int] = {}
     waiting = [(flow_id, 0) for flow_id in reversed(children.get(None, []))]
     while waiting:
@@ -151,7 +199,8 @@ def flow_levels(flows: Sequence[Row]) -> dict[str, int]:
         if flow_id in levels:
             continue
         levels[flow_id] = level
-        waiting += [(child, level + 1) for child in reversed(children.get(flow_id, []))]
+        below = reversed(children.get(flow_id, []))
+        waiting += [(child, level + 1) for child in below]
     for flow in flows:  # parents in a circle: inconsistent data must not hide a flow
         levels.setdefault(flow["flow_id"], 0)
     return levels
@@ -160,7 +209,9 @@ def flow_levels(flows: Sequence[Row]) -> dict[str, int]:
 def _spans(journey: Journey, alignment: Alignment, levels: Mapping[str, int]) -> Iterator[Span]:
     flows = {flow["flow_id"]: flow for flow in journey.flows}
     inside: dict[str, list[Span]] = {}
-    for span in (*_of_records(journey.records, alignment), *_of_hops(journey.hops, alignment)):
+    of_records = _of_records(journey.records, alignment)
+    of_hops = _of_hops(journey.hops, alignment)
+    for span in itertools.chain(of_records, of_hops):
         inside.setdefault(span.flow_id, []).append(span)
     for flow_id, level in levels.items():
         own = sorted(inside.get(flow_id, []), key=lambda span: (span.start, span.end))
@@ -171,13 +222,17 @@ def _spans(journey: Journey, alignment: Alignment, levels: Mapping[str, int]) ->
 
 
 def _of_flow(flow: Row, inside: Sequence[Span], alignment: Alignment, level: int) -> Span:
-    times = [time for span in inside for time in (span.start, span.end)]
+    times: list[int] = []
+    for span in inside:
+        times += (span.start, span.end)
     if flow["start_ts"] is not None:
         start = alignment.us(flow["start_ts"], flow["origin"])
         times.append(start)
         if flow["duration_us"] is not None:
-            times.append(start + flow["duration_us"] - (flow["skew_us"] or 0))
-    first, last = (min(times), max(times)) if times else (0, 0)
+            aligned_duration = flow["duration_us"] - (flow["skew_us"] or 0)
+            times.append(start + aligned_duration)
+    first = min(times, default=0)
+    last = max(times, default=0)
     return Span(
         kind="flow",
         flow_id=flow["flow_id"],
@@ -196,35 +251,44 @@ def _of_flow(flow: Row, inside: Sequence[Span], alignment: Alignment, level: int
 
 def _of_records(records: Iterable[Row], alignment: Alignment) -> Iterator[Span]:
     for record in records:
-        kind = {"delivered": "wait", "handled": "run"}.get(record["event"])
-        if kind is None or record["ts"] is None or record["duration_us"] is None:
+        kind = _KIND_OF_EVENT.get(record["event"])
+        duration_us = record["duration_us"]
+        if kind is None or record["ts"] is None or duration_us is None:
             continue
         end = alignment.us(record["ts"], record["node"])
-        raw = recorded(record["ts"])
-        name = ".".join(part for part in (record["receiver_name"], record["handler"]) if part)
+        recorded_end = recorded(record["ts"])
         yield Span(
             kind=kind,
             flow_id=record["flow_id"],
-            label=name
-            or ("hub" if (record["local_receiver"] or "").startswith("\0") else short(record["local_receiver"])),
+            label=_receiver_label(record),
             node=record["node"],
             peer=None,
             identity=record["identity"],
-            start=end - record["duration_us"],
+            start=end - duration_us,
             end=end,
-            recorded_start=raw - record["duration_us"],
-            recorded_end=raw,
+            recorded_start=recorded_end - duration_us,
+            recorded_end=recorded_end,
             problem=record["reason"] or "",
         )
 
 
+def _receiver_label(record: Row) -> str:
+    names = (record["receiver_name"], record["handler"])
+    label = ".".join(name for name in names if name)
+    if label:
+        return label
+    receiver = record["local_receiver"]
+    is_hub = (receiver or "").startswith("\0")
+    return "hub" if is_hub else short(receiver)
+
+
 def _of_hops(hops: Iterable[Row], alignment: Alignment) -> Iterator[Span]:
     for hop in hops:
-        times = [
-            alignment.us(moment, node)
-            for moment, node in ((hop["sent_ts"], hop["from_node"]), (hop["received_ts"], hop["to_node"]))
-            if moment is not None
-        ]
+        times = []
+        if hop["sent_ts"] is not None:
+            times.append(alignment.us(hop["sent_ts"], hop["from_node"]))
+        if hop["received_ts"] is not None:
+            times.append(alignment.us(hop["received_ts"], hop["to_node"]))
         if not times:
             continue
         problems = [name for name in ("lost", "duplicate", "rejected") if hop[name]]
@@ -249,26 +313,27 @@ def _stages(whole: Row, alignment: Alignment) -> Iterator[tuple[Row, int, int, i
     if whole.get("start_ts") is None:
         return
     end = recorded(whole["start_ts"])
-    clock = alignment.clocks.get(whole["origin"] or "")
-    aligned = end - (clock.offset_us if clock else 0)
+    aligned_end = end - _clock_offset(alignment, whole["origin"])
     for stage in whole.get("critical_path") or ():
         if stage is None:
             continue
         end += stage["us"] or 0
-        clock = alignment.clocks.get(stage["node"] or "")
-        start, aligned = aligned, end - (clock.offset_us if clock else 0)
-        yield stage, end, start, aligned
+        aligned_start = aligned_end
+        aligned_end = end - _clock_offset(alignment, stage["node"])
+        yield stage, end, aligned_start, aligned_end
+
+
+def _clock_offset(alignment: Alignment, node: str | None) -> int:
+    clock = alignment.clocks.get(node or "")
+    return clock.offset_us if clock else 0
 
 
 def _mark_critical(spans: Sequence[Span], stages: Sequence[tuple[Row, int, int, int]]) -> None:
     for stage, end, *_ in stages:
+        subject = (stage["stage"], stage["node"], stage["identity"])
         for span in spans:
-            if (
-                span.kind == stage["stage"]
-                and span.node == stage["node"]
-                and span.identity == stage["identity"]
-                and span.recorded_start <= end <= span.recorded_end
-            ):
+            is_same = (span.kind, span.node, span.identity) == subject
+            if is_same and span.recorded_start <= end <= span.recorded_end:
                 span.is_critical = True
     critical_flows = {stage["flow_id"] for stage, *_ in stages if stage["flow_id"]}
     for span in spans:
@@ -277,5 +342,6 @@ def _mark_critical(spans: Sequence[Span], stages: Sequence[tuple[Row, int, int, 
 
 
 def _stage_title(stage: Row, us: int) -> str:
-    what = stage["handler"] or stage["identity"] or ""
-    return f"{stage['stage']} {what} at {short(stage['node'])}, {duration(us)}"
+    subject = stage["handler"] or stage["identity"] or ""
+    node = short(stage["node"])
+    return f"{stage['stage']} {subject} at {node}, {duration(us)}"

@@ -19,19 +19,24 @@ def has(tables: Tables, name: str) -> bool:
     return name in tables.names and bool(tables.files(name))
 
 
-def ask(tables: Tables, name: str, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Return the rows that a query over a table gives.
+def ask(
+    tables: Tables,
+    name: str,
+    sql: str,
+    values: Sequence[Any] = (),
+) -> list[Row]:
+    """Return the rows of a query over a table.
 
     Args:
         tables: The tables.
-        name: The table that it is about, whose columns are checked once.
+        name: The table of the query, whose columns are checked once.
         sql: The query, with ``?`` for each value.
         values: The values.
 
     Raises:
-        NoTableError: there is no such table.
-        ContractError: it has not the columns that it should have.
-        StorageError: its files cannot be read.
+        NoTableError: There is no such table.
+        ContractError: The table does not have the columns that the explorer needs.
+        StorageError: The files of the table cannot be read.
 
     """
     tables.require(name)
@@ -39,9 +44,17 @@ def ask(tables: Tables, name: str, sql: str, values: Sequence[Any] = ()) -> list
     if name not in checked:
         check(tables, name)
         checked.add(name)
-    return list(tables.ask(sql, values).records())
+    answer = tables.ask(sql, values)
+    return list(answer.records())
 
 
-def ask_if_there(tables: Tables, name: str, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Return the rows that a query over a table gives; none where there is no such table."""
-    return ask(tables, name, sql, values) if has(tables, name) else []
+def ask_if_there(
+    tables: Tables,
+    name: str,
+    sql: str,
+    values: Sequence[Any] = (),
+) -> list[Row]:
+    """Return the rows of a query over a table, or none if there is no such table."""
+    if not has(tables, name):
+        return []
+    return ask(tables, name, sql, values)

@@ -46,9 +46,12 @@ def offsets(tables: Tables) -> str:
 
 
 def clocks(tables: Tables, span: Span, reference: str) -> Clocks:
-    """Return how the clocks differed on the last day of a span, from a node that is named, or from the usual time.
+    """Return how the clocks differed on the last day of a span, from the clock of a node.
 
-    Without a reference it is the node that agrees with most of the others.
+    Args:
+        tables: The tables.
+        span: The time.
+        reference: The node; if it is empty, the one that agrees with most others.
     """
     within = Conditions()
     if span.start is not None:
@@ -56,12 +59,20 @@ def clocks(tables: Tables, span: Span, reference: str) -> Clocks:
     if span.end is not None:
         within.add("date <= ?", span.end.date())
     query = f"select distinct date from skew where {within.sql} order by date"  # noqa: S608 - bound values
-    days = [row["date"] for row in ask(tables, "skew", query, within.values)]
+    rows = ask(tables, "skew", query, within.values)
+    days = [row["date"] for row in rows]
     if not days:
         return Clocks([], None, "", [], [])
-    pairs = pairs_of_day(tables, days[-1])
+    last_day = days[-1]
+    pairs = pairs_of_day(tables, last_day)
     reference = reference or _usual(pairs)
-    return Clocks(days, days[-1], reference, offsets_from(pairs, reference), pairs)
+    return Clocks(
+        days=days,
+        day=last_day,
+        reference=reference,
+        nodes=offsets_from(pairs, reference),
+        pairs=pairs,
+    )
 
 
 def pairs_of_day(tables: Tables, day: date | None) -> list[Row]:
@@ -77,33 +88,51 @@ def pairs_of_day(tables: Tables, day: date | None) -> list[Row]:
 
 def offsets_from(pairs: Sequence[Row], reference: str) -> list[Offset]:
     """Return the clocks of all nodes that pairs lead to from a reference, along those with the smallest bounds."""
-    neighbours: dict[str, list[tuple[str, int, int]]] = {}
-    for pair in pairs:
-        if pair["offset_us"] is None or pair["bound_us"] is None or pair["bound_us"] < 0:
-            continue
-        a, b, offset, bound = pair["node_a"], pair["node_b"], pair["offset_us"], pair["bound_us"]
-        neighbours.setdefault(a, []).append((b, offset, bound))
-        neighbours.setdefault(b, []).append((a, -offset, bound))
-    found: dict[str, Offset] = {}
+    neighbours = _neighbours(pairs)
+    offset_of: dict[str, Offset] = {}
     waiting = [(0, reference, 0)]
     while waiting:
         bound, node, offset = heapq.heappop(waiting)
-        if node in found:
+        if node in offset_of:
             continue
-        found[node] = Offset(node, offset, bound)
-        for other, step, step_bound in neighbours.get(node, ()):
-            if other not in found:
-                heapq.heappush(waiting, (bound + step_bound, other, offset + step))
-    return sorted(
-        found.values(), key=lambda one: (-abs(one.offset_us) if abs(one.offset_us) > one.bound_us else 0, one.node)
-    )
+        offset_of[node] = Offset(node, offset, bound)
+        for neighbour in neighbours.get(node, ()):
+            if neighbour.node not in offset_of:
+                next_bound = bound + neighbour.bound_us
+                next_offset = offset + neighbour.offset_us
+                heapq.heappush(waiting, (next_bound, neighbour.node, next_offset))
+    return sorted(offset_of.values(), key=_by_difference)
+
+
+def _neighbours(pairs: Sequence[Row]) -> dict[str, list[Offset]]:
+    """Return by how much the clocks of each node's neighbours are ahead of its own."""
+    neighbours: dict[str, list[Offset]] = {}
+    for pair in pairs:
+        offset = pair["offset_us"]
+        bound = pair["bound_us"]
+        if offset is None or bound is None or bound < 0:
+            continue
+        node = pair["node_a"]
+        other = pair["node_b"]
+        neighbours.setdefault(node, []).append(Offset(other, offset, bound))
+        neighbours.setdefault(other, []).append(Offset(node, -offset, bound))
+    return neighbours
+
+
+def _by_difference(clock: Offset) -> tuple[int, str]:
+    """Sort key: the largest difference first, those within the bound last, by name."""
+    difference = abs(clock.offset_us)
+    is_certain = difference > clock.bound_us
+    return -difference if is_certain else 0, clock.node
 
 
 def _usual(pairs: Sequence[Row]) -> str:
     """Return the node that agrees with most others within the bounds, the first by name of several."""
     agreeing: dict[str, int] = {}
     for pair in pairs:
-        is_close = pair["offset_us"] is not None and abs(pair["offset_us"]) <= (pair["bound_us"] or 0)
+        offset = pair["offset_us"]
+        bound = pair["bound_us"] or 0
+        is_close = offset is not None and abs(offset) <= bound
         for node in (pair["node_a"], pair["node_b"]):
             agreeing[node] = agreeing.get(node, 0) + is_close
     return min(agreeing, key=lambda node: (-agreeing[node], node), default="")

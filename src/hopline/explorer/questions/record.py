@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from hopline.explorer.parameters import Conditions
 from hopline.explorer.questions.asking import Row, ask_if_there
 from hopline.query.tables import Tables
+
+_TABLES = ("messages", "rejects")
+_REACH = 50  # numbers among which the neighbours of a record are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +30,37 @@ def record(tables: Tables, node: str, seq: int, day: date | None) -> Record | No
     conditions = Conditions().add("node = ? and seq = ?", node, seq)
     if day is not None:
         conditions.add("date = ?", day)
-    for table in ("messages", "rejects"):
-        rows = ask_if_there(tables, table, f"select * from {table} where {conditions.sql} limit 1", conditions.values)  # noqa: S608
+    for table in _TABLES:
+        query = f"select * from {table} where {conditions.sql} limit 1"  # noqa: S608 - bound values
+        rows = ask_if_there(tables, table, query, conditions.values)
         if rows:
             row = rows[0]
-            bodies: list[Any] = row.pop("bodies", None) or []
+            bodies = row.pop("bodies", None)
             frames = row.pop("frames", None)
             before, after = _neighbours(tables, node, seq, day)
-            return Record(table, row, bodies, frames, before, after)
+            return Record(
+                table=table,
+                row=row,
+                bodies=bodies or [],
+                frames=frames,
+                before=before,
+                after=after,
+            )
     return None
 
 
 def _neighbours(tables: Tables, node: str, seq: int, day: date | None) -> tuple[int | None, int | None]:
     """Return the numbers of the records before and after one: those of messages, and of rejects between them."""
-    conditions = Conditions().add("node = ? and seq between ? and ? and seq <> ?", node, seq - 50, seq + 50, seq)
+    conditions = Conditions().add("node = ? and seq <> ?", node, seq)
+    conditions.add("seq between ? and ?", seq - _REACH, seq + _REACH)
     if day is not None:
         conditions.add("date = ?", day)
-    numbers = [
-        row["seq"]
-        for table in ("messages", "rejects")
-        for row in ask_if_there(tables, table, f"select seq from {table} where {conditions.sql}", conditions.values)  # noqa: S608
-    ]
-    before = max((number for number in numbers if number < seq), default=None)
-    after = min((number for number in numbers if number > seq), default=None)
-    return before, after
+    before: list[int] = []
+    after: list[int] = []
+    for table in _TABLES:
+        query = f"select seq from {table} where {conditions.sql}"  # noqa: S608 - bound values
+        for row in ask_if_there(tables, table, query, conditions.values):
+            number = row["seq"]
+            side = before if number < seq else after
+            side.append(number)
+    return max(before, default=None), min(after, default=None)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from hopline.explorer.parameters import EVER, Conditions, Span
 from hopline.explorer.questions.asking import Row, ask, ask_if_there, has
 from hopline.query.tables import Tables
 
-FLOWS, JOURNEYS = "flows", "journeys"
+FLOWS = "flows"
+JOURNEYS = "journeys"
 INCOMPLETE = "incomplete"
 SORTS = {
     "newest": "start_ts desc nulls last",
@@ -75,13 +77,16 @@ def search(tables: Tables, wanted: Wanted, sort: str, limit: int, offset: int) -
         where {conditions.sql} order by {SORTS[sort]}, {key} limit {limit + 1} offset {offset}""",  # noqa: S608
         conditions.values,
     )
-    return Found(rows[:limit], len(rows) > limit)
+    has_more = len(rows) > limit
+    return Found(rows[:limit], has_more)
 
 
 def choices(tables: Tables) -> Choices:
     """Return what the form offers."""
     outcomes = ask(
-        tables, FLOWS, "select distinct outcome from flows where outcome is not null order by outcome limit 20"
+        tables,
+        FLOWS,
+        "select distinct outcome from flows where outcome is not null order by outcome limit 20",
     )
     identities = ask(
         tables,
@@ -90,7 +95,9 @@ def choices(tables: Tables) -> Choices:
         group by identity order by count(*) desc limit 100""",
     )
     return Choices(
-        [row["outcome"] for row in outcomes], sorted(row["identity"] for row in identities), _has_bodies(tables)
+        [row["outcome"] for row in outcomes],
+        sorted(row["identity"] for row in identities),
+        _has_bodies(tables),
     )
 
 
@@ -98,19 +105,26 @@ def ids_beginning(tables: Tables, beginning: str, limit: int) -> list[str]:
     """Return the flows whose ids begin with some characters."""
     conditions = is_id("flow_id", beginning)
     query = f"select distinct flow_id from flows where {conditions.sql} order by 1 limit {limit}"  # noqa: S608
-    return [row["flow_id"] for row in ask(tables, FLOWS, query, conditions.values)]
+    rows = ask(tables, FLOWS, query, conditions.values)
+    return [row["flow_id"] for row in rows]
 
 
 def is_id(column: str, text: str) -> Conditions:
-    """Return that an id begins with a text; with an ellipsis in it, as pages write ids, begins and ends so."""
+    """Return the condition that an id begins with a text.
+
+    If the text has an ellipsis, as on pages, the id begins with what is before it and ends with what is after it.
+    """
     beginning, ellipsis, end = text.partition("…")
     conditions = begins_with(column, beginning)
-    return conditions.add(f"ends_with({column}, ?)", end) if ellipsis else conditions
+    if ellipsis:
+        conditions.add(f"ends_with({column}, ?)", end)
+    return conditions
 
 
 def begins_with(column: str, beginning: str) -> Conditions:
-    """Return that a text begins with another one, as a range: DuckDB skips files and parts of files by it."""
-    return Conditions().add(f"{column} >= ? and {column} < ?", beginning, beginning + _LAST_CHARACTER)
+    """Return the condition that a text begins with another one, as a range, by which DuckDB skips parts of files."""
+    end = beginning + _LAST_CHARACTER
+    return Conditions().add(f"{column} >= ? and {column} < ?", beginning, end)
 
 
 def _conditions(tables: Tables, wanted: Wanted, key: str) -> Conditions:
@@ -154,10 +168,10 @@ def _by_records(tables: Tables, wanted: Wanted) -> Iterator[Conditions]:
 
 
 def _is_actor(tables: Tables, actor: str) -> Conditions:
-    """Return that a record is of an actor: by its class, a handler of it, its identity or the beginning of that.
+    """Return the condition that a record is of an actor: by its class, a handler, or the beginning of its identity.
 
-    The small table of handlers says which of these it is: one column that must be equal is found faster than several
-    of which one must be.
+    The small table of handlers shows which of these the text is, because a condition on one column is much faster than
+    alternatives on several.
     """
     class_name, _, handler = actor.partition(".")
     by_name = (
@@ -165,21 +179,30 @@ def _is_actor(tables: Tables, actor: str) -> Conditions:
         Conditions().add("receiver_name = ? and handler = ?", class_name, handler),
         Conditions().add("handler = ?", actor),
     )
-    for way in by_name:
-        known = way.sql.replace("receiver_name", "actor_name")
-        if ask_if_there(tables, "handlers", f"select 1 from handlers where {known} limit 1", way.values):  # noqa: S608
-            return way.add("event = 'delivered'")
-    ways = [*by_name, *(begins_with("local_receiver", kind + actor) for kind in ("", *_KINDS))]
-    return Conditions().add(" or ".join(way.sql for way in ways), *(value for way in ways for value in way.values))
+    for conditions in by_name:
+        of_handlers = conditions.sql.replace("receiver_name", "actor_name")
+        query = f"select 1 from handlers where {of_handlers} limit 1"  # noqa: S608 - bound values
+        if ask_if_there(tables, "handlers", query, conditions.values):
+            return conditions.add("event = 'delivered'")
+    by_identity = [begins_with("local_receiver", kind + actor) for kind in ("", *_KINDS)]
+    alternatives: list[str] = []
+    values: list[Any] = []
+    for conditions in (*by_name, *by_identity):
+        alternatives.append(conditions.sql)
+        values += conditions.values
+    return Conditions().add(" or ".join(alternatives), *values)
 
 
-def both(one: Conditions, other: Conditions) -> Conditions:
+def both(first: Conditions, second: Conditions) -> Conditions:
     """Return two conditions as one."""
-    return Conditions([*one.parts, *other.parts], [*one.values, *other.values])
+    return Conditions(
+        parts=first.parts + second.parts,
+        values=first.values + second.values,
+    )
 
 
 def _has_bodies(tables: Tables) -> bool:
-    """Return whether the tables have the bodies of messages: they are left out unless a run is told otherwise."""
+    """Return whether the tables have the bodies of messages, which a run leaves out by default."""
     if not has(tables, "messages"):
         return False
     return bool(ask(tables, "messages", "select 1 from messages where bodies is not null limit 1"))

@@ -179,8 +179,7 @@ def _records(path: Path, events: list[str], numbers: list[int]) -> Iterator[dict
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    from hopline.capture.segment_files import column_problem, first_line
-    from hopline.capture.summary import segments_at
+    from hopline.capture.segment_files import column_problem, first_line, segments_at
 
     condition = pc.scalar(value=True)
     if events:

@@ -21,14 +21,23 @@ NEEDED_WIDTH = {"meaning": 140, "bytes": 110}
 
 STYLES = {"frame": "blue", "value": "green", "bytes": "dim", "meaning": "italic dim"}
 
+_COLUMNS = ("frame", "field", "bytes", "value", "meaning")
+
 Cells = dict[str, str]  # by column
 
 
 def draw_message(label: str, annotation: Annotation, width: int) -> Text:
     """Return an annotated message as a table of its frames, for a terminal of this width."""
     title = annotation.layout.title if annotation.layout else "unknown format"
-    counts = f"{plural(len(annotation.frames), 'frame')}, {plural(_size(annotation), 'byte')}"
-    lines = [Text.assemble((printable(label), "bold"), "  ", (title, "cyan"), f"  {counts}")]
+    frames = plural(len(annotation.frames), "frame")
+    size = plural(_size(annotation), "byte")
+    heading = Text.assemble(
+        (printable(label), "bold"),
+        "  ",
+        (title, "cyan"),
+        f"  {frames}, {size}",
+    )
+    lines = [heading]
     rows = [_cells(row) for row in frame_rows(annotation)]
     if rows:
         lines += _table_lines(rows, width)
@@ -39,19 +48,23 @@ def draw_message(label: str, annotation: Annotation, width: int) -> Text:
 
 def summary_line(label: str, annotation: Annotation) -> Text:
     """Return an annotated message as one line."""
+    label = printable(label)
     if annotation.fault:
-        return Text.assemble((printable(label), "bold"), "  ", (printable(str(annotation.fault)), "red"))
+        problem = printable(str(annotation.fault))
+        return Text.assemble((label, "bold"), "  ", (problem, "red"))
     message = annotation.message
     if message is None or annotation.layout is None:
         raise ValueError("an annotation has a message or a fault")
-    lists = f"routers {len(message.routing)}, callbacks {len(message.callback_point)}"
+    routers = len(message.routing)
+    callbacks = len(message.callback_point)
+    size = plural(_size(annotation), "byte")
     return Text.assemble(
-        (printable(label), "bold"),
+        (label, "bold"),
         "  ",
         (annotation.layout.name, "cyan"),
         "  ",
         (str(message.identifier), "green"),
-        f"  hops {message.hops}, {lists}, {plural(_size(annotation), 'byte')}",
+        f"  hops {message.hops}, routers {routers}, callbacks {callbacks}, {size}",
     )
 
 
@@ -77,8 +90,11 @@ def _cells(row: FrameRow) -> Cells:
 
 def _table_lines(rows: list[Cells], width: int) -> Iterator[Text]:
     """Align the cells in columns; the last column wraps at the terminal's width."""
-    columns = [name for name in ("frame", "field", "bytes", "value", "meaning") if width >= NEEDED_WIDTH.get(name, 0)]
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
+    columns = [name for name in _COLUMNS if width >= NEEDED_WIDTH.get(name, 0)]
+    widths = {}
+    for name in columns:
+        longest = max(len(row[name]) for row in rows)
+        widths[name] = max(len(name), longest)
     *aligned, last = columns
     margin = sum(widths[name] + len(COLUMN_GAP) for name in aligned)
     last_width = max(width - margin, _LEAST_WIDTH)
@@ -86,7 +102,10 @@ def _table_lines(rows: list[Cells], width: int) -> Iterator[Text]:
     yield Text(header.rstrip(), "dim")
     for row in rows:
         wrapped = textwrap.wrap(row[last], last_width, break_on_hyphens=False) or [""]
-        cells = [Text(row[name].ljust(widths[name]), _style(name, row)) for name in aligned]
+        cells = []
+        for name in aligned:
+            padded = row[name].ljust(widths[name])
+            cells.append(Text(padded, _style(name, row)))
         cells.append(Text(wrapped[0], STYLES[last]))
         line = Text(COLUMN_GAP).join(cells)
         line.rstrip()
@@ -103,13 +122,19 @@ def _style(column: str, row: Cells) -> str:
 
 def _fault_lines(annotation: Annotation, fault: RemoteError) -> Iterator[Text]:
     """Return the place of the fault, what was expected and found there, and the frames that were not read."""
-    yield Text.assemble(("--> ", "bold red"), (f"{fault.place}  {fault.field}", "bold red"), f"  {fault.reason}")
+    yield Text.assemble(
+        ("--> ", "bold red"),
+        (f"{fault.place}  {fault.field}", "bold red"),
+        f"  {fault.reason}",
+    )
     yield Text(f"    expected {fault.expected}")
     yield Text(f"    found    {printable(fault.shown_found)}", "red")
     unread = unread_positions(annotation)
     if annotation.readings and unread:
-        yield Text(f"    {plural(len(unread), 'frame')} above it not read", "dim")
+        count = plural(len(unread), "frame")
+        yield Text(f"    {count} above it not read", "dim")
         return
     for position in unread:
         place = f"n-{position}".ljust(7)
-        yield Text(f"{place}{raw(annotation.frames[-position])}", "dim")
+        frame = annotation.frames[-position]
+        yield Text(f"{place}{raw(frame)}", "dim")

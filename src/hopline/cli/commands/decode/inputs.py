@@ -35,6 +35,7 @@ _LIMITS = DEFAULT_LIMITS  # no message exceeds them, so no more is decompressed 
 _BATCH_ROWS = 8
 _LARGEST_GROUP = 1024**3  # bytes of the frames in one row group, uncompressed
 _BETWEEN_DIGITS = re.compile(r"[\s:_]|(?<![0-9A-Fa-f])0[xX]")
+_TITLE_KEYS = ("name", "variant", "wire", "node", "dir", "identity")  # of a case in a vectors file
 
 
 class InputError(UsageError):
@@ -60,8 +61,11 @@ def find_messages(source: str) -> Iterator[InputMessage]:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        hint = f"; to decode a message itself, use --hex {source[:20]}..." if BETWEEN_FRAMES in source else ""
-        raise InputError(f"{source[:60]}: {error.strerror or error}{hint}") from None
+        hint = ""
+        if BETWEEN_FRAMES in source:
+            hint = f"; to decode a message itself, use --hex {source[:20]}..."
+        problem = error.strerror or error
+        raise InputError(f"{source[:60]}: {problem}{hint}") from None
     except UnicodeDecodeError as error:
         name = "standard input" if source == STANDARD_INPUT else source
         raise InputError(
@@ -92,9 +96,11 @@ def read_text(lines: Iterable[str], name: str) -> Iterator[InputMessage]:
         start.append(line if start else line.removeprefix(BYTE_ORDER_MARK))
         if line.strip():
             break
-    if start and start[-1].lstrip().startswith(("{", "[")):
-        return read_vectors("".join([*start, *rest]), name)
-    return read_hex(chain(start, rest), name)
+    first_line_of_content = start[-1].lstrip() if start else ""
+    all_lines = chain(start, rest)
+    if first_line_of_content.startswith(("{", "[")):
+        return read_vectors("".join(all_lines), name)
+    return read_hex(all_lines, name)
 
 
 # -- hex lines -------------------------------------------------------------------------------------------------------
@@ -168,7 +174,7 @@ def read_vectors(text: str, name: str) -> Iterator[InputMessage]:
 
 
 def _skip_space(text: str, position: int) -> int:
-    while position < len(text) and text[position].isspace():
+    while text[position : position + 1].isspace():
         position += 1
     return position
 
@@ -176,21 +182,25 @@ def _skip_space(text: str, position: int) -> int:
 def _walk(node: Any, label: str, name: str) -> Iterator[InputMessage]:
     if isinstance(node, list):
         for number, item in enumerate(node):
-            yield from _walk(item, f"{label}/{_title(item, number)}", name)
+            title = _title(item, number)
+            yield from _walk(item, f"{label}/{title}", name)
     elif isinstance(node, dict):
         for key, value in node.items():
             if key.startswith("frames") and isinstance(value, list):
                 suffix = key.removeprefix("frames")
-                yield InputMessage(label + suffix, _vector_frames(value, f"{name}: {label}"))
+                frames = _vector_frames(value, f"{name}: {label}")
+                yield InputMessage(label + suffix, frames)
             elif isinstance(value, list | dict):
-                yield from _walk(value, label if key in ("cases", "variants") else f"{label}/{key}", name)
+                is_grouping = key in ("cases", "variants")
+                inner_label = label if is_grouping else f"{label}/{key}"
+                yield from _walk(value, inner_label, name)
 
 
 def _title(item: Any, number: int) -> str:
     if isinstance(item, dict):
-        named = [str(item[key]) for key in ("name", "variant", "wire", "node", "dir", "identity") if key in item]
-        if named:
-            return " ".join(named)
+        names = [str(item[key]) for key in _TITLE_KEYS if key in item]
+        if names:
+            return " ".join(names)
     return str(number)
 
 
@@ -286,16 +296,21 @@ def _columns_to_read(schema: Any, path: Path) -> list[str]:
 
 def _recorded_message(record: dict[str, Any], place: str) -> InputMessage:
     frames = [frame or b"" for frame in record["frames"] or ()]
-    labels = [str(record[column]) for column in ("seq", "event") if record.get(column) is not None]
-    return InputMessage(" ".join([place, *labels]), frames)
+    label = place
+    for column in ("seq", "event"):
+        value = record.get(column)
+        if value is not None:
+            label = f"{label} {value}"
+    return InputMessage(label, frames)
 
 
 def _refuse_large_groups(metadata: Any, path: Path) -> None:
     """Raise `InputError` for a file whose metadata announces row groups that would fill the memory."""
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
-        columns = [row_group.column(index) for index in range(row_group.num_columns)]
-        sizes = [column.total_uncompressed_size for column in columns if column.path_in_schema.startswith("frames.")]
-        size = max(sizes, default=0)
-        if size > _LARGEST_GROUP:
-            raise InputError(f"{path}: the frames of a row group have {size:,} bytes, more than {_LARGEST_GROUP:,}")
+        for index in range(row_group.num_columns):
+            column = row_group.column(index)
+            is_frames = column.path_in_schema.startswith("frames.")
+            size = column.total_uncompressed_size
+            if is_frames and size > _LARGEST_GROUP:
+                raise InputError(f"{path}: the frames of a row group have {size:,} bytes, more than {_LARGEST_GROUP:,}")

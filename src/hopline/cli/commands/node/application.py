@@ -38,27 +38,33 @@ def find_application(path: str) -> Any:
         try:
             application = getattr(application, part)
         except AttributeError:
-            raise UsageError(f"--app: module {module_name} has no {part!r}{_hint(module, part)}") from None
+            hint = _hint(module, part)
+            raise UsageError(f"--app: module {module_name} has no {part!r}{hint}") from None
     return application
 
 
 def _hint(module: ModuleType, name: str) -> str:
     public_names = [candidate for candidate in vars(module) if not candidate.startswith("_")]
     matches = difflib.get_close_matches(name, public_names, 1)
-    return f"; did you mean {module.__name__}:{matches[0]}?" if matches else ""
+    if not matches:
+        return ""
+    closest = matches[0]
+    return f"; did you mean {module.__name__}:{closest}?"
 
 
 def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        is_named_module = error.name is not None and (name == error.name or name.startswith(f"{error.name}."))
+        missing = error.name
+        is_named_module = missing is not None and f"{name}.".startswith(f"{missing}.")
         if is_named_module:
             places = f"in {os.getcwd()} or among the installed packages"  # noqa: PTH109
-            raise UsageError(f"--app: there is no module {error.name!r} {places}") from None
+            raise UsageError(f"--app: there is no module {missing!r} {places}") from None
         raise ApplicationError(f"--app: importing {name} failed: {error}") from error
     except Exception as error:
-        raise ApplicationError(f"--app: importing {name} failed: {type(error).__name__}: {error}") from error
+        kind = type(error).__name__
+        raise ApplicationError(f"--app: importing {name} failed: {kind}: {error}") from error
 
 
 async def actors_of(application: Any, path: str) -> list[Actor]:
@@ -76,7 +82,8 @@ async def actors_of(application: Any, path: str) -> list[Actor]:
     if is_factory:
         application = await _call(application, path)
     actors = [application] if isinstance(application, Actor) else application
-    if not isinstance(actors, list | tuple) or not all(isinstance(actor, Actor) for actor in actors):
+    is_sequence = isinstance(actors, list | tuple)
+    if not is_sequence or not all(isinstance(actor, Actor) for actor in actors):
         expected = "an Actor, a list of actors, or a function without parameters that returns them"
         raise UsageError(f"--app: expected {path} to be {expected}, found {_describe(actors)}")
     if not actors:
@@ -87,9 +94,12 @@ async def actors_of(application: Any, path: str) -> list[Actor]:
 async def _call(factory: Any, path: str) -> Any:
     try:
         result = factory()
-        return await result if inspect.isawaitable(result) else result
+        if inspect.isawaitable(result):
+            result = await result
     except Exception as error:
-        raise ApplicationError(f"--app: {path} failed: {type(error).__name__}: {error}") from error
+        kind = type(error).__name__
+        raise ApplicationError(f"--app: {path} failed: {kind}: {error}") from error
+    return result
 
 
 def _describe(value: Any) -> str:
@@ -97,5 +107,7 @@ def _describe(value: Any) -> str:
         return "None"
     if isinstance(value, list | tuple):
         foreign = next(entry for entry in value if not isinstance(entry, Actor))
-        return f"a {type(value).__name__} with a {type(foreign).__qualname__} in it"
+        container = type(value).__name__
+        entry_type = type(foreign).__qualname__
+        return f"a {container} with a {entry_type} in it"
     return f"something of type {type(value).__qualname__}"

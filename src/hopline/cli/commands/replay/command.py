@@ -147,7 +147,7 @@ def _select(captures: Sequence[Path], only: Sequence[str], limit: int | None) ->
 
 def _segments(path: Path) -> list[Path]:
     require_capture(path)
-    from hopline.capture.summary import segments_at
+    from hopline.capture.segment_files import segments_at
 
     segments = segments_at(path)
     if not segments:

@@ -127,23 +127,30 @@ def _list_tables(tables: Tables, layout: Layout, *, with_snippets: bool) -> None
 
     written = written_tables(tables)
     if layout.for_programs:
-        rows = [
-            (table.name, table.rows, [str(day) for day in table.days], len(table.files), table.bytes, table.meaning)
-            for table in written
-        ]
+        rows = []
+        for table in written:
+            days = [str(day) for day in table.days]
+            rows.append((table.name, table.rows, days, len(table.files), table.bytes, table.meaning))
         write_rows(("table", "rows", "days", "files", "bytes", "meaning"), rows, layout)
         return
     drawn = Table("table", "rows", "days", "size", "what a row is", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for index in (1, 3):
         drawn.columns[index].justify = "right"
     for table in written:
-        drawn.add_row(table.name, f"{table.rows:,}", _days_text(table), size_text(table.bytes), table.meaning)
+        drawn.add_row(
+            table.name,
+            f"{table.rows:,}",
+            _days_text(table),
+            size_text(table.bytes),
+            table.meaning,
+        )
     make_console().print(drawn)
+    location = str(tables.location)
     name = "flows" if "flows" in tables.names else tables.names[0]
     if with_snippets:
-        write_line("\n".join(snippets(str(tables.location), name)))
+        write_line("\n".join(snippets(location, name)))
     else:
-        write_line(f"\nShow a table:  hopline tables {shlex.quote(str(tables.location))} {name}")
+        write_line(f"\nShow a table:  hopline tables {shlex.quote(location)} {name}")
 
 
 def _days_text(table: WrittenTable) -> str:
@@ -155,7 +162,12 @@ def _days_text(table: WrittenTable) -> str:
 
 def snippets(location: str | Path, table: str) -> list[str]:
     """Return the lines that open a table in Spark, DuckDB and pandas."""
-    folder = f"{location}/{table}" if "://" in str(location) else str((Path(location) / table).absolute())
+    is_uri = "://" in str(location)
+    if is_uri:
+        folder = f"{location}/{table}"
+    else:
+        path = Path(location) / table
+        folder = str(path.absolute())
     return [
         "# Spark",
         f"{table} = spark.read.parquet({folder!r})",
@@ -200,12 +212,22 @@ def _show_answer(tables: Tables, sql: str, limit: int, layout: Layout) -> None:
     if layout.for_programs:
         _write_rows(answer, limit, layout)
         return
-    rows, more = _first_rows(answer, limit)
+    rows, has_more = _first_rows(answer, limit)
     show_rows(make_console(), answer.columns, answer.types, rows, layout)
-    write_line(f"the first {len(rows):,} rows; --limit 0 shows all" if more else plural(len(rows), "row"))
+    if has_more:
+        write_line(f"the first {len(rows):,} rows; --limit 0 shows all")
+    else:
+        write_line(plural(len(rows), "row"))
 
 
-def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, limit: int, layout: Layout) -> None:
+def _show_rows(
+    tables: Tables,
+    table: str,
+    columns: str | None,
+    parts: _Parts,
+    limit: int,
+    layout: Layout,
+) -> None:
     from hopline.cli.commands.tables.rows import Shortening, show_rows
     from hopline.query.short_ids import find_id
     from hopline.query.tables import Selection
@@ -218,20 +240,33 @@ def _show_rows(tables: Tables, table: str, columns: str | None, parts: _Parts, l
         match = find_id(tables, table, parts.id)
         selection = replace(selection, equal_to_id=match.columns)
         parameters = [match.value]
-    answer = tables.ask(selection.question(limit + 1 if limit else None), parameters)
+    answer = tables.ask(selection.question(_one_more(limit)), parameters)
     if layout.for_programs:
         _write_rows(answer, limit, layout)
         return
-    rows, more = _first_rows(answer, limit)
-    count = tables.ask(selection.count(), parameters).fetch()[0][0] if more else len(rows)
+    rows, has_more = _first_rows(answer, limit)
+    count = len(rows)
+    if has_more:
+        ((count,),) = tables.ask(selection.count(), parameters).fetch()
     if count == 1 and columns is None:
-        answer = tables.ask(replace(selection, columns="*").question(1), parameters)
-        rows, layout = answer.fetch(), replace(layout, vertical=True)
-    notes = show_rows(make_console(), answer.columns, answer.types, rows, layout, Shortening(tables, table))
+        whole_row = replace(selection, columns="*")
+        answer = tables.ask(whole_row.question(1), parameters)
+        rows = answer.fetch()
+        layout = replace(layout, vertical=True)
+    notes = show_rows(
+        make_console(),
+        answer.columns,
+        answer.types,
+        rows,
+        layout,
+        Shortening(tables, table),
+    )
     if not rows and _CUT_ID.search(parts.where or ""):
         notes = ["Use --id, not --where, to find a shortened id."]
     where = f" where {printable(parts.where)}" if parts.where else ""
-    write_line("\n".join([*notes, f"{len(rows):,} of {plural(count, 'row')} of {table}{where}"]))
+    total = plural(count, "row")
+    summary = f"{len(rows):,} of {total} of {table}{where}"
+    write_line("\n".join([*notes, summary]))
 
 
 def _write_rows(answer: Answer, limit: int, layout: Layout) -> None:
@@ -246,5 +281,12 @@ def _write_rows(answer: Answer, limit: int, layout: Layout) -> None:
 
 def _first_rows(answer: Answer, limit: int) -> tuple[list[Row], bool]:
     """Return the rows to show, and whether there are more."""
-    rows = answer.fetch(limit + 1 if limit else None)
-    return (rows[:limit], True) if limit and len(rows) > limit else (rows, False)
+    rows = answer.fetch(_one_more(limit))
+    if limit and len(rows) > limit:
+        return rows[:limit], True
+    return rows, False
+
+
+def _one_more(limit: int) -> int | None:
+    """Return the number of rows to ask for, to see whether there are more than a limit; None for all."""
+    return limit + 1 if limit else None

@@ -8,6 +8,7 @@ the parts in which they differ. Rows with more columns than fit are shown as blo
 from __future__ import annotations
 
 import csv
+import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,10 +65,12 @@ class Shortening:
         """Return the short form of every id in some rows, by column."""
         shortened = {}
         for name in id_columns(self.tables.columns(self.table)):
-            if name in columns:
-                index = columns.index(name)
-                values = {row[index] for row in rows if isinstance(row[index], str)}
-                shortened[name] = short_ids(self.tables, self.table, name, values)
+            if name not in columns:
+                continue
+            index = columns.index(name)
+            values = [row[index] for row in rows]
+            ids = {value for value in values if isinstance(value, str)}
+            shortened[name] = short_ids(self.tables, self.table, name, ids)
         return shortened
 
 
@@ -83,7 +86,7 @@ def show_rows(
     if not rows:
         return []
     if layout.wide:
-        cells = [[cell(name, value) for name, value in zip(columns, row, strict=True)] for row in rows]
+        cells = [list(map(cell, columns, row)) for row in rows]
         console.width = _ANY_WIDTH
         console.print(_drawn(columns, types, cells))
         return []
@@ -96,7 +99,8 @@ def show_rows(
     for number, row in enumerate(rows, start=1):
         if len(rows) > 1:
             console.print(Text(f"── row {number:,} ", style="dim"))
-        console.print(vertical_row(dict(zip(columns, row, strict=True))))
+        values = dict(zip(columns, row, strict=True))
+        console.print(vertical_row(values))
     return []
 
 
@@ -106,17 +110,19 @@ class _Brief:
     def __init__(self, columns: Sequence[str], rows: Sequence[Row], shortening: Shortening | None) -> None:
         self._columns = columns
         self._ids = shortening(columns, rows) if shortening else {}
-        self._times = [value for row in rows for value in row if isinstance(value, datetime)]
-        self._days = sorted({value.date() for value in self._times})
+        values = itertools.chain.from_iterable(rows)
+        self._times = [value for value in values if isinstance(value, datetime)]
+        self._days = sorted({time.date() for time in self._times})
         self._example = ""  # of a shortened id
 
     def cells(self, row: Row) -> list[str]:
-        return [self._cell(name, value) for name, value in zip(self._columns, row, strict=True)]
+        return list(map(self._cell, self._columns, row))
 
     def _cell(self, name: str, value: Any) -> str:
         if isinstance(value, datetime):
             return self._time(value)
-        short_id = self._ids.get(name, {}).get(value) if isinstance(value, str) else None
+        ids = self._ids.get(name, {})
+        short_id = ids.get(value) if isinstance(value, str) else None
         if short_id is None:
             return cell(name, value)
         if short_id != value and not self._example:
@@ -132,7 +138,8 @@ class _Brief:
     def notes(self) -> list[str]:
         notes = []
         if self._days:
-            first, last = self._days[0], self._days[-1]
+            first = self._days[0]
+            last = self._days[-1]
             days = f"of {first}" if first == last else f"from {first} to {last}"
             notes.append(f"Times are UTC, {days}.")
         if self._example:
@@ -153,9 +160,13 @@ def _drawn(columns: Sequence[str], types: Sequence[str], cells: Sequence[Sequenc
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name, type_ in zip(columns, types, strict=True):
         is_number = type_.startswith(_NUMBERS)
-        drawn.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
+        drawn.add_column(
+            Text(printable(name)),
+            justify="right" if is_number else "left",
+            overflow="fold",
+        )
     for row in cells:
-        drawn.add_row(*(Text(value) for value in row))
+        drawn.add_row(*map(Text, row))
     return drawn
 
 
@@ -170,11 +181,19 @@ def cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, bytes):
-        return value.hex() if len(value) <= _SHOWN_BYTES else f"{value[:_SHOWN_BYTES].hex()}… ({len(value)} bytes)"
+        return _hex(value)
     if isinstance(value, list):
         separator = " → " if name in ("critical_path", "routing") else ", "
-        return printable(separator.join(map(_entry, value)))
+        entries = separator.join(map(_entry, value))
+        return printable(entries)
     return printable(str(value))
+
+
+def _hex(value: bytes) -> str:
+    if len(value) <= _SHOWN_BYTES:
+        return value.hex()
+    start = value[:_SHOWN_BYTES].hex()
+    return f"{start}… ({len(value)} bytes)"
 
 
 def _entry(value: Any) -> str:
@@ -182,14 +201,21 @@ def _entry(value: Any) -> str:
         return cell("", value)
     if not isinstance(value, Mapping):
         return printable(str(value))
-    if "stage" in value:  # of a critical path
-        return printable(f"{value['stage']} {duration(value['us'])} at {value['node']}")
-    if "uri" in value:  # a router
-        return printable(f"{value['uri']}")
-    if "version" in value:  # a kind of message
-        partition = f"/{value['partition']}" if value["partition"] else ""
-        return printable(f"{value['identity']}/{value['version']}{partition}")
-    return printable(", ".join(f"{key} {item}" for key, item in value.items()))
+    return printable(_record_text(value))
+
+
+def _record_text(record: Mapping[str, Any]) -> str:
+    if "stage" in record:  # of a critical path
+        time = duration(record["us"])
+        return f"{record['stage']} {time} at {record['node']}"
+    if "uri" in record:  # a router
+        return str(record["uri"])
+    if "version" in record:  # a kind of message
+        text = f"{record['identity']}/{record['version']}"
+        partition = record["partition"]
+        return f"{text}/{partition}" if partition else text
+    fields = [f"{name} {value}" for name, value in record.items()]
+    return ", ".join(fields)
 
 
 def vertical_row(row: Mapping[str, Any]) -> RenderableType:
@@ -201,8 +227,8 @@ def vertical_row(row: Mapping[str, Any]) -> RenderableType:
         if name == "critical_path" and value:
             continue
         text = cell(name, value)
-        is_long_time = name.endswith("_us") and isinstance(value, int) and abs(value) >= 1000
-        if is_long_time:
+        is_time = name.endswith("_us") and isinstance(value, int)
+        if is_time and abs(value) >= 1000:
             text = f"{text}  ({duration(value)})"
         table.add_row(name, Text(text))
     if not row.get("critical_path"):
@@ -216,16 +242,23 @@ def _path(stages: Sequence[Mapping[str, Any]]) -> Table:
     path = Table("stage", "node", "identity", *optional, title="critical path", title_justify="left")
     path.add_column("time", justify="right")
     path.add_column("share", justify="right")
+    names = ("stage", "node", "identity", *optional)
     total = sum(stage["us"] or 0 for stage in stages)
     for stage in stages:
-        us = stage["us"]
-        share = f"{100 * us / total:.0f}%" if total > 0 and us is not None else ""
-        texts = [str(stage[name] or "") for name in ("stage", "node", "identity", *optional)]
+        texts = [str(stage[name] or "") for name in names]
         if optional:
-            texts = [short(text) for text in texts]
+            texts = list(map(short, texts))
         cells = [Text(printable(text)) for text in texts]
-        path.add_row(*cells, duration(us), share)
+        us = stage["us"]
+        path.add_row(*cells, duration(us), _percentage(us, total))
     return path
+
+
+def _percentage(us: int | None, total: int) -> str:
+    if us is None or total <= 0:
+        return ""
+    percentage = 100 * us / total
+    return f"{percentage:.0f}%"
 
 
 def write_rows(columns: Sequence[str], rows: Iterable[Row], layout: Layout) -> None:
@@ -235,7 +268,8 @@ def write_rows(columns: Sequence[str], rows: Iterable[Row], layout: Layout) -> N
     """
     if layout.json:
         for row in rows:
-            write_json({name: _plain(value) for name, value in zip(columns, row, strict=True)})
+            values = map(_plain, row)
+            write_json(dict(zip(columns, values, strict=True)))
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
@@ -251,10 +285,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        is_whole = value == value.to_integral_value()
+        return int(value) if is_whole else float(value)
     if isinstance(value, UUID | timedelta):
         return str(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _JSON_BITS:
+    if isinstance(value, int) and value.bit_length() > _JSON_BITS:
         return float(value)
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
@@ -267,5 +302,6 @@ def _flat(value: Any) -> Any:
     plain = _plain(value)
     if isinstance(plain, list | dict):
         return json_line(plain)
-    # Without a limit, because a program reads it.
-    return printable(plain, limit=None) if isinstance(plain, str) else plain
+    if isinstance(plain, str):
+        return printable(plain, limit=None)  # no limit, because a program reads it
+    return plain
