@@ -1,12 +1,11 @@
-"""What all tests share: the examples of property-based tests, restored loggers, one Spark session, and groups.
+"""What all tests share: the examples of property-based tests, restored loggers, one Spark session, and their order.
 
 Property-based tests use the same examples in every run, so that a test that passed keeps passing. More and new examples
 are tried by ``make test ARGS='--hypothesis-profile=thorough'`` and ``make fuzz``.
 
-With ``--dist loadgroup`` pytest-xdist runs the tests of a group on one worker. The tests that use the fixture `spark`
-are one group, so that they share one session. Those that start JVMs of their own are a second one, ``jvm``, which they
-declare themselves: the two can run beside each other, and no third JVM competes with them. Every other file is a group
-of its own, so that the fixtures of a module are set up once.
+With ``--dist loadfile`` pytest-xdist runs the tests of a file on one worker, so that a module's fixtures are set up
+once. Files whose tests use the fixture `spark`, or start JVMs of their own (marked ``jvm``), take longest: they start
+first, so that no worker is left with one of them at the end.
 
 Tests marked ``slow`` are left out unless ``-m`` selects them. Each has a short version in the same file that proves
 the same on less input.
@@ -17,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +27,6 @@ from tests.spark_settings import FEW_ROWS, spark_defaults
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LONGEST_GROUPS = ("jvm", "spark")
 SPARK_TIMEOUT_S = 900  # on a machine that is busy with other work
 
 settings.register_profile("thorough", deadline=None, max_examples=1000)
@@ -39,21 +38,17 @@ settings.load_profile("daily")
 os.environ.pop("COLUMNS", None)  # output must not depend on the width of the terminal that the tests run in
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Assign each test that declares no group of pytest-xdist to one, and give those of Spark more time."""
+@pytest.hookimpl(trylast=True)  # after pytest-randomly has shuffled them
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files with tests of Spark first, and give such tests more time."""
+    files_with_spark: set[Path] = set()
     for item in items:
-        uses_spark = isinstance(item, pytest.Function) and "spark" in item.fixturenames
-        if uses_spark and item.get_closest_marker("timeout") is None:
+        uses_session = isinstance(item, pytest.Function) and "spark" in item.fixturenames
+        if uses_session and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
-        if config.pluginmanager.hasplugin("xdist") and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else str(item.path)))
-    items.sort(key=_start_order)
-
-
-def _start_order(item: pytest.Item) -> int:
-    """Return 0 for the tests of the groups that take longest: the last worker to finish must not be one of theirs."""
-    group = item.get_closest_marker("xdist_group")
-    return 0 if group is not None and group.args[0] in LONGEST_GROUPS else 1
+        if uses_session or item.get_closest_marker("jvm"):
+            files_with_spark.add(item.path)
+    items.sort(key=lambda item: item.path not in files_with_spark)
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ EXAMPLES = [
         ImportError,
         "capture needs pyarrow: pip install 'hopline[capture]'",
     ),
-    (PayloadError(int, "no number", b"x"), HoplineError, "not a int: no number (1 bytes 78)"),
+    (PayloadError(int, "no number", b"x"), HoplineError, "not a valid int: no number (1 bytes 78)"),
     (ActorError("ValueError", "too small"), HoplineError, "ValueError: too small"),
     (ActorError("ValueError", ""), HoplineError, "ValueError"),
     (DeliveryError("expired", "its lifetime ended"), HoplineError, "expired: its lifetime ended"),

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyarrow.dataset import dataset
+
+from hopline.wire import RemoteError, decode
 
 ROOT = Path(__file__).parent.parent
 
@@ -41,7 +45,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.jvm
 @pytest.mark.timeout(900)
 def test_the_notebook_answers_its_questions_and_draws(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -56,6 +60,37 @@ def test_the_notebook_answers_its_questions_and_draws(tmp_path: Path) -> None:
         drawn = (home / picture).read_text()
         assert drawn.startswith("<svg")
         assert drawn.count("<path") > 5
+
+
+@pytest.mark.jvm
+@pytest.mark.timeout(900)
+def test_the_stream_of_losses_counts_what_was_sent_and_never_received(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "examples/losses.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    (home,) = tmp_path.glob("hopline-losses-*")
+    records = dataset(home / "captures").to_table(["ts", "event", "node", "peer", "frames"]).to_pylist()
+    received = {(row["peer"], row["node"], *row["frames"]) for row in records if row["event"] == "received"}
+    sent: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    for row in records:
+        if row["event"] == "sent" and is_message(row["frames"]):
+            minute = f"{row['ts']:%H:%M}"
+            sent[minute] += 1
+            lost[minute] += (row["node"], row["peer"], *row["frames"]) not in received
+    lines = done.stdout.splitlines()
+    complete_minutes = sorted(sent)[: len(lines)]
+    assert len(lines) >= 5
+    assert lines == [f"{at}  {sent[at]:>6,} sent  {lost[at]:>4,} lost" for at in complete_minutes]
+
+
+def is_message(frames: list[bytes]) -> bool:
+    try:
+        decode(frames)
+    except RemoteError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("example", SHOWN)

@@ -59,7 +59,9 @@ ALLOWED = {
     | {"contextlib", "difflib", "msgspec", "os", "pathlib", "time", "tomllib", "types"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.rendezvous", "hopline.security"}
     | {"hopline.transport", "hopline.wire"},
-    "hopline.datasource": PURE | {"pyarrow", "pyspark"} | {"hopline.capture", "hopline.message"},
+    "hopline.datasource": PURE
+    | {"pathlib", "pyarrow", "pyspark"}
+    | {"hopline.capture", "hopline.decoding", "hopline.message"},
     "hopline.decoding": PURE
     | {"math", "numpy", "pathlib", "pyarrow", "xxhash"}
     | {"hopline.capture", "hopline.config", "hopline.message", "hopline.security", "hopline.wire"},
@@ -86,10 +88,10 @@ ALLOWED = {
     | {"hopline.actors", "hopline.capture", "hopline.message", "hopline.routing", "hopline.transport"}
     | {"hopline.wire"},
     "hopline.pipeline": PURE
-    | {"atexit", "contextlib", "importlib", "inspect", "json"}
-    | {"numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
-    | {"shlex", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "urllib"}
-    | {"uuid", "zipfile"}
+    | {"atexit", "concurrent", "contextlib", "importlib", "inspect", "json"}
+    | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
+    | {"shlex", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading", "time", "types"}
+    | {"urllib", "uuid", "zipfile"}
     | {"hopline.capture", "hopline.datasource", "hopline.decoding", "hopline.message"},
     "hopline.query": PURE
     | {"concurrent", "contextlib", "duckdb", "fsspec", "json", "os", "pathlib", "threading", "types", "urllib"}

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from hopline import Message
 from hopline.capture.events import ENDINGS
-from hopline.capture.naming import segments_in
 from hopline.capture.records import CAPTURE_SCHEMA
+from hopline.capture.segment_files import segments_in
 from hopline.wire import decode
 
 Row = dict[str, Any]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from hopline.capture.naming import journals_in, segments_in
+from hopline.capture.segment_files import journals_in, segments_in
 from hopline.cli import app
 from tests.cli.commands import Command, prepare
 from tests.network.processes import until
@@ -137,9 +137,9 @@ def test_ctrl_c_ends_a_replay_and_tells_how_far_it_came(recorded: Recorded) -> N
     ("arguments", "code", "says"),
     [
         (["capture", "start"], 2, "name the nodes, or use --all"),
-        (["capture", "recover", "nowhere"], 2, "there is no nowhere"),
+        (["capture", "recover", "nowhere"], 2, "nowhere: no such file or folder"),
         (["capture", "recover", "broken.parquet"], 2, "is not a directory"),
-        (["capture", "show", "nowhere"], 2, "there is no nowhere"),
+        (["capture", "show", "nowhere"], 2, "nowhere: no such file or folder"),
         (["capture", "show", "broken.parquet"], 2, "broken.parquet cannot be read"),
         (
             ["capture", "show", "foreign.parquet"],
@@ -147,7 +147,7 @@ def test_ctrl_c_ends_a_replay_and_tells_how_far_it_came(recorded: Recorded) -> N
             "foreign.parquet is not a segment of a capture: it has no column ts, but x",
         ),
         (["capture", "list", "broken.parquet"], 1, ""),
-        (["replay", "nowhere"], 2, "there is no nowhere"),
+        (["replay", "nowhere"], 2, "nowhere: no such file or folder"),
         (["replay", "broken.parquet"], 2, "expected a segment that can be read"),
         (["replay", "empty"], 2, "there are no segments in empty"),
         (["replay", "empty", "--speed", "0"], 2, "--speed: expected a number above zero, or max"),

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from hopline.capture import recovery, summary
 from hopline.capture.journal import OPENING, Journal
-from hopline.capture.naming import journals_in, name_of, segments_in
+from hopline.capture.naming import name_of
 from hopline.capture.recovery import Fate, make_segment, recover
 from hopline.capture.rows import rows_of as arrow_rows_of
-from hopline.capture.summary import summaries
+from hopline.capture.segment_files import journals_in, segments_in
+from hopline.capture.summary import next_seq_of, summaries
 
 from .reading import rows_of, table_of
 from .test_writer_thread import NOON, SOURCE, batch, files_of_at_most, record
@@ -334,3 +335,23 @@ def test_a_journal_never_overwrites_another(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         opened(tmp_path)
     assert [one.records for one in recover(tmp_path)] == [BATCHES * ROWS]
+
+
+@pytest.mark.parametrize("moment", ["between the listings", "before the file is read"])
+def test_a_node_that_starts_during_a_recovery_goes_on_after_the_recovered_records(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed(tmp_path)
+
+    def recovering(function: Callable[[Path], object]) -> Callable[[Path], object]:
+        def call(path: Path) -> object:
+            monkeypatch.undo()
+            result = function(path) if moment == "between the listings" else None
+            assert [each.fate for each in recover(tmp_path)] == [Fate.RECOVERED]
+            return function(path) if result is None else result
+
+        return call
+
+    name = "segments_in" if moment == "between the listings" else "content_of"
+    monkeypatch.setattr(summary, name, recovering(getattr(summary, name)))
+    assert next_seq_of(tmp_path, "node") == BATCHES * ROWS + 1

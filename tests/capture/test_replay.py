@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hopline import Actor, CaptureLevel, Context, Payload, handler
-from hopline.capture.naming import segments_in
 from hopline.capture.replay import Selection, requests_in
+from hopline.capture.segment_files import segments_in
 from tests.node.links import Network
 from tests.node.running import on_loop
 

@@ -26,13 +26,14 @@ from hopline.capture import recovery, segment_file, writer_thread
 from hopline.capture.crash_scan import scan
 from hopline.capture.event_buffer import OVERHEAD, PACK_RECORDS, EventBuffer
 from hopline.capture.journal import MAGIC, Journal, content_of
-from hopline.capture.naming import journals_in, name_of, read_name, segments_in
+from hopline.capture.naming import name_of, read_name
 from hopline.capture.packing import CODES, Details, EventBatch, Packer, Receiver
 from hopline.capture.records import CAPTURE_SCHEMA
 from hopline.capture.recovery import Recovery, make_segment, recover
 from hopline.capture.retention import expendable
 from hopline.capture.rows import DAY, Source
 from hopline.capture.rows import rows_of as arrow_rows_of
+from hopline.capture.segment_files import journals_in, segments_in
 from hopline.capture.settings import CaptureSettings
 from hopline.capture.summary import next_seq_of, summaries
 from hopline.capture.writer_thread import CaptureWriter

@@ -72,7 +72,11 @@ def test_an_answer_for_machines_has_its_road(network: Network) -> None:
     ("arguments", "code", "told"),
     [
         (("Greet", '{"name": "nobody"}', "--callback", "Greeting"), 1, "ValueError: there is nobody to greet"),
-        (("Nothing", "--callback", "Greeting", "--timeout", "1"), 1, "unroutable: Nothing/1: nobody handles it"),
+        (
+            ("Nothing", "--callback", "Greeting", "--timeout", "1"),
+            1,
+            "nobody handles it; its flow waits for Greeting/1; `hopline routes` lists",
+        ),
         (("Greet", '{"name": "slow"}', "--callback", "Greeting", "--timeout", "0.2"), 3, "no answer to Greet/1 within"),
         (("Greet", "{name}"), 2, "the body is not JSON"),
         (("Greet", "--to-node", "zzz"), 2, "no node 'zzz' is known; known nodes: "),

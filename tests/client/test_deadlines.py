@@ -80,8 +80,8 @@ def in_line(loop: VirtualLoop, *deadlines: float) -> tuple[Line[Queued], list[Qu
     eggs = [Queued(loop, deadline) for deadline in deadlines]
     for key, egg in enumerate(eggs):
         line.members[key] = egg
-        if not line.is_watched:
-            line.watch()
+        if not line.has_timer:
+            line.set_timer()
     return line, eggs
 
 
@@ -99,7 +99,7 @@ def test_a_line_expires_each_within_a_tick_and_never_early() -> None:
         assert egg.boiled_at is not None
         assert egg.deadline <= egg.boiled_at <= egg.deadline + TICK
     assert not line.members
-    assert not line.is_watched
+    assert not line.has_timer
 
 
 def test_who_leaves_the_line_does_not_expire_and_keeps_nobody_from_it() -> None:
@@ -118,7 +118,7 @@ def test_a_line_that_was_empty_is_watched_again() -> None:
 
     def join() -> None:
         line.members[9] = late
-        line.watch()
+        line.set_timer()
 
     loop.call_later(3.0, join)
     run_for(loop, 6)

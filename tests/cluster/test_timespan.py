@@ -100,7 +100,7 @@ def test_every_scale_is_read(value: int, scale: int, duration: timedelta) -> Non
     ],
 )
 def test_nonsense_is_refused(value: int, scale: int) -> None:
-    with pytest.raises(PayloadError, match="not a TimeSpan"):
+    with pytest.raises(PayloadError, match="not a valid TimeSpan"):
         from_timespan(TimeSpan(value=value, scale=scale))
 
 

@@ -37,7 +37,7 @@ def processes_that_mention(text: str) -> list[int]:
     return found
 
 
-@pytest.mark.xdist_group("jvm")
+@pytest.mark.jvm
 @pytest.mark.timeout(900)
 def test_the_demo_runs_to_its_end_and_fits_the_screen(tmp_path: Path) -> None:
     home = tmp_path / "evening"

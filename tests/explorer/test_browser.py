@@ -25,7 +25,7 @@ CHROMIUM = next(
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium for the browser tests: apt-get install chromium"),
-    pytest.mark.xdist_group("jvm"),
+    pytest.mark.jvm,
     pytest.mark.timeout(1_200),  # the first test waits for Spark
 ]
 

@@ -37,7 +37,7 @@ def test_the_command_reports_what_it_generated(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "keys" / "hopline.toml").is_file()
     again = invoke(out, "--messages", "2000")
     assert (again.exit_code, again.stdout) == (2, "")
-    assert again.stderr.startswith("hopline generate: out: expected an empty directory")
+    assert again.stderr.startswith("hopline generate: out: expected an empty or new directory")
     assert invoke(out, "--messages", "2000", "--force").exit_code == 0
 
 

@@ -66,7 +66,7 @@ def test_protobuf_classes_are_payloads_too() -> None:
     text = payload("TEXT", serializer=PROTOBUF)(StringValue)
     message = to_message(text(value="hello"))
     assert from_message(message, text).value == "hello"
-    with pytest.raises(PayloadError, match="not a StringValue"):
+    with pytest.raises(PayloadError, match="not a valid StringValue"):
         from_message(Message(b"TEXT", bodies=(b"\xff\xff\xff",)), text)
     with pytest.raises(LocalError, match="a protobuf message"):
         PROTOBUF.encode(object())
@@ -93,7 +93,7 @@ def test_a_serializer_of_ones_own_needs_two_methods() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", msgspec.msgpack.encode({"sku": "text"}), msgspec.msgpack.encode([1])])
 def test_a_body_of_another_kind_is_a_payload_error_that_shows_it(body: bytes) -> None:
-    with pytest.raises(PayloadError, match="not a PriceOrder: ") as caught:
+    with pytest.raises(PayloadError, match="not a valid PriceOrder: ") as caught:
         from_message(Message(b"ORDER.PRICE", bodies=(body,)), PriceOrder)
     assert caught.value.body == body
     assert caught.value.kind is PriceOrder

@@ -37,12 +37,14 @@ class ZmqProcess:
             cwd=ROOT,
         )
         self.lines: list[Any] = []
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.lines.append(json.loads(line))
+            if line.endswith("\n"):  # else it was killed while it wrote
+                self.lines.append(json.loads(line))
 
     @property
     def received(self) -> list[Any]:
@@ -67,6 +69,7 @@ class ZmqProcess:
     def end(self) -> None:
         self._process.kill()
         self._process.wait(LONGEST)
+        self._listener.join(LONGEST)  # it reads to the end before its stream is closed
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()

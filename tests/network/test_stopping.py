@@ -86,7 +86,7 @@ async def test_what_never_left_is_told_when_the_node_stops() -> None:
         await client.start()
         await until(lambda: handlers(client, b"HELLO"))
         elsewhere = free_ports(1)[0]
-        tables(client).external._move(worker.identity, f"tcp://127.0.0.1:{elsewhere}")  # where nobody is
+        tables(client).external._entry_at(worker.identity, f"tcp://127.0.0.1:{elsewhere}")  # where nobody is
         await client.hub.send_one_way(Hello(b"abcd"))
         report = await client.stop(0.0)
         assert report.failed_messages == 1

@@ -133,5 +133,5 @@ async def test_an_exception_that_cannot_be_read_becomes_a_report_of_just_that() 
 @on_loop
 async def test_a_body_that_is_not_its_kind_is_an_exception_to_the_caller() -> None:
     async with started(Seller()) as node:
-        with pytest.raises(ActorError, match=r"PayloadError: not a Order"):
+        with pytest.raises(ActorError, match=r"PayloadError: not a valid Order"):
             await soon(node.hub.send(Message.flow_start(b"Order", b"\xc1"), callback=Price))

@@ -162,7 +162,7 @@ def test_a_body_that_is_not_what_its_kind_says_fails_its_own_flow() -> None:
     async def run() -> None:
         async with Node(Good()) as node:
             message = to_message(Ask(1)).clone(bodies=(b"\xc1 no message pack",))
-            with pytest.raises(ActorError, match="not a Ask"):
+            with pytest.raises(ActorError, match="not a valid Ask"):
                 await node.hub.send(message, callback=Told)
 
     asyncio.run(run())

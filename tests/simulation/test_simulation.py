@@ -146,7 +146,7 @@ def test_it_finds_routes_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> 
 
 @broken
 def test_it_finds_messages_that_wait_though_their_route_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_found", lambda *_: None)
+    monkeypatch.setattr(Router, "_route_unrouted", lambda *_: None)
     assert finds("discovered no handler")
 
 

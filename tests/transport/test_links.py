@@ -15,7 +15,7 @@ from hopline import ArgumentError, Curve, Message, WireFormat
 from hopline.node.routing.links import Links
 from hopline.transport import Frames, SocketSettings, new_keys, parse
 from hopline.transport.libzmq import peers
-from hopline.transport.libzmq.authenticator import doorkeeper
+from hopline.transport.libzmq.authenticator import zap_authenticator
 from hopline.transport.libzmq.peers import Backend, PeerLink
 from hopline.transport.libzmq.reader import SocketReader
 from hopline.transport.libzmq.sockets import bind, open_socket, send
@@ -184,14 +184,14 @@ async def test_members_of_an_encrypted_network_reach_each_other() -> None:
     network = new_keys()
     member = keys(network)
     host = keys(network, frozenset({member.public}))
-    doorkeeper.add(host)
+    zap_authenticator.add(host)
     peer = Peer(curve=host)
     peer.read()
     async with sender(curve=member) as one:
         one.backend.link(NODE, peer.uri).offer(hello())
         await until(lambda: peer.got)
     peer.close()
-    doorkeeper.remove(host)
+    zap_authenticator.remove(host)
 
 
 @pytest.mark.parametrize("stranger", ["without keys", "of another network", "not admitted"])
@@ -201,8 +201,8 @@ def test_strangers_do_not_get_into_an_encrypted_network(stranger: str) -> None:
         network = new_keys()
         host = keys(network, frozenset({keys(network).public}))
         curves = {"without keys": None, "of another network": keys(new_keys()), "not admitted": keys(network)}
-        doorkeeper.add(host)
-        before = doorkeeper.refused
+        zap_authenticator.add(host)
+        before = zap_authenticator.refused
         peer = Peer(curve=host)
         peer.read()
         async with sender(curve=curves[stranger]) as one:
@@ -210,15 +210,15 @@ def test_strangers_do_not_get_into_an_encrypted_network(stranger: str) -> None:
             await until(lambda: one.gave_up)
             assert peer.got == []
         if stranger == "not admitted":
-            assert doorkeeper.refused > before
+            assert zap_authenticator.refused > before
         peer.close()
-        doorkeeper.remove(host)
+        zap_authenticator.remove(host)
 
     run()
 
 
 @on_loop
-async def test_nobody_gets_in_while_there_is_no_doorkeeper() -> None:
+async def test_no_peer_is_admitted_without_an_authenticator() -> None:
     network = new_keys()
     peer = Peer(curve=keys(network, frozenset({keys(network).public})))
     peer.read()
@@ -236,18 +236,18 @@ def test_the_door_is_kept_when_the_loop_that_kept_it_has_ended(is_in_order: bool
     is_kept, is_enough = threading.Event(), threading.Event()
 
     async def keep_for_a_while() -> None:
-        doorkeeper.add(first)
+        zap_authenticator.add(first)
         is_kept.set()
         await asyncio.to_thread(is_enough.wait)
         if is_in_order:
-            doorkeeper.remove(first)
+            zap_authenticator.remove(first)
 
     @on_loop
     async def reach_each_other() -> None:
         if not is_in_order:
             is_enough.set()
             await asyncio.to_thread(before.join)
-        doorkeeper.add(second)
+        zap_authenticator.add(second)
         is_enough.set()
         await asyncio.to_thread(before.join)
         peer = Peer(curve=second)
@@ -256,7 +256,7 @@ def test_the_door_is_kept_when_the_loop_that_kept_it_has_ended(is_in_order: bool
             one.backend.link(NODE, peer.uri).offer(hello())
             await until(lambda: peer.got)
         peer.close()
-        doorkeeper.remove(second)
+        zap_authenticator.remove(second)
 
     before = threading.Thread(target=lambda: asyncio.run(keep_for_a_while()))
     before.start()

@@ -35,8 +35,9 @@ async def welcome(listener: socket.socket) -> tuple[socket.socket, Connection]:
     return sock, protocol
 
 
+@pytest.mark.parametrize("end", ["the peer resets the connection", "the peer is silent and given up"])
 @on_loop
-async def test_messages_that_the_peers_system_never_had_are_counted_and_the_others_are_not() -> None:
+async def test_messages_that_the_peers_system_never_had_are_counted_and_the_others_are_not(end: str) -> None:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200_000)
         listener.bind(("127.0.0.1", 0))
@@ -61,6 +62,11 @@ async def test_messages_that_the_peers_system_never_had_are_counted_and_the_othe
         while not link.waiting:  # until the system takes no more
             assert link.offer(Message.flow_start(b"LARGE", LARGE).clone(hops=1))
             await asyncio.sleep(0)
+        if end == "the peer is silent and given up":
+            assert peers.disconnect(NODE)
+            assert 0 < peers.unacknowledged < len(left)
+            sock.close()
+            return
         sock.close()  # with unread bytes, which resets the connection
         await until(lambda: link.is_silent)
         assert 0 < peers.unacknowledged < len(left)
