@@ -11,17 +11,17 @@ DIST_VENV ?= .venv-dist
 MINUTES ?= 5
 SEEDS ?= 10000
 COVERED := tests/wire tests/message tests/zmtp
-# Tests wait more than they compute, so a few run at a time. A group of tests stays on one worker, and the groups start in
+# Tests wait more than they compute, so a few run at a time. The tests of a file stay on one worker, and the files start in
 # the order of collection: tests/conftest.py.
 WORKERS ?= 3
-SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PINNED := --disable-pip-version-check --constraint constraints.txt
 # pip as it comes with Python 3.11 knows neither dependency groups nor constraints for builds.
 NEW_PIP := -m pip install --quiet $(PINNED) --upgrade pip
 INSTALL := -m pip install $(PINNED) --build-constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate screenshots clean
+.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate soak screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,7 +46,7 @@ demo: $(DEMO) ## Show everything, end to end: a network, its faults, capture, Sp
 	@$(BIN)/hopline demo $(ARGS)
 
 examples: $(READY) ## Run the small programs of examples/, one after the other
-	@for example in wire_tour request_answer pipeline broadcast network flows; do \
+	@for example in wire_tour request_answer pipeline broadcast network flows losses; do \
 		printf '\n== examples/%s.py\n\n' $$example; $(BIN)/python examples/$$example.py || exit 1; done
 
 test: $(READY) ## Run the tests, with branch coverage of hopline.wire and hopline.zmtp at 100%; ARGS='-k word' runs some, without
@@ -54,7 +54,7 @@ ifdef ARGS
 	@$(BIN)/pytest $(ARGS)
 else
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest $(COVERED)
+	@$(BIN)/coverage run -m pytest $(SIDE_BY_SIDE:loadfile=worksteal) $(COVERED)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --include='src/hopline/wire/*,src/hopline/zmtp/*' --fail-under=100
 	@$(BIN)/pytest $(SIDE_BY_SIDE) $(COVERED:%=--ignore=%)
@@ -136,6 +136,10 @@ fuzz: $(READY) ## Mutate messages of each format, and conversations in ZMTP, for
 
 simulate: $(READY) ## Live through SEEDS (default 10,000) simulated networks with faults
 	@$(BIN)/python -m hopline.simulation --seeds $(SEEDS)
+
+soak: MINUTES := $(if $(filter file,$(origin MINUTES)),10,$(MINUTES))
+soak: $(READY) ## Run a network under load and faults for MINUTES (default 10), and judge what became of it; ARGS='--seed 7'
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 screenshots: $(READY) ## Make the pictures of the explorer in docs/images again; needs Chromium
 	@$(BIN)/python -m tools.screenshots $(ARGS)

@@ -32,7 +32,7 @@ from hopline import (
     handler,
     payload,
 )
-from hopline.capture.naming import journals_in
+from hopline.capture.segment_files import journals_in
 from hopline.cluster import RendezvousAddress
 from hopline.rendezvous import RelaySettings
 from hopline.security import NoSecurity, Profile
