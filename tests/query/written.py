@@ -119,4 +119,5 @@ def write_tables(out: Path) -> Path:
             {"node": "b", "hour": NOON, "balance": -1, "balanced": False, "dropped": 0, "missing": 2},
         ],
     )
+    write_table(out, "late", [{"ts": NOON, "node": "b", "event": "received", "flow_id": "one", "missed": "flow"}])
     return out

@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hopline import ArgumentError, Message, WireFormat
+from hopline import Message, WireFormat
+from hopline.errors import BindError
 from hopline.simulation import VirtualLoop
 from hopline.simulation.network import VirtualNetwork
 from hopline.simulation.transport import SimulatedTransport
@@ -115,7 +116,7 @@ class World:
         opened: list[Inbox] = []
 
         def is_open() -> bool:
-            with suppress(ArgumentError):
+            with suppress(BindError):
                 opened.append(self.inbox(identity, address))
             return bool(opened)
 
@@ -144,7 +145,7 @@ class World:
         opened: list[Sender] = []
 
         def is_open() -> bool:
-            with suppress(ArgumentError):
+            with suppress(BindError):
                 opened.append(self.publisher(address=address)[0])
             return bool(opened)
 

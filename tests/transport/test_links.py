@@ -12,6 +12,7 @@ import pytest
 import zmq
 
 from hopline import ArgumentError, Curve, Message, WireFormat
+from hopline.errors import BindError
 from hopline.node.routing.links import Links
 from hopline.transport import Frames, SocketSettings, new_keys, parse
 from hopline.transport.libzmq import peers
@@ -37,7 +38,7 @@ class Peer:
         self._socket = opened
         try:
             self.uri = bind(opened, parse(address))
-        except ArgumentError:
+        except BindError:
             opened.close(0)
             raise
         self._inlet: SocketReader | None = None

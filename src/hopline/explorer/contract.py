@@ -89,6 +89,11 @@ COLUMNS: dict[str, dict[str, str]] = {
         time="hour",
         flag="balanced",
     ),
+    "late": _columns(
+        text="node event peer flow_id identity version partition segment missed",
+        integer="seq",
+        time="ts",
+    ),
 }
 
 
