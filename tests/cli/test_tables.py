@@ -280,6 +280,7 @@ def test_the_summary_finds_what_is_wrong_and_its_commands_work(out: Path) -> Non
         "Clock differences",
         "Clocks whose difference changed during the day",
         "Unaccounted messages and missing records",
+        "Records that came too late",
     ]
     assert found["Rejects by code"].rows == (("no_format", "2"),)
     assert found["Lost and duplicate hops"].rows == (("a", "b", "1", "0"), ("b", "c", "0", "1"))
