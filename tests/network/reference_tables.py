@@ -6,47 +6,22 @@ from collections import deque
 from collections.abc import Iterator
 
 from .frames import Fields
+from .protobuf_fields import protobuf_fields
 
 _ACTOR = 0x01
 
 
-def _fields(body: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Read protobuf by hand: numbers and bytes, by their tags."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = body[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(body):
-        tag = varint()
-        if tag & 7 == 0:
-            yield tag >> 3, varint()
-        else:
-            assert tag & 7 == 2
-            size = varint()
-            yield tag >> 3, body[at : at + size]
-            at += size
-
-
 def _one(body: bytes, tag: int) -> bytes:
-    value = dict(_fields(body)).get(tag, b"")
+    value = dict(protobuf_fields(body)).get(tag, b"")
     assert isinstance(value, bytes)
     return value
 
 
 def _routes(body: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
     """Return each receiver with the identities of its messages."""
-    for tag, route in _fields(body):
+    for tag, route in protobuf_fields(body):
         if tag == 3 and isinstance(route, bytes):
-            contracts = [one for inner, one in _fields(route) if inner == 2 and isinstance(one, bytes)]
+            contracts = [one for inner, one in protobuf_fields(route) if inner == 2 and isinstance(one, bytes)]
             yield _one(route, 1), [_one(contract, 2) for contract in contracts]
 
 

@@ -11,6 +11,8 @@ from typing import Self
 
 import zmq
 
+from hopline import Node
+
 from .frames import (
     V6,
     Fields,
@@ -248,6 +250,21 @@ class KinoNode(Scripted):
             routing=((self.uri.encode(), self.identity),),
             callbacks=tuple((b"", 1, identity) for identity in callbacks),
             correlation=guid(),
+        )
+
+    def expected(self, node: Node, request: Fields, identity: bytes, body: bytes) -> Fields:
+        """Return what a node of ours must say to a request of this node."""
+        return live(self.wire, "server", "send", "EHHLO").but(
+            identity=identity,
+            body=body,
+            receiver=self.hub,
+            receiver_node=self.identity,
+            callback_node=self.identity,
+            callback_receiver=self.hub,
+            key=request.key,
+            correlation=request.correlation,
+            callbacks=request.callbacks,
+            routing=(*request.routing, (node.uri.encode(), node.identity)),
         )
 
     def reply(self, frames: Sequence[bytes], identity: bytes, body: bytes) -> Fields:

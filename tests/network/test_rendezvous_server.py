@@ -35,6 +35,7 @@ from .frames import (
     write,
 )
 from .ours import ANYWHERE, rendezvous
+from .protobuf_fields import protobuf_fields
 from .scripted import HELLO, NOTHING, Scripted, Socket, guid, receive, send
 
 BEAT = 200  # ms, of the servers here
@@ -213,34 +214,14 @@ async def test_a_follower_names_the_leader_and_relays_nothing(wire: str) -> None
 
 
 def shape(body: bytes) -> list[Any]:
-    """Take a protobuf message apart: each field's tag, and what is inside if that is a message too."""
+    """Take a protobuf message apart: each field's number, and what is inside if that is a message too."""
     fields: list[Any] = []
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = body[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(body):
-        key = varint()
-        if key & 7 == 0:
-            varint()
-            fields.append(key)
+    for number, value in protobuf_fields(body):
+        if isinstance(value, int):
+            fields.append(number)
         else:
-            assert key & 7 == 2
-            size = varint()
-            inside = body[at : at + size]
-            assert len(inside) == size
-            at += size
-            is_message = inside[:1] in (b"\x08", b"\x0a", b"\x12") and len(inside) not in (36, 37)
-            fields.append((key, shape(inside) if is_message and inside else None))
+            is_message = value[:1] in (b"\x08", b"\x0a", b"\x12") and len(value) not in (36, 37)
+            fields.append((number, shape(value) if is_message else None))
     return fields
 
 
@@ -272,13 +253,13 @@ async def test_members_elect_a_leader_with_the_messages_of_the_reference(wire: s
         for identity in wanted - {b"KINO.ACKREADLEASE"}:
             assert shape(heard[identity].body) == shape(live(wire, "rendezvous", "send", identity.decode()).body)
         # Once a lease was written it is told with the promise, behind the ballot that wrote it.
-        ballot = (0x0A, [0x08, (0x12, None), 0x18])
-        node = [(0x0A, None), (0x12, None), (0x1A, None)]
+        ballot = (1, [1, (2, None), 3])
+        node = [(1, None), (2, None), (3, None)]
         assert shape(heard[b"KINO.ACKREADLEASE"].body) == [
             ballot,
-            (0x12, ballot[1]),
-            (0x1A, [(0x0A, None), 0x10, (0x1A, node)]),
-            (0x22, None),
+            (2, ballot[1]),
+            (3, [(1, None), 2, (3, node)]),
+            (4, None),
         ]
         assert heard[pulse].body in [text(1, str(uri).encode()) for uri in uris]
         assert address_in(servers[0]) in heard[b"KINO.WRITELEASE"].body

@@ -242,17 +242,7 @@ async def test_the_peer_asks_our_actor_and_gets_the_answer(wire: str) -> None:
         request = kino.request()
         await kino.tell(node.identity, node.uri, request)
         frames = await kino.received()
-        expected = live(wire, "server", "send", "EHHLO").but(
-            body=REVERSED,
-            receiver=kino.hub,
-            receiver_node=kino.identity,
-            callback_node=kino.identity,
-            callback_receiver=kino.hub,
-            key=request.key,
-            correlation=request.correlation,
-            callbacks=request.callbacks,  # in their own order: we turn nothing round
-            routing=(*request.routing, our_hop(node)),
-        )
+        expected = kino.expected(node, request, EHHLO, REVERSED)  # callbacks in their own order: we turn nothing round
         from_us(node, wire, frames, expected)
         assert expected.hops == 1
         assert actor.seen[0].hops == 1
@@ -277,18 +267,7 @@ async def test_the_peer_gets_a_receipt_before_the_answer_and_the_actor_sees_noth
     async with together(wire, actors=(actor,)) as (node, kino, _):
         request = kino.request(callbacks=(EHHLO, RECEIPT, EXCEPTION))
         await kino.tell(node.identity, node.uri, request)
-        receipt = live(wire, "server", "send", "EHHLO").but(
-            identity=RECEIPT,
-            body=b"",
-            receiver=kino.hub,
-            receiver_node=kino.identity,
-            callback_node=kino.identity,
-            callback_receiver=kino.hub,
-            key=request.key,
-            correlation=request.correlation,
-            callbacks=((b"", 1, RECEIPT),),
-            routing=(*request.routing, our_hop(node)),
-        )
+        receipt = kino.expected(node, request, RECEIPT, b"").but(callbacks=((b"", 1, RECEIPT),))
         from_us(node, wire, await kino.received(), receipt)
         answer = receipt.but(identity=EHHLO, body=REVERSED, callbacks=((b"", 1, EHHLO), (b"", 1, EXCEPTION)))
         from_us(node, wire, await kino.received(), answer)
@@ -303,18 +282,7 @@ async def test_the_peer_is_told_what_our_actor_raised(wire: str) -> None:
         await kino.tell(node.identity, node.uri, request)
         frames = await kino.received()
         report = read(wire, frames)
-        expected = live(wire, "server", "send", "EHHLO").but(
-            identity=EXCEPTION,
-            body=report.body,
-            receiver=kino.hub,
-            receiver_node=kino.identity,
-            callback_node=kino.identity,
-            callback_receiver=kino.hub,
-            key=request.key,
-            correlation=request.correlation,
-            callbacks=request.callbacks,
-            routing=(*request.routing, our_hop(node)),
-        )
+        expected = kino.expected(node, request, EXCEPTION, report.body)
         from_us(node, wire, frames, expected)
         fields = exception_fields(report.body)
         inner = fields.pop("Exception")  # all that a reader of 2018 looks at

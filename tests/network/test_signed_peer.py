@@ -110,18 +110,7 @@ async def test_our_receipts_answers_and_exceptions_are_signed(wire: str, is_brok
     async with together(wire, Reversing(is_broken=is_broken)) as (node, kino):
         request = kino.request(callbacks=(RECEIPT, EHHLO, EXCEPTION))
         await kino.tell(node.identity, node.uri, request)
-        receipt = live(wire, "server", "send", "EHHLO").but(
-            identity=RECEIPT,
-            body=b"",
-            receiver=kino.hub,
-            receiver_node=kino.identity,
-            callback_node=kino.identity,
-            callback_receiver=kino.hub,
-            key=request.key,
-            correlation=request.correlation,
-            callbacks=((b"", 1, RECEIPT),),
-            routing=(*request.routing, (node.uri.encode(), node.identity)),
-        )
+        receipt = kino.expected(node, request, RECEIPT, b"").but(callbacks=((b"", 1, RECEIPT),))
         assert (await kino.received())[1:] == [b"", *write(wire, signed(receipt))]
         frames = await kino.received()
         answer = receipt.but(

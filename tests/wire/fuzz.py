@@ -8,23 +8,19 @@ path; what was read must survive being written and read again. A failure is save
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hopline import Message, WireFormat
 from hopline.errors import LocalError
 from hopline.wire import Layout, RemoteError, RoutingView, annotate, decode, detect, encode, layouts, peek
 from hopline.wire.reader import Reader
+from tests.fuzzing import Finding, fresh_seed, fuzz
 from tests.wire.mutations import Frames, mutate
 from tests.wire.vectors import cases
-
-BATCH = 200
 
 FUZZED = {
     "first": [layouts.FIRST, layouts.FIRST_TICKS],
@@ -34,12 +30,10 @@ FUZZED = {
 }
 
 
-class Finding(AssertionError):  # noqa: N818
-    """Something that must not happen, with the frames that made it happen."""
-
-    def __init__(self, what: str, frames: Frames) -> None:
-        super().__init__(f"{what}\nframes: {'|'.join(frame.hex() for frame in frames)}")
-        self.frames = frames
+def finding(what: str, frames: Frames) -> Finding:
+    """Return what must not happen, with the frames that made it happen."""
+    source = "|".join(frame.hex() for frame in frames)
+    return Finding(what, source, f"frames: {source}")
 
 
 @dataclass
@@ -58,10 +52,6 @@ class Fuzzer:
         ]
         self.corpus = [frames for frames in self.corpus if sum(map(len, frames)) < 4096]
         self.corpus += [encode(typical(), layout) for layout in FUZZED[self.wire_format]]
-
-    @property
-    def executions(self) -> int:
-        return self.outcomes.total()
 
     def run(self, times: int) -> None:
         for _ in range(times):
@@ -92,13 +82,13 @@ def check(frames: Frames, first: Layout) -> str:
     annotation = annotate(frames, first=first)
     if isinstance(read, RemoteError):
         if not isinstance(careful, RemoteError) or careful.args != read.args or annotation.fault is None:
-            raise Finding(f"decode says {read}, the careful reader {careful}", frames)
+            raise finding(f"decode says {read}, the careful reader {careful}", frames)
         return read.reason
     if read != careful or read != annotation.message:
-        raise Finding(f"decode reads {read}, the careful reader {careful}", frames)
+        raise finding(f"decode reads {read}, the careful reader {careful}", frames)
     fields = [getattr(read, name) for name in RoutingView._fields[:-1]]
     if isinstance(view, RemoteError) or list(view[:-1]) != fields:
-        raise Finding(f"decode reads {read}, peek {view}", frames)
+        raise finding(f"decode reads {read}, peek {view}", frames)
     survives(read, frames, first)
     return "read"
 
@@ -110,7 +100,7 @@ def attempt(frames: Frames, what: str, action):  # type: ignore[no-untyped-def] 
     except RemoteError as error:
         return error
     except Exception as error:
-        raise Finding(f"{what} raised {error!r}", frames) from error
+        raise finding(f"{what} raised {error!r}", frames) from error
 
 
 def survives(message: Message, frames: Frames, first: Layout) -> None:
@@ -123,7 +113,7 @@ def survives(message: Message, frames: Frames, first: Layout) -> None:
     again = attempt(frames, "decode again", lambda: decode(written, first=first))
     strip = {"routing": tuple((entry.uri.rstrip("/"), entry.identity) for entry in message.routing)}
     if isinstance(again, RemoteError) or again.clone(**strip) != message.clone(**strip):
-        raise Finding(f"{message} came back as {again}", frames)
+        raise finding(f"{message} came back as {again}", frames)
 
 
 def main(
@@ -132,42 +122,12 @@ def main(
     seed: int | None = typer.Option(None, help="Start from this seed instead of a fresh one."),
 ) -> None:
     """Damage messages until the time is up, or until something breaks."""
-    console = Console()
-    if seed is None:
-        seed = random.SystemRandom().randrange(2**32)
-    console.print(
-        f"seed {seed}, {minutes:g} min for each of {', '.join(wire_format)}; Ctrl-C stops with what was found"
-    )
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:6}"),
-        BarColumn(),
-        TextColumn("{task.fields[done]:>12,}"),
-        TimeElapsedColumn(),
-    )
-    fuzzer = None
-    try:
-        for name in wire_format:
-            fuzzer = Fuzzer(name, seed)
-            with Progress(*columns, console=console) as progress:
-                task = progress.add_task(name, total=minutes * 60, done=0)
-                started = time.monotonic()
-                while (elapsed := time.monotonic() - started) < minutes * 60:
-                    fuzzer.run(BATCH)
-                    progress.update(task, completed=elapsed, done=fuzzer.executions)
-                progress.update(task, completed=minutes * 60)
-            console.print("  " + ", ".join(f"{outcome} {count:,}" for outcome, count in fuzzer.outcomes.most_common()))
-    except Finding as finding:
-        path = Path(f"fuzz-{seed}.hex")
-        path.write_text("|".join(frame.hex() for frame in finding.frames) + "\n", encoding="utf-8")
-        console.print(
-            f"[bold red]found[/]: {finding}\nsaved to {path}; see it with: hopline decode {path}", markup=True
-        )
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        console.print("stopped" if fuzzer is None else f"stopped after {fuzzer.executions:,} in {fuzzer.wire_format}")
-        raise typer.Exit(130) from None
-    console.print("[bold green]nothing found")
+    seed = fresh_seed() if seed is None else seed
+    typer.echo(f"seed {seed}, {minutes:g} min for each of {', '.join(wire_format)}; Ctrl-C stops with what was found")
+    path = Path(f"fuzz-{seed}.hex")
+    for name in wire_format:
+        fuzz(Fuzzer(name, seed), name, minutes, path, hint=f"; see it with: hopline decode {path}")
+    typer.secho("nothing found", fg="green", bold=True)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ import pytest
 
 from hopline import Message
 from hopline.wire import RemoteError, decode
+from tests.fuzzing import BATCH, Finding
 from tests.wire import fuzz
-from tests.wire.fuzz import BATCH, FUZZED, Finding, Fuzzer
+from tests.wire.fuzz import FUZZED, Fuzzer
 
 SECONDS_PER_FORMAT = 5
 SEED = 1  # the same messages every day; ``make fuzz`` takes new ones

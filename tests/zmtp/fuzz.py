@@ -7,27 +7,22 @@ output however they are cut into pieces. A failure is saved as a hex file: what 
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tests.fuzzing import Finding, fresh_seed, fuzz
 from tests.zmtp.conversations import Conversation, Outcome, conversation, damaged, outcome, random_chunks, summary
 
-BATCH = 200
 CORPUS = 300
 
 
-class Finding(AssertionError):  # noqa: N818
-    """Something that must not happen, with the conversation that made it happen."""
-
-    def __init__(self, what: str, said: Conversation) -> None:
-        super().__init__(f"{what}\nto a {said.ours.name} with {said.limits}: {said.stream.hex()}")
-        self.said = said
+def finding(what: str, said: Conversation) -> Finding:
+    """Return what must not happen, with the conversation that made it happen."""
+    source = said.stream.hex()
+    return Finding(what, source, f"to a {said.ours.name} with {said.limits}: {source}")
 
 
 @dataclass
@@ -40,10 +35,6 @@ class Fuzzer:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.corpus = [conversation(self.rng) for _ in range(CORPUS)]
-
-    @property
-    def executions(self) -> int:
-        return self.outcomes.total()
 
     def run(self, times: int) -> None:
         for _ in range(times):
@@ -60,7 +51,7 @@ def check(said: Conversation, pieces: list[bytes]) -> str:
     whole = attempt(said, [said.stream])
     in_pieces = attempt(said, pieces)
     if in_pieces != whole:
-        raise Finding(f"whole it is {whole}, in pieces of {[len(piece) for piece in pieces]} {in_pieces}", said)
+        raise finding(f"whole it is {whole}, in pieces of {[len(piece) for piece in pieces]} {in_pieces}", said)
     return summary(whole)
 
 
@@ -69,7 +60,7 @@ def attempt(said: Conversation, pieces: list[bytes]) -> Outcome:
     try:
         return outcome(said.ours, said.limits, pieces)
     except Exception as error:
-        raise Finding(f"receive raised {error!r}", said) from error
+        raise finding(f"receive raised {error!r}", said) from error
 
 
 def main(
@@ -77,37 +68,10 @@ def main(
     seed: int | None = typer.Option(None, help="Start from this seed instead of a fresh one."),
 ) -> None:
     """Damage conversations until the time is up, or until something breaks."""
-    console = Console()
-    if seed is None:
-        seed = random.SystemRandom().randrange(2**32)
-    console.print(f"seed {seed}, {minutes:g} min for zmtp; Ctrl-C stops with what was found")
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:6}"),
-        BarColumn(),
-        TextColumn("{task.fields[done]:>12,}"),
-        TimeElapsedColumn(),
-    )
-    fuzzer = Fuzzer(seed)
-    try:
-        with Progress(*columns, console=console) as progress:
-            task = progress.add_task("zmtp", total=minutes * 60, done=0)
-            started = time.monotonic()
-            while (elapsed := time.monotonic() - started) < minutes * 60:
-                fuzzer.run(BATCH)
-                progress.update(task, completed=elapsed, done=fuzzer.executions)
-            progress.update(task, completed=minutes * 60)
-        console.print("  " + ", ".join(f"{outcome} {count:,}" for outcome, count in fuzzer.outcomes.most_common()))
-    except Finding as finding:
-        path = Path(f"fuzz-zmtp-{seed}.hex")
-        path.write_text(finding.said.stream.hex() + "\n", encoding="utf-8")
-        console.print("[bold red]found[/]:", end=" ")
-        console.print(f"{finding}\nsaved to {path}", markup=False)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        console.print(f"stopped after {fuzzer.executions:,}")
-        raise typer.Exit(130) from None
-    console.print("[bold green]nothing found")
+    seed = fresh_seed() if seed is None else seed
+    typer.echo(f"seed {seed}, {minutes:g} min for zmtp; Ctrl-C stops with what was found")
+    fuzz(Fuzzer(seed), "zmtp", minutes, Path(f"fuzz-zmtp-{seed}.hex"))
+    typer.secho("nothing found", fg="green", bold=True)
 
 
 if __name__ == "__main__":

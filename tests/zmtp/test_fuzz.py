@@ -7,7 +7,8 @@ import time
 import pytest
 
 from hopline.zmtp import Connection, Event
-from tests.zmtp.fuzz import BATCH, Finding, Fuzzer
+from tests.fuzzing import BATCH, Finding
+from tests.zmtp.fuzz import Fuzzer
 
 SECONDS = 5
 SEED = 1  # the same conversations every day; ``make fuzz`` takes new ones
