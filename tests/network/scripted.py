@@ -195,6 +195,18 @@ class KinoNode(Scripted):
             if wire_of(frames) == self.wire and read(self.wire, frames).identity == identity:
                 return frames
 
+    async def hear_from(self, node: bytes, *identities: bytes) -> list[list[bytes]]:
+        """Wait until a node has said one message of each kind, in whatever order, and return them in this one."""
+        heard: dict[bytes, list[bytes]] = {}
+        while heard.keys() < set(identities):
+            frames = await receive(self.broadcast)
+            if wire_of(frames) != self.wire:
+                continue
+            message = read(self.wire, frames)
+            if message.identity in identities and node in message.body:
+                heard[message.identity] = frames
+        return [heard[identity] for identity in identities]
+
     async def hear_any(self) -> list[bytes]:
         """Wait for the next broadcast, however long that takes."""
         return await receive_whenever(self.broadcast)

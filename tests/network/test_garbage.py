@@ -462,10 +462,7 @@ async def test_forged_and_replayed_routes_are_refused_where_there_are_keys(wire:
     ):
         await spy.join()
         async with our_node(wire, server.address, security=secured()) as other:
-            asked = await spy.hear(b"KINO.REQCLUSTROUTES")
-            announced = await spy.hear(b"KINO.REGEXTROUTE")
-            while other.identity not in announced[2]:
-                announced = await spy.hear(b"KINO.REGEXTROUTE")
+            asked, announced = await spy.hear_from(other.identity, b"KINO.REQCLUSTROUTES", b"KINO.REGEXTROUTE")
             await until(lambda: knows(node, other.identity) and knows(other, node.identity))
             assert await other.hub.send(Hello(GREETING), callback=Ehhlo) == REVERSED
             refused = membership(node).traffic.refused
