@@ -23,7 +23,7 @@ from hopline.node.context import Context, NodeRuntime
 from hopline.node.introspection import Introspection
 from hopline.node.network.connection import NetworkConnection
 from hopline.node.network.settings import Network
-from hopline.node.report import ActorReport, NodeReport, software
+from hopline.node.report import ActorReport, NodeReport, PeerReport, software
 from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
@@ -31,8 +31,10 @@ from hopline.node.stats import Stats
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
+from hopline.observers.tail import NodeTail
 from hopline.observers.telemetry import telemetry_for
 from hopline.routing import KnownNode, MessageOutcome, Tables
+from hopline.security.services import is_question
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ class _Running:
             slow_handler=settings.slow_handler,
             hub=self.hub,
         )
+        self.tail = NodeTail(self.observers, self.router.directory.label, is_question, clock, time.time)
+        self.observers.add(self.tail)
         self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}
@@ -440,7 +444,7 @@ class Node:
 
     def _host_built_in(self, running: _Running) -> None:
         """Add the built-in actor, which answers requests about this node."""
-        actor = Introspection(running.tables, self.report, self.set_capture_level)
+        actor = Introspection(running.tables, self.report, lambda: self.peers, running.tail, self.set_capture_level)
         running.built_in.append(running.new_host(actor))
 
     async def remove(self, actor: Actor, drain_timeout: float | None = None) -> None:
@@ -499,6 +503,12 @@ class Node:
     def known_nodes(self) -> list[KnownNode]:
         """The other nodes that this one knows, with their receivers."""
         return self._require_running().tables.external.known()
+
+    @property
+    def peers(self) -> tuple[PeerReport, ...]:
+        """The other nodes, as announcements and heartbeats describe them; none without a network."""
+        connection = self._require_running().connection
+        return () if connection is None else connection.peers()
 
     @property
     def is_joined(self) -> bool:
