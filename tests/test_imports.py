@@ -81,12 +81,12 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
     "hopline.metrics": PURE
-    | {"asyncio", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
+    | {"asyncio", "http", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.observers", "hopline.rendezvous"},
     "hopline.observers": PURE
-    | {"asyncio", "contextvars", "logging", "msgspec", "opentelemetry", "pyarrow"}
-    | {"hopline.actors", "hopline.capture", "hopline.message", "hopline.routing", "hopline.transport"}
-    | {"hopline.wire"},
+    | {"asyncio", "bisect", "contextvars", "logging", "msgspec", "opentelemetry", "pyarrow"}
+    | {"hopline.actors", "hopline.capture", "hopline.client", "hopline.message", "hopline.routing"}
+    | {"hopline.transport", "hopline.wire"},
     "hopline.pipeline": PURE
     | {"atexit", "concurrent", "contextlib", "importlib", "inspect", "json"}
     | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}

@@ -33,6 +33,7 @@ from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
 from hopline.observers.tail import NodeTail
 from hopline.observers.telemetry import telemetry_for
+from hopline.observers.timings import Timings
 from hopline.routing import KnownNode, MessageOutcome, Tables
 from hopline.security.services import is_question
 from hopline.wire import DEFAULT_LIMITS
@@ -74,6 +75,9 @@ class _Running:
         self.router = self._new_router(node)
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
         self.hubs: list[MessageHub] = []
+        self.timings: Timings | None = None
+        if node.is_timed:
+            self.measure_times()
         self.hub = self.new_hub(node)
         self.runtime = NodeRuntime(
             exchange=self.router,
@@ -148,7 +152,15 @@ class _Running:
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)
+        if self.timings is not None:
+            self.timings.add_hub(hub)
         return hub
+
+    def measure_times(self) -> None:
+        timings = self.timings = Timings(self.router.directory.label, is_question, self.clock)
+        self.observers.add(timings)
+        for hub in self.hubs:
+            timings.add_hub(hub)
 
     def new_host(self, actor: Actor) -> ActorHost:
         handlers = handler_map(actor)
@@ -247,6 +259,7 @@ class Node:
         self.connect = connect
         self.discover = discover
         self.capture = capture
+        self.is_timed = False
         self._actors: dict[bytes, Actor] = {}
         self._running: _Running | None = None
         self._final_stats: Stats | None = None
@@ -382,6 +395,11 @@ class Node:
         """Whether the node was started and has not stopped."""
         return self._running is not None
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the node takes no more work, because it is about to stop."""
+        return self._running is not None and self._running.stopping is not None
+
     def _require_running(self) -> _Running:
         if self._running is None:
             raise NotRunningError("the node is not running: use `async with Node(...) as node`, or await node.start()")
@@ -498,6 +516,17 @@ class Node:
             network=running.connection.report() if running.connection is not None else None,
             capture=None if running.recorder is None else running.recorder.report(),
         )
+
+    def measure_times(self) -> None:
+        """Measure from now on how long handlers and requests take: see `timings`."""
+        self.is_timed = True
+        if self._running is not None and self._running.timings is None:
+            self._running.measure_times()
+
+    @property
+    def timings(self) -> Timings | None:
+        """How long handlers and requests took since the node started, if `measure_times` was called."""
+        return self._require_running().timings
 
     @property
     def known_nodes(self) -> list[KnownNode]:

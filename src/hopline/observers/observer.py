@@ -3,7 +3,9 @@
 Theory of operation. The router, the actor hosts, the hubs and the network connection report what happens to messages
 to `Observers`; capture, OpenTelemetry, the failure log and the `on_outcome` hook are `NodeObserver`s behind it. Every
 event is an attribute of `Observers`: None while no observer listens to it, else one function that calls all listeners.
-So an event without listeners costs the node one test, and `is_observed` combines the tests of the hot path into one.
+So an event without listeners costs the node one test. `is_observed` combines the tests of the hot path into one: while
+it is set, answers inside the node are messages, too. `observes_handlers` is apart from it, so that timing handlers does
+not cost that.
 
 A message that is submitted on this node goes through these events:
 
@@ -167,6 +169,7 @@ class Observers:
 
     def __init__(self) -> None:
         self.is_observed = False  # whether an observer listens to events of every message
+        self.observes_handlers = False  # whether an observer follows handlers
         self._observers: list[NodeObserver] = []
         self._followers: list[Callable[[], None]] = []
         self.refresh()
@@ -189,8 +192,8 @@ class Observers:
             combine = _COMBINATIONS.get(event, _call_all)
             combined = combine(listeners) if listeners else None
             setattr(self, event, combined)
-        every_message = (self.submitting, self.delivered, self.handling)
-        self.is_observed = any(listener is not None for listener in every_message)
+        self.is_observed = self.submitting is not None or self.delivered is not None
+        self.observes_handlers = self.handling is not None
         for follower in self._followers:
             follower()
 

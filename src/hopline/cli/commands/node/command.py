@@ -32,7 +32,7 @@ from hopline.cli.security_summary import describe_security
 from hopline.cli.signals import EXIT_TIME, Signals, exit_within
 from hopline.cli.terminal import write_line
 from hopline.config import Configuration
-from hopline.metrics import MetricsServer, NodeCollector
+from hopline.metrics import MetricsServer, NodeCollector, node_readiness
 from hopline.node import Network, Node, Stats, StopReport
 from hopline.security import DomainSecurity
 
@@ -165,7 +165,7 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
             metrics_uri = None
             if metrics_address is not None:
                 # Before the node is announced to others, because the port may be in use.
-                server = MetricsServer(NodeCollector(node), *metrics_address)
+                server = MetricsServer(NodeCollector(node), *metrics_address, readiness=node_readiness(node))
                 metrics_uri = (await stack.enter_async_context(server)).uri
             await node.start()
             return node, actors, metrics_uri
