@@ -99,7 +99,7 @@ ALLOWED = {
     "hopline.rendezvous": PURE
     | {"asyncio", "msgspec", "random", "time", "types", "uuid"}
     | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
-    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
+    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"difflib", "msgspec", "hopline.message", "hopline.wire"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},

@@ -14,6 +14,23 @@ import pytest
 from tests.cli.commands import Command, prepare, run
 from tests.network.processes import until
 
+LATE = """
+from hopline import Actor, Payload, handler
+
+
+class Greets(Payload):
+    pass
+
+
+class Greeting(Payload):
+    text: str
+
+
+class Late(Actor):
+    @handler
+    def greet(self, request: Greets) -> Greeting:
+        return Greeting("late")
+"""
 NARROW = {"COLUMNS": "80"}
 ASK = ("send", "Greet", '{"name": "world"}', "--callback", "Greeting")
 
@@ -132,6 +149,29 @@ def test_tail_counts_what_it_leaves_out(network: Network) -> None:
         assert left_out["node"] == "shop-1"
         assert left_out["left_out"] >= 1
         assert tail.stop(signal.SIGTERM) == 0
+
+
+def test_a_kind_that_resembles_another_is_named_at_once_while_the_message_still_waits(network: Network) -> None:
+    with Command(network.folder, "send", "Gret", '{"name": "x"}', "--callback", "Greeting", "--timeout", "60") as send:
+        line = send.line("did you mean")
+        assert line == "hopline send: no node handles Gret/1 yet; did you mean Greet/1? Waiting for one for 5 s"
+        assert send.is_running
+        assert send.stop(signal.SIGINT) == 130
+    done = run(network.folder, "trace", "greet/1/eu")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "hopline trace: unroutable: no node announces greet/1/eu; did you mean Greet/1?\n",
+    )
+
+
+def test_a_message_that_waits_is_sent_when_its_kind_appears(network: Network) -> None:
+    (network.folder / "late.py").write_text(LATE)
+    with Command(network.folder, "send", "Greets", "--callback", "Greeting", "--timeout", "60") as send:
+        send.line("did you mean Greet/1?")
+        with Command(network.folder, "node", "--app", "late:Late", "--embedded") as late:
+            assert send.end() == 0
+            assert send.line('"text": "late"')
+            late.stop()
 
 
 @pytest.fixture
