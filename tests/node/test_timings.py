@@ -125,7 +125,9 @@ async def test_a_node_that_is_started_again_begins_at_zero() -> None:
 def test_labels_are_bounded() -> None:
     table: SeriesTable[MessageIdentifier] = SeriesTable(lambda kind: (str(kind),), 1)
     for number in range(3 * MOST_SERIES):
-        table.of(MessageIdentifier(b"%d" % number)).add(0.1)
+        series = table.of(MessageIdentifier(b"%d" % number))
+        assert series is not None
+        series.add(0.1)
     assert len(table.by_labels) == MOST_SERIES
     assert sum(table.by_labels[OTHER,].counts) == 2 * MOST_SERIES + 1
     assert sum(table.by_labels["0/1",].counts) == 1

@@ -22,9 +22,9 @@ Invariants:
 * `submitting` runs in the context of the submitter and before routing, because routing may report further events.
   `refused` says that the receiver was full: the submission did not happen, and may be tried again with the same
   delivery. Messages that the node creates itself (receipts, failure reports) are reported by `submitted` alone.
-* An observer that raises is logged and otherwise ignored: no message is lost to its observer. The exceptions are
-  `received` and `frames_sent`, which are called directly when they have one listener, because they run for every
-  message on the wire; their listeners must not raise.
+* An observer that raises is logged and otherwise ignored: no message is lost to its observer. Two exceptions are called
+  directly, and must not raise: `received` and `frames_sent` when they have one listener, because they run for every
+  message on the wire, and `handling` when its only listener belongs to an observer that says it `never_raises`.
 * Control messages (about routes) are no concern of applications, hence the separate events for them.
 """
 
@@ -45,6 +45,8 @@ Combination: TypeAlias = Callable[[Sequence[Listener]], Listener]
 
 class NodeObserver:
     """Receives the events of a node. Every method does nothing: override those of interest."""
+
+    never_raises = False  # whether `handling` may be called directly, without the care for an observer that fails
 
     # -- messages of applications --------------------------------------------------------------------------------------
 
@@ -143,7 +145,7 @@ class NodeObserver:
         return listeners
 
 
-_PUBLIC_METHODS = [name for name in vars(NodeObserver) if not name.startswith("_")]
+_PUBLIC_METHODS = [name for name, value in vars(NodeObserver).items() if callable(value) and not name.startswith("_")]
 EVENTS = tuple(name for name in _PUBLIC_METHODS if name != "listeners")
 
 
@@ -242,6 +244,10 @@ def _direct(combine: Combination) -> Combination:
 
 
 def _handlings(listeners: Sequence[Listener]) -> Listener:
+    only = listeners[0]
+    if len(listeners) == 1 and getattr(getattr(only, "__self__", None), "never_raises", False):
+        return only
+
     def handling(*arguments: Any) -> _Handlings | None:
         handlings = [_call(listener, None, *arguments) for listener in listeners]
         return _Handlings([handling for handling in handlings if handling is not None])

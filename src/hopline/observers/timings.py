@@ -62,30 +62,37 @@ class SeriesTable(Generic[Key]):
     """Series by their labels, and by the key that is looked up for each event.
 
     Args:
-        labels_of: Returns the labels of a key.
+        labels_of: Returns the labels of a key; None for what is not measured.
         names: How many labels there are.
     """
 
-    def __init__(self, labels_of: Callable[[Key], Labels], names: int) -> None:
+    def __init__(self, labels_of: Callable[[Key], Labels | None], names: int) -> None:
         self.by_labels: dict[Labels, Series] = {}
         self._labels_of = labels_of
         self._other = (OTHER,) * names
-        self._by_key: dict[Key, Series] = {}
+        self._by_key: dict[Key, Series | None] = {}
 
-    def of(self, key: Key) -> Series:
-        """Return the series of a key."""
-        series = self._by_key.get(key)
-        if series is None:
-            series = self._find(self._labels_of(key))
-            if len(self._by_key) >= _MOST_KEYS:
-                self._by_key.clear()
-            self._by_key[key] = series
+    def of(self, key: Key) -> Series | None:
+        """Return the series of a key; None for what is not measured."""
+        try:
+            return self._by_key[key]
+        except KeyError:
+            return self._find(key)
+
+    def _find(self, key: Key) -> Series | None:
+        if len(self._by_key) >= _MOST_KEYS:
+            self._by_key.clear()
+        labels = self.labels_of(key)
+        series = None if labels is None else self.by_labels.setdefault(labels, Series())
+        self._by_key[key] = series
         return series
 
-    def _find(self, labels: Labels) -> Series:
-        if labels not in self.by_labels and len(self.by_labels) >= MOST_SERIES - 1:
-            labels = self._other
-        return self.by_labels.setdefault(labels, Series())
+    def labels_of(self, key: Key) -> Labels | None:
+        """Return the labels under which a key is counted."""
+        labels = self._labels_of(key)
+        if labels is None or labels in self.by_labels or len(self.by_labels) < MOST_SERIES - 1:
+            return labels
+        return self._other
 
 
 class Timings(NodeObserver):
@@ -97,12 +104,14 @@ class Timings(NodeObserver):
         clock: The node's monotonic clock.
     """
 
+    never_raises = True
+
     def __init__(self, label_of: LabelOf, is_hidden: Callable[[bytes], bool], clock: Callable[[], float]) -> None:
         self._label_of = label_of
         self._is_hidden = is_hidden
         self._clock = clock
         self._handlers = SeriesTable(self._handler_labels, 2)
-        self._requests = SeriesTable(_request_labels, 1)
+        self._requests = SeriesTable(self._request_labels, 1)
         self._hubs: list[MessageHub] = []
 
     @property
@@ -115,17 +124,20 @@ class Timings(NodeObserver):
         """The series of requests, by kind of message."""
         return self._requests.by_labels
 
-    def _handler_labels(self, key: tuple[bytes, MessageIdentifier]) -> Labels:
+    def _request_labels(self, kind: MessageIdentifier) -> Labels | None:
+        return None if self._is_hidden(kind.identity) else (kind_label(kind),)
+
+    def _handler_labels(self, key: tuple[bytes, MessageIdentifier]) -> Labels | None:
         receiver, kind = key
+        if self._is_hidden(kind.identity):
+            return None
         actor, _ = self._label_of(receiver, kind)
         return kind_label(kind), printable_name(actor or "")
 
     def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> _Handling | None:  # noqa: ARG002 - the event's signature
         """Begin to measure a handler."""
-        kind = delivery.identifier
-        if self._is_hidden(kind.identity):
-            return None
-        return _Handling(self._handlers.of((receiver, kind)), self._clock)
+        series = self._handlers.of((receiver, delivery.identifier))
+        return None if series is None else _Handling(series, self._clock)
 
     def add_hub(self, hub: MessageHub) -> None:
         """Measure the requests of a hub, too."""
@@ -134,10 +146,9 @@ class Timings(NodeObserver):
 
     def _request_over(self, delivery: Delivery, outcome: object, read: Read) -> None:
         """Count a request that was answered or has failed, also because its time was over."""
-        kind = delivery.identifier
-        if self._is_hidden(kind.identity):
+        series = self._requests.of(delivery.identifier)
+        if series is None:
             return
-        series = self._requests.of(kind)
         series.add(self._clock() - delivery.since)
         if isinstance(outcome, AnswerTimeoutError):
             series.timed_out += 1
@@ -149,11 +160,10 @@ class Timings(NodeObserver):
         in_flight: Counter[Labels] = Counter()
         for hub in self._hubs:
             for kind, count in hub.waiting_by_kind().items():
-                if self._is_hidden(kind.identity):
-                    continue
-                self._requests.of(kind)
-                labels = _request_labels(kind)
-                in_flight[labels if labels in self.requests else (OTHER,)] += count
+                self._requests.of(kind)  # begins its series, if it has none yet
+                labels = self._requests.labels_of(kind)
+                if labels is not None:
+                    in_flight[labels] += count
         return in_flight
 
 
@@ -175,10 +185,6 @@ class _Handling:
         series.add(self._clock() - self._since)
         if error is not None:
             series.failed += 1
-
-
-def _request_labels(kind: MessageIdentifier) -> Labels:
-    return (kind_label(kind),)
 
 
 def kind_label(kind: MessageIdentifier) -> str:
