@@ -15,6 +15,7 @@ from hopline.errors import (
     PayloadError,
     PeerGoneError,
 )
+from hopline.message.answers import AnsweredBy, AnswerType, answers_of
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.extension import (
     LARGEST_EXTENSION,
@@ -30,6 +31,7 @@ from hopline.message.identifier import (
     MAX_VERSION,
     MessageIdentifier,
     Version,
+    as_bytes,
     version_from_text,
     version_to_text,
 )
@@ -47,12 +49,14 @@ from hopline.message.payload import (
     PAYLOAD_MARK,
     Payload,
     PayloadType,
+    Request,
     as_value,
     from_message,
     payload,
     payload_type,
     to_message,
 )
+from hopline.message.payload_classes import AnyPayload
 from hopline.message.printable import (
     LONGEST_LINES,
     LONGEST_NAME,
@@ -91,6 +95,9 @@ __all__ = [
     "TICKS_PER_MICROSECOND",
     "ActorError",
     "AnswerTimeoutError",
+    "AnswerType",
+    "AnsweredBy",
+    "AnyPayload",
     "ArgumentError",
     "ArgumentTypeError",
     "BindError",
@@ -110,11 +117,14 @@ __all__ = [
     "PayloadType",
     "PeerGoneError",
     "ReceiverKind",
+    "Request",
     "RoutingEntry",
     "Serializer",
     "TraceOptions",
     "Version",
     "WireFormat",
+    "answers_of",
+    "as_bytes",
     "as_value",
     "from_message",
     "get_logger",
