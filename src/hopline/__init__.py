@@ -46,6 +46,7 @@ from hopline.message import (
     to_message,
 )
 from hopline.node import Context, Network, Node, NodeSettings
+from hopline.observers.dead_letters import DeadLetter
 from hopline.rendezvous import RendezvousServer, RendezvousSettings
 from hopline.routing import MessageOutcome, Outcome
 from hopline.security import Domain, DomainSecurity, KeyRing, SecurityError, new_key
@@ -69,6 +70,7 @@ __all__ = [
     "Context",
     "CorrelationFilter",
     "Curve",
+    "DeadLetter",
     "DeliveryError",
     "Distribution",
     "Domain",

@@ -18,7 +18,7 @@ from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.cluster import Membership
 from hopline.cluster.membership.refusals import Refusal
-from hopline.message import ArgumentError, Message, NotRunningError, WireFormat, new_node_identity
+from hopline.message import ArgumentError, Message, NotRunningError, WireFormat, as_bytes, new_node_identity
 from hopline.node.context import Context, NodeRuntime
 from hopline.node.introspection import Introspection
 from hopline.node.network.connection import NetworkConnection
@@ -28,6 +28,7 @@ from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
+from hopline.observers.dead_letters import DeadLetter, DeadLetters
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
@@ -173,6 +174,8 @@ def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
     telemetry = telemetry_for(node.identity, node.tracer_provider)
     observers = Observers()
     observers.add(FailureLog(clock))
+    if node.on_dead_letter is not None:
+        observers.add(DeadLetters(node.on_dead_letter, asyncio.get_running_loop()))
     if node.on_outcome is not None:
         observers.add(OutcomeHook(node.on_outcome, clock))
     if telemetry is not None:
@@ -203,6 +206,7 @@ class Node:
         uri: The address that messages of this node carry in their trace, if it has no network.
         settings: Capacities and timeouts.
         on_outcome: Called with every message and its outcome.
+        on_dead_letter: Called with every message that reached no receiver or whose handler failed, soon afterwards.
         tracer_provider: Where OpenTelemetry spans go. Default: the provider of the process, if one is set.
         clock: Returns monotonic seconds, for tests.
         network: The network to join, where nodes find each other.
@@ -214,10 +218,11 @@ class Node:
     def __init__(
         self,
         *actors: Actor,
-        identity: bytes | None = None,
+        identity: str | bytes | None = None,
         uri: str = STANDALONE_URI,
         settings: NodeSettings | None = None,
         on_outcome: Callable[[MessageOutcome], None] | None = None,
+        on_dead_letter: Callable[[DeadLetter], object] | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], float] | None = None,
         network: Network | None = None,
@@ -226,17 +231,17 @@ class Node:
         capture: CaptureSettings | None = None,
     ) -> None:
         for name, value, kind in (
-            ("identity", identity, bytes),
             ("settings", settings, NodeSettings),
             ("network", network, Network),
             ("capture", capture, CaptureSettings),
         ):
             if not (value is None or isinstance(value, kind)):
                 raise ArgumentError(f"node {name}", f"{kind.__name__}, or nothing", value)
-        self.identity = new_node_identity() if identity is None else identity
+        self.identity = new_node_identity() if identity is None else as_bytes(identity, "node identity")
         self.uri = uri
         self.settings = settings or NodeSettings()
         self.on_outcome = on_outcome
+        self.on_dead_letter = on_dead_letter
         self.tracer_provider = tracer_provider
         self.clock = clock
         self.network = network
