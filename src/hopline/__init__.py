@@ -18,7 +18,7 @@ from hopline.actors import Actor, CorrelationFilter, handler
 from hopline.application import connect
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings
-from hopline.client import MessageHub, Promise, Stream
+from hopline.client import MessageHub, Promise, Retry, Stream
 from hopline.errors import (
     ActorError,
     AnswerTimeoutError,
@@ -36,16 +36,19 @@ from hopline.message import (
     MSGPACK,
     PROTOBUF,
     RAW,
+    AnsweredBy,
     Distribution,
     Message,
     MessageIdentifier,
     Payload,
+    Request,
     WireFormat,
     from_message,
     payload,
     to_message,
 )
 from hopline.node import Context, Network, Node, NodeSettings
+from hopline.observers.dead_letters import DeadLetter
 from hopline.rendezvous import RendezvousServer, RendezvousSettings
 from hopline.routing import MessageOutcome, Outcome
 from hopline.security import Domain, DomainSecurity, KeyRing, SecurityError, new_key
@@ -61,6 +64,7 @@ __all__ = [
     "Actor",
     "ActorError",
     "AnswerTimeoutError",
+    "AnsweredBy",
     "ArgumentError",
     "BindError",
     "CaptureLevel",
@@ -68,6 +72,7 @@ __all__ = [
     "Context",
     "CorrelationFilter",
     "Curve",
+    "DeadLetter",
     "DeliveryError",
     "Distribution",
     "Domain",
@@ -90,6 +95,8 @@ __all__ = [
     "Promise",
     "RendezvousServer",
     "RendezvousSettings",
+    "Request",
+    "Retry",
     "SecurityError",
     "Stream",
     "WireFormat",

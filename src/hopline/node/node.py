@@ -17,7 +17,7 @@ from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub
 from hopline.cluster import Membership
 from hopline.cluster.membership.refusals import Refusal
-from hopline.message import ArgumentError, Message, NotRunningError, new_node_identity
+from hopline.message import ArgumentError, Message, NotRunningError, as_bytes, new_node_identity
 from hopline.node.introspection import Introspection
 from hopline.node.lifespan import ActorStart, has_on_start, require_async_hooks
 from hopline.node.middleware import Middleware, checked
@@ -28,6 +28,7 @@ from hopline.node.routing.router import Router
 from hopline.node.running import RunningNode
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
+from hopline.observers.dead_letters import DeadLetter
 from hopline.routing import KnownNode, MessageOutcome
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Node:
         uri: The address that messages of this node carry in their trace, if it has no network.
         settings: Capacities and timeouts.
         on_outcome: Called with every message and its outcome.
+        on_dead_letter: Called with every message that reached no receiver or whose handler failed, soon afterwards.
         tracer_provider: Where OpenTelemetry spans go. Default: the provider of the process, if one is set.
         clock: Returns monotonic seconds, for tests.
         network: The network to join, where nodes find each other.
@@ -76,10 +78,11 @@ class Node:
     def __init__(
         self,
         *actors: Actor,
-        identity: bytes | None = None,
+        identity: str | bytes | None = None,
         uri: str = STANDALONE_URI,
         settings: NodeSettings | None = None,
         on_outcome: Callable[[MessageOutcome], None] | None = None,
+        on_dead_letter: Callable[[DeadLetter], object] | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], float] | None = None,
         network: Network | None = None,
@@ -90,17 +93,17 @@ class Node:
         lifespan: Lifespan | None = None,
     ) -> None:
         for name, value, kind in (
-            ("identity", identity, bytes),
             ("settings", settings, NodeSettings),
             ("network", network, Network),
             ("capture", capture, CaptureSettings),
         ):
             if not (value is None or isinstance(value, kind)):
                 raise ArgumentError(f"node {name}", f"{kind.__name__}, or nothing", value)
-        self.identity = new_node_identity() if identity is None else identity
+        self.identity = new_node_identity() if identity is None else as_bytes(identity, "node identity")
         self.uri = uri
         self.settings = settings or NodeSettings()
         self.on_outcome = on_outcome
+        self.on_dead_letter = on_dead_letter
         self.tracer_provider = tracer_provider
         self.clock = clock
         self.network = network
@@ -124,6 +127,7 @@ class Node:
         middleware: Iterable[Middleware] = (),
         lifespan: Lifespan | None = None,
         on_outcome: Callable[[MessageOutcome], None] | None = None,
+        on_dead_letter: Callable[[DeadLetter], object] | None = None,
         tracer_provider: TracerProvider | None = None,
     ) -> Self:
         """Return the node that ``hopline node`` would run: its network, keys, settings, capture and metrics.
@@ -135,15 +139,26 @@ class Node:
             middleware: What runs around every handler.
             lifespan: What is held while the node runs. The endpoint for metrics is opened before it.
             on_outcome: Called with every message and its outcome.
+            on_dead_letter: Called with every message that reached no receiver or whose handler failed.
             tracer_provider: Where OpenTelemetry spans go.
 
         Raises:
             ConfigurationError: For the first value that cannot be used.
         """
         # The one import that goes up: a class cannot be given its constructors from above.
-        from hopline.application.configured import node_from_file
+        from hopline.application.configured import configured_node, found_configuration
 
-        return node_from_file(cls, path, actors, middleware, lifespan, on_outcome, tracer_provider)
+        configured = configured_node(
+            found_configuration(path),
+            *actors,
+            node_type=cls,
+            middleware=middleware,
+            lifespan=lifespan,
+            on_outcome=on_outcome,
+            on_dead_letter=on_dead_letter,
+            tracer_provider=tracer_provider,
+        )
+        return configured.node
 
     # -- starting and stopping -----------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from hopline.node.middleware import Middleware, MiddlewareHost
 from hopline.node.network.connection import NetworkConnection
 from hopline.node.report import StopReport
 from hopline.node.routing.router import Router
+from hopline.observers.dead_letters import DeadLetters
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
@@ -185,6 +186,8 @@ def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
     telemetry = telemetry_for(node.identity, node.tracer_provider)
     observers = Observers()
     observers.add(FailureLog(clock))
+    if node.on_dead_letter is not None:
+        observers.add(DeadLetters(node.on_dead_letter, asyncio.get_running_loop()))
     if node.on_outcome is not None:
         observers.add(OutcomeHook(node.on_outcome, clock))
     if telemetry is not None:
