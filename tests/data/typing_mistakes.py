@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopline import Actor, Context, Message, Node, Payload, Request, Retry, handler
+from hopline import Actor, Context, Message, Node, Payload, Request, Retry, connect, handler
 
 
 class Greeting(Payload):
@@ -61,3 +61,7 @@ async def main(node: Node, message: Message) -> None:
     Node(greeting)  # mistake: a payload is no actor
     Node(on_dead_letter=3)  # mistake: a number cannot be called
     message.with_receiver_node(3)  # mistake: neither text nor bytes
+    with connect(node=Node()) as client:
+        client.ask(Greeting("Ada"))  # mistake: not a request, and no callback
+        client.send(3)  # mistake: a number is no payload
+        client.ask(Greet("Ada")).name  # mistake: a Greeting has no name

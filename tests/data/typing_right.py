@@ -25,6 +25,7 @@ from hopline import (
     Payload,
     Request,
     Retry,
+    connect,
     handler,
     payload,
     to_message,
@@ -124,3 +125,14 @@ async def main() -> None:
         await hub.send(Note("Ada"))
         await hub.send_one_way(Count(sku=1), partition="eu")
         await hub.broadcast(Price(1), version=1)
+
+
+def script() -> None:
+    with connect(node=Node(Service())) as client:
+        assert_type(client.ask(Greet("Ada")), Greeting)
+        assert_type(client.ask(Meet("Ada"), timeout=3), Greeting | Farewell)
+        assert_type(client.ask(Note("Ada"), callback=Greeting), Greeting)
+        assert_type(client.ask(to_message(Greet("Ada")), MessageIdentifier.of("Greeting")), Message)
+        client.send(Note("Ada"), partition="eu")
+        for greeting in client.stream(Greet("Ada"), limit=1):
+            assert_type(greeting, Greeting)
