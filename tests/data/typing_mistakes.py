@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hopline import Actor, Context, Message, Node, Payload, Request, Retry, connect, handler
+from hopline.node import CallNext, MiddlewareContext
 
 
 class Greeting(Payload):
@@ -65,3 +66,18 @@ async def main(node: Node, message: Message) -> None:
         client.ask(Greeting("Ada"))  # mistake: not a request, and no callback
         client.send(3)  # mistake: a number is no payload
         client.ask(Greet("Ada")).name  # mistake: a Greeting has no name
+
+
+def not_async(context: MiddlewareContext, call_next: CallNext) -> None: ...
+
+
+def no_lifespan(node: Node) -> int:
+    return 1
+
+
+class Deaf(Actor):
+    def on_start(self, node: Node) -> None: ...  # mistake: not async
+
+
+Node(middleware=[not_async])  # mistake: middleware is async
+Node(lifespan=no_lifespan)  # mistake: a number is no context manager

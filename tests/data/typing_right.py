@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_type
@@ -30,6 +31,7 @@ from hopline import (
     payload,
     to_message,
 )
+from hopline.node import CallNext, MiddlewareContext
 
 
 class Greeting(Payload):
@@ -136,3 +138,34 @@ def script() -> None:
         client.send(Note("Ada"), partition="eu")
         for greeting in client.stream(Greet("Ada"), limit=1):
             assert_type(greeting, Greeting)
+
+
+class Timing:
+    async def __call__(self, context: MiddlewareContext, call_next: CallNext) -> object:
+        assert_type(context.actor, Actor)
+        return await call_next()
+
+
+async def refuse(context: MiddlewareContext, call_next: CallNext) -> None:
+    raise PermissionError(context.handler)
+
+
+class Lively(Actor):
+    async def on_start(self, node: Node) -> None:
+        assert_type(await node.hub.ask(Greet("Ada")), Greeting)
+
+    async def on_stop(self, node: Node) -> None:
+        await node.add(Service())
+
+
+class OwnNode(Node):
+    pass
+
+
+@asynccontextmanager
+async def lifespan(node: Node) -> AsyncIterator[int]:
+    yield 1
+
+
+assert_type(OwnNode.from_config("hopline.toml", actors=[Lively()], middleware=[Timing()]), OwnNode)
+Node(Lively(), middleware=[Timing(), refuse], lifespan=lifespan)
