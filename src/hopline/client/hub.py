@@ -8,8 +8,10 @@ timer for all of them. Requests with a timeout of their own, and streams, are ke
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
-from collections.abc import Coroutine, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import timedelta
 from threading import get_ident
 from typing import Any, NoReturn, overload
@@ -18,7 +20,7 @@ import msgspec
 
 from hopline.client.asking import Answer, Asking, First, Partition, Second, Timeout
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.promise import Promise
+from hopline.client.promise import OnOver, Promise, TimedPromise
 from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, callback_of, error_of, reply_spec_of
 from hopline.client.retry import Retry
 from hopline.client.stream import Stream, StreamState
@@ -86,12 +88,21 @@ class MessageHub(Asking):
         self._default_waits = self._default_line.members
         self._other_waits: dict[int, Promise[Any] | StreamState] = {}
         self._forget_default = self._default_waits.pop
+        self._new_promise: Callable[..., Promise[Any]] = Promise
         self._is_open = True
 
     @property
     def waiting(self) -> int:
         """Number of promises and streams that are open."""
         return len(self._default_waits) + len(self._other_waits)
+
+    def waiting_by_kind(self) -> Counter[MessageIdentifier]:
+        """Return how many promises and streams are open, by the kind of their request."""
+        return Counter(waiting.message.identifier for waiting in self._all_waiting())
+
+    def time_requests(self, on_over: OnOver) -> None:
+        """Report each further request whose promise is answered or fails."""
+        self._new_promise = functools.partial(TimedPromise, on_over=on_over)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -449,10 +460,10 @@ class MessageHub(Asking):
         value = content if is_value is not None and is_value(content) else None
         delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, value)
         if timeout is not None:
-            promise: Promise[Any] = Promise(key, reply_spec, delivery, seconds, deadline, self._forget)
+            promise = self._new_promise(key, reply_spec, delivery, seconds, deadline, self._forget)
             self._expect(promise, deadline)
             return promise
-        promise = Promise(key, reply_spec, delivery, seconds, deadline, self._forget_default)
+        promise = self._new_promise(key, reply_spec, delivery, seconds, deadline, self._forget_default)
         self._default_waits[key] = promise
         if not self._default_line.has_timer:
             self._default_line.set_timer()
@@ -467,7 +478,7 @@ class MessageHub(Asking):
         key = next(self._keys)
         delivery = delivery_of(self._addressed(content, reply_spec, key), self._clock())
         deadline = delivery.since + seconds
-        promise: Promise[Any] = Promise(key, reply_spec, delivery, seconds, deadline, self._forget)
+        promise = self._new_promise(key, reply_spec, delivery, seconds, deadline, self._forget)
         self._expect(promise, deadline)
         return promise
 

@@ -22,13 +22,14 @@ from hopline.node.introspection import Introspection
 from hopline.node.lifespan import ActorStart, has_on_start, require_async_hooks
 from hopline.node.middleware import Middleware, checked
 from hopline.node.network.settings import Network
-from hopline.node.report import ActorReport, NodeReport, StopReport, software
+from hopline.node.report import ActorReport, NodeReport, PeerReport, StopReport, software
 from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.running import RunningNode
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 from hopline.observers.dead_letters import DeadLetter
+from hopline.observers.timings import Timings
 from hopline.routing import KnownNode, MessageOutcome
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Node:
         self.capture = capture
         self.middleware = checked(middleware)
         self.lifespan = lifespan
+        self.is_timed = False
         self._actors: dict[bytes, Actor] = {}
         self._running: RunningNode | None = None
         self._final_stats: Stats | None = None
@@ -332,6 +334,16 @@ class Node:
         """Whether the node was started and has not stopped."""
         return self._running is not None
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether the node runs, but not all of its actors have started."""
+        return self._running is not None and not self._running.has_started
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the node takes no more work, because it is about to stop."""
+        return self._running is not None and self._running.stopping is not None
+
     def _require_running(self) -> RunningNode:
         if self._running is None:
             raise NotRunningError("the node is not running: use `async with Node(...) as node`, or await node.start()")
@@ -418,7 +430,7 @@ class Node:
 
     def _host_built_in(self, running: RunningNode) -> None:
         """Add the built-in actor, which answers requests about this node."""
-        actor = Introspection(running.tables, self.report, self.set_capture_level)
+        actor = Introspection(running.tables, self.report, lambda: self.peers, running.tail, self.set_capture_level)
         running.built_in.append(running.new_host(actor))
 
     async def remove(self, actor: Actor, drain_timeout: float | None = None) -> None:
@@ -482,10 +494,27 @@ class Node:
             capture=None if running.recorder is None else running.recorder.report(),
         )
 
+    def measure_times(self) -> None:
+        """Measure from now on how long handlers and requests take: see `timings`."""
+        self.is_timed = True
+        if self._running is not None and self._running.timings is None:
+            self._running.measure_times()
+
+    @property
+    def timings(self) -> Timings | None:
+        """How long handlers and requests took since the node started, if `measure_times` was called."""
+        return self._require_running().timings
+
     @property
     def known_nodes(self) -> list[KnownNode]:
         """The other nodes that this one knows, with their receivers."""
         return self._require_running().tables.external.known()
+
+    @property
+    def peers(self) -> tuple[PeerReport, ...]:
+        """The other nodes, as announcements and heartbeats describe them; none without a network."""
+        connection = self._require_running().connection
+        return () if connection is None else connection.peers()
 
     @property
     def is_joined(self) -> bool:

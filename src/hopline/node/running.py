@@ -23,8 +23,11 @@ from hopline.observers.dead_letters import DeadLetters
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
+from hopline.observers.tail import NodeTail
 from hopline.observers.telemetry import telemetry_for
+from hopline.observers.timings import Timings
 from hopline.routing import Tables
+from hopline.security.services import is_question
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ class RunningNode:
         self.router = self._new_router(node)
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
         self.hubs: list[MessageHub] = []
+        self.timings: Timings | None = None
+        if node.is_timed:
+            self.measure_times()
         self.hub = self.new_hub(node)
         self.runtime = NodeRuntime(
             exchange=self.router,
@@ -60,6 +66,8 @@ class RunningNode:
             slow_handler=settings.slow_handler,
             hub=self.hub,
         )
+        self.tail = NodeTail(self.observers, self.router.directory.label, is_question, clock, time.time)
+        self.observers.add(self.tail)
         self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}
@@ -125,7 +133,16 @@ class RunningNode:
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)
+        if self.timings is not None:
+            self.timings.add_hub(hub)
         return hub
+
+    def measure_times(self) -> None:
+        """Measure from now on how long handlers and requests take."""
+        timings = self.timings = Timings(self.router.directory.label, is_question, self.clock)
+        self.observers.add(timings)
+        for hub in self.hubs:
+            timings.add_hub(hub)
 
     def new_host(self, actor: Actor, middleware: tuple[Middleware, ...] = ()) -> ActorHost:
         """Return the host of an actor, which messages reach from now on."""

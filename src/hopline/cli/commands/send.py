@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from hopline.cli.client import discover_nodes, joined_node
+from hopline.cli.client import announcements, did_you_mean, discover_nodes, joined_node
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.identifiers import find_node, identity_text, parse_kind, short_identity
 from hopline.cli.message_bodies import (
@@ -38,7 +38,7 @@ from hopline.cli.options import (
 )
 from hopline.cli.terminal import write_json, write_line
 from hopline.config import Configuration
-from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier
+from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier, printable
 from hopline.node import Node
 from hopline.routing import MessageOutcome, Outcome
 
@@ -54,6 +54,9 @@ EPILOG = """
 
 The body is written as JSON and sent as MessagePack, the default of Hopline's payloads. Without a body, an empty object
 is sent. An answer is shown as MessagePack, JSON or text if it can be read as such, and as hex otherwise.
+
+A message that no node handles waits for one, because a node may just be starting. If a node handles something similar,
+`did you mean` is written to standard error at once; Ctrl-C ends the wait.
 
 **Exit codes**: 0 answered (without a callback: sent), 1 not delivered, or its handler failed, 2 wrong usage, 3 no
 answer in time.
@@ -149,21 +152,42 @@ async def _send(request: _Request, configuration: Configuration) -> None:
             message = message.with_receiver_node(receiver.identity)
         elif request.is_broadcast:
             await discover_nodes(node)
-        started = time.perf_counter()
+        suggesting = None
+        if request.to_node is None:
+            suggesting = asyncio.ensure_future(_suggest_kinds(node, message.identifier))
+        try:
+            await _send_and_show(node, message, request, outcomes)
+        finally:
+            if suggesting is not None:
+                suggesting.cancel()
 
-        def show(answer: Message) -> None:
-            _show_answer(answer, time.perf_counter() - started, as_json=request.as_json)
 
-        if request.callbacks and request.is_broadcast:
-            await _show_all_answers(node, message, request, show)
-        elif request.callbacks:
-            show(await _answer(node, message, request))
-        elif request.wants_receipt:
-            await node.hub.send(message, timeout=request.timeout)
-            _show_receipt(message, time.perf_counter() - started, as_json=request.as_json)
-        else:
-            await node.hub.send_one_way(message)
-            await _show_receivers(message, outcomes, request)
+async def _suggest_kinds(node: Node, kind: MessageIdentifier) -> None:
+    """Write at once what was perhaps meant by a kind that no node handles; it may still be announced."""
+    await announcements(node)
+    suggestion = did_you_mean(kind, node.known_nodes)
+    if suggestion:
+        seconds = node.settings.discovery_timeout
+        text = f"hopline send: no node handles {kind} yet; {suggestion} Waiting for one for {seconds:g} s"
+        typer.echo(printable(text), err=True)
+
+
+async def _send_and_show(node: Node, message: Message, request: _Request, outcomes: _Outcomes) -> None:
+    started = time.perf_counter()
+
+    def show(answer: Message) -> None:
+        _show_answer(answer, time.perf_counter() - started, as_json=request.as_json)
+
+    if request.callbacks and request.is_broadcast:
+        await _show_all_answers(node, message, request, show)
+    elif request.callbacks:
+        show(await _answer(node, message, request))
+    elif request.wants_receipt:
+        await node.hub.send(message, timeout=request.timeout)
+        _show_receipt(message, time.perf_counter() - started, as_json=request.as_json)
+    else:
+        await node.hub.send_one_way(message)
+        await _show_receivers(message, outcomes, request)
 
 
 async def _answer(node: Node, message: Message, request: _Request) -> Message:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hopline.cli.actor_labels import actor_label, class_and_handler
-from hopline.cli.client import ask, discover_nodes, joined_node, probe, raise_if_refused
+from hopline.cli.client import ask, did_you_mean, discover_nodes, joined_node, probe, raise_if_refused
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.identifiers import find_node, identity_text, parse_kind, short_identity, shorten_identity
 from hopline.cli.message_bodies import (
@@ -123,7 +123,7 @@ async def _probe_route(
             receivers = [find_node(to_node, known)]
         raise_if_refused(node, is_answered=bool(receivers))
         if not receivers:
-            hint = "`hopline routes` lists which node handles which message"
+            hint = did_you_mean(kind, known) or "`hopline routes` lists which node handles which message"
             raise DeliveryError("unroutable", f"no node announces {kind}; {hint}")
         probes = await asyncio.gather(*(_probe_node(node.hub, receiver, kind) for receiver in receivers))
         document = {"kind": str(kind), "from": identity_text(node.identity), "nodes": list(probes)}
