@@ -31,7 +31,11 @@ PURE = {
 ALLOWED = {
     "hopline.actors": PURE
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
-    | {"hopline.message", "hopline.routing"},
+    | {"types", "hopline.message", "hopline.routing"},
+    "hopline.application": PURE
+    | {"asyncio", "atexit", "concurrent", "contextlib", "os", "pathlib", "threading", "types", "opentelemetry"}
+    | {"hopline.actors", "hopline.client", "hopline.config", "hopline.message", "hopline.metrics", "hopline.node"}
+    | {"hopline.observers.dead_letters", "hopline.routing"},
     "hopline.capture": PURE
     | {
         "contextlib",
@@ -79,7 +83,7 @@ ALLOWED = {
     "hopline.generator": PURE
     | {"concurrent", "contextlib", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
-    "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
+    "hopline.message": PURE | {"msgspec", "google", "logging", "os", "sys", "traceback", "types", "uuid"},
     "hopline.metrics": PURE
     | {"asyncio", "http", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.observers", "hopline.rendezvous"},

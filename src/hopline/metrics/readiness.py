@@ -23,6 +23,8 @@ def node_readiness(node: Node) -> Readiness:
     def why_not() -> str:
         if not node.is_running:
             return "the node has not started"
+        if node.is_starting:
+            return "its actors have not all started"
         if node.is_stopping:
             return "the node is stopping"
         if node.network is None:
