@@ -17,6 +17,7 @@ from hopline.cluster.messages.service import (
 from hopline.cluster.messages.service_pb2 import HeartBeat
 from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
 from hopline.routing import NodeRemoval, Route
+from hopline.schemas.book import SchemaBook
 from hopline.security import NoSecurity, Security
 
 SERVERS = [RendezvousAddress(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 10}") for port in (8001, 8002)]
@@ -46,6 +47,7 @@ class World:
             self.security,
             self,
             self,
+            SchemaBook(),
             clock=lambda: self.now,
             random=Random(1),
         )

@@ -14,6 +14,7 @@ from hopline.errors import (
     NotRunningError,
     PayloadError,
     PeerGoneError,
+    SchemaConflictError,
 )
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.extension import (
@@ -111,6 +112,7 @@ __all__ = [
     "PeerGoneError",
     "ReceiverKind",
     "RoutingEntry",
+    "SchemaConflictError",
     "Serializer",
     "TraceOptions",
     "Version",

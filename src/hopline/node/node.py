@@ -33,6 +33,8 @@ from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
 from hopline.observers.telemetry import telemetry_for
 from hopline.routing import KnownNode, MessageOutcome, Tables
+from hopline.schemas.book import SchemaBook
+from hopline.schemas.contracts import payloads_of
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -65,7 +67,9 @@ class _Running:
         self.clock = clock
         self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
         self.connection = (
-            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
+            None
+            if node.network is None
+            else NetworkConnection(node.identity, node.network, node._schemas, self.observers, clock)
         )
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
@@ -243,6 +247,7 @@ class Node:
         self.connect = connect
         self.discover = discover
         self.capture = capture
+        self._schemas = SchemaBook()
         self._actors: dict[bytes, Actor] = {}
         self._running: _Running | None = None
         self._final_stats: Stats | None = None
@@ -428,6 +433,7 @@ class Node:
         if actor.identity in self._actors:
             raise ArgumentError("actor", "one that is not on this node already", actor)
         handler_map(actor)  # raises here, and not when the node starts, if its handlers are invalid
+        self._schemas.add(actor.identity, payloads_of(actor))
         self._actors[actor.identity] = actor
         if self._running is not None:
             self._host(actor)
@@ -457,12 +463,12 @@ class Node:
             raise ArgumentError("actor", "an actor of this node", actor)
         running = self._running
         if running is None:
-            del self._actors[actor.identity]
+            self._forget(actor)
             return
         if running.hosts[actor.identity].runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
             raise ArgumentError("remove", advice, "a call from a handler")
-        del self._actors[actor.identity]
+        self._forget(actor)
         host = running.hosts.pop(actor.identity)
         running.router.remove(host.identity, host.close())
         running.leaving.append(host)
@@ -472,6 +478,10 @@ class Node:
         except TimeoutError:
             await host.stop(self.settings.cancel_timeout)
         running.leaving.remove(host)  # after a cancellation it stays there, and stops with the node
+
+    def _forget(self, actor: Actor) -> None:
+        del self._actors[actor.identity]
+        self._schemas.remove(actor.identity)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ from hopline.cluster.membership.follower import RendezvousFollower
 from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.member import Member, Traffic
 from hopline.cluster.membership.peer_registry import PeerRegistry
-from hopline.cluster.membership.ports import NetworkPort, RouteDirectory
+from hopline.cluster.membership.ports import NetworkPort, RouteDirectory, SchemaPort
 from hopline.cluster.membership.refusals import Refusals
 from hopline.cluster.membership.responder import RouteResponder
 from hopline.cluster.messages.service import CONTROL, HEARTBEAT, NOT_LEADER, PONG, read
@@ -67,6 +67,7 @@ class Membership:
         security: Signs and verifies control messages.
         directory: The routes of the node, which membership extends and reads.
         network: Where everything is sent.
+        schemas: The schemas of the node's payloads.
         clock: The time in seconds, which never goes back.
         random: Spreads requests over time.
     """
@@ -79,6 +80,7 @@ class Membership:
         security: Security,
         directory: RouteDirectory,
         network: NetworkPort,
+        schemas: SchemaPort,
         *,
         clock: Callable[[], float],
         random: Random,
@@ -88,10 +90,10 @@ class Membership:
         self._settings = settings
         self._clock = clock
         rules = DomainRules(security)
-        sender = ControlSender(security, network, self.traffic)
+        sender = ControlSender(security, network, schemas, self.traffic)
         self._advertiser = RouteAdvertiser(me, settings, rules, directory, sender, clock)
         self.refusals = Refusals(security, clock, self._advertiser.announce_all)
-        self._peers = PeerRegistry(settings, rules, directory, network, self.refusals, self.traffic)
+        self._peers = PeerRegistry(settings, rules, directory, network, schemas, self.refusals, self.traffic)
         self._discovery = RouteDiscovery(me, settings, rules, self._peers, sender, random)
         self._responder = RouteResponder(
             me,

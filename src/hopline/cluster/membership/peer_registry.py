@@ -18,11 +18,12 @@ from hopline.cluster.membership.domain_rules import DomainRules
 from hopline.cluster.membership.drain_barrier import DrainBarrier
 from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.member import Traffic
-from hopline.cluster.membership.ports import NetworkPort, RouteDirectory
+from hopline.cluster.membership.ports import NetworkPort, RouteDirectory, SchemaPort
 from hopline.cluster.membership.refusals import Refusals
 from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.cluster.messages.format_declaration import declared_formats
 from hopline.cluster.messages.formats import Evidence
+from hopline.cluster.messages.schema_declaration import declared_fingerprints
 from hopline.cluster.messages.service import UNREGISTER_NODE, UNREGISTER_ROUTE, routes_of
 from hopline.cluster.messages.service_pb2 import HeartBeat, RegisterExternalMessageRoute, UnregisterMessageRoute
 from hopline.cluster.messages.timespan import from_timespan
@@ -43,6 +44,7 @@ class PeerRegistry:
         rules: DomainRules,
         directory: RouteDirectory,
         network: NetworkPort,
+        schemas: SchemaPort,
         refusals: Refusals,
         traffic: Traffic,
     ) -> None:
@@ -50,6 +52,7 @@ class PeerRegistry:
         self._rules = rules
         self._directory = directory
         self._network = network
+        self._schemas = schemas
         self._refusals = refusals
         self._traffic = traffic
         self._freshness = RouteFreshness()
@@ -87,6 +90,7 @@ class PeerRegistry:
         self._freshness.record(node, routes)
         self._directory.learn_all(node, location.uri, routes)
         self._refusals.accepted(routes)
+        self._compare_schemas(message, content, routes)
 
     def _location_in(self, content: RegisterExternalMessageRoute) -> Location | None:
         """Return the location in an announcement; None if it is refused."""
@@ -167,6 +171,14 @@ class PeerRegistry:
         if formats or is_authentic:
             self._network.note_read_formats(node, formats)
 
+    def _compare_schemas(self, message: Message, content: RegisterExternalMessageRoute, routes: list[Route]) -> None:
+        """Compare the schemas of the messages that were accepted with those of this node."""
+        fingerprints = declared_fingerprints(message.extension, content)
+        if fingerprints:
+            accepted = {route.identifier for route in routes}
+            announced = {identifier: value for identifier, value in fingerprints.items() if identifier in accepted}
+            self._schemas.compare(content.node_identity, announced)
+
     # -- withdrawals ---------------------------------------------------------------------------------------------------
 
     def unregister_routes(self, message: Message, content: UnregisterMessageRoute) -> None:
@@ -226,6 +238,7 @@ class PeerRegistry:
         self.drain_barrier.passed(node)
         self._freshness.forget(node)
         self.authority.forget(node)
+        self._schemas.forget(node)
         if self._directory.forget_node(node) is not None:
             log.info("node %s is gone", printable_name(node))
         self._network.disconnect(node)

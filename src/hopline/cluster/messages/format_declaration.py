@@ -20,8 +20,13 @@ _BY_NAME = {str(wire_format): wire_format for wire_format in WireFormat}
 
 def declare_formats(formats: Iterable[WireFormat]) -> bytes:
     """Return the extension of an announcement of a node that reads these formats."""
+    return write_extension(format_entry(formats))
+
+
+def format_entry(formats: Iterable[WireFormat]) -> dict[str, list[str]]:
+    """Return the entry of the extension that declares these formats."""
     names = [str(wire_format) for wire_format in formats]
-    return write_extension({READS: names})
+    return {READS: names}
 
 
 def declared_formats(extension: bytes) -> frozenset[WireFormat]:
