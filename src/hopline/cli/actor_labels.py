@@ -10,12 +10,17 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from hopline.actors.handler import definitions_of
 from hopline.cli.client import request_stats
 from hopline.cli.identifiers import identity_text, shorten_identity
 from hopline.client import MessageHub
 from hopline.message import MessageIdentifier, printable_name
+from hopline.node.introspection import Introspection
 from hopline.node.report import ActorReport
 from hopline.routing import KnownNode
+
+# What the actor that every node has handles; it is not among the actors that a node reports.
+_BUILT_IN = frozenset(definition.identifier for definition in definitions_of(Introspection))
 
 
 class ActorLabels:
@@ -47,6 +52,8 @@ class ActorLabels:
         description: dict[str, Any] = {"identity": identity_text(actor)}
         if report is not None:
             description |= class_and_handler(report, kind)
+        elif kind in _BUILT_IN:
+            description["name"] = "built-in"
         return description
 
 

@@ -36,7 +36,7 @@ from hopline.cli.options import (
     WireFormatOption,
     client_configuration,
 )
-from hopline.cli.terminal import write_json, write_line
+from hopline.cli.terminal import write_json, write_line, write_wrapped
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier
 from hopline.node import Node
@@ -182,7 +182,7 @@ def _show_answer(answer: Message, seconds: float, *, as_json: bool) -> None:
         write_json(answer_document(answer, seconds))
         return
     sender = f" from {short_identity(answer.routing[-1].identity)}" if answer.routing else ""
-    write_line(f"{answer.identifier}{sender} after {seconds * 1000:.1f} ms")
+    write_wrapped(f"{answer.identifier}{sender} after {seconds * 1000:.1f} ms")
     write_line(body_text(answer.body))
 
 
@@ -190,7 +190,7 @@ def _show_receipt(message: Message, seconds: float, *, as_json: bool) -> None:
     if as_json:
         write_json({"kind": str(message.identifier), "seconds": round(seconds, 6)})
     else:
-        write_line(f"{message.identifier} accepted after {seconds * 1000:.1f} ms")
+        write_wrapped(f"{message.identifier} accepted after {seconds * 1000:.1f} ms")
 
 
 async def _show_all_answers(node: Node, message: Message, request: _Request, show: Callable[[Message], None]) -> None:
@@ -201,7 +201,7 @@ async def _show_all_answers(node: Node, message: Message, request: _Request, sho
             show(answer)
             count += 1
     for error in answers.errors:
-        write_line(f"an actor failed: {error}")
+        write_wrapped(f"an actor failed: {error}")
     if not count:
         raise AnswerTimeoutError(str(message.identifier), request.timeout)
 
@@ -220,4 +220,4 @@ async def _show_receivers(message: Message, outcomes: _Outcomes, request: _Reque
     if request.as_json:
         write_json({"kind": str(message.identifier), "sent_to": [identity_text(peer) for peer in receivers]})
     else:
-        write_line(f"{message.identifier} sent to {', '.join(map(short_identity, receivers))}")
+        write_wrapped(f"{message.identifier} sent to {', '.join(map(short_identity, receivers))}")

@@ -10,6 +10,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hopline.cli.actor_labels import actor_label
 from hopline.cli.client import discover_nodes, joined_node, raise_if_refused, request_stats
 from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import find_node, identity_text, shorten_identity
@@ -241,7 +242,7 @@ def _draw_actors(nodes: list[dict[str, Any]]) -> RecordTable:
     for node in nodes:
         for actor in node.get("actors", ()):
             table.add_row(
-                actor["name"],
+                actor_label(actor),
                 shorten_identity(node["node"]),
                 ", ".join(actor["handles"]),
                 f"{actor['waiting']:,}",
