@@ -16,6 +16,7 @@ from hopline.errors import (
     PeerGoneError,
     SchemaConflictError,
 )
+from hopline.message.answers import AnsweredBy, AnswerType, answers_of
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.extension import (
     LARGEST_EXTENSION,
@@ -31,6 +32,7 @@ from hopline.message.identifier import (
     MAX_VERSION,
     MessageIdentifier,
     Version,
+    as_bytes,
     version_from_text,
     version_to_text,
 )
@@ -48,12 +50,14 @@ from hopline.message.payload import (
     PAYLOAD_MARK,
     Payload,
     PayloadType,
+    Request,
     as_value,
     from_message,
     payload,
     payload_type,
     to_message,
 )
+from hopline.message.payload_classes import AnyPayload
 from hopline.message.printable import (
     LONGEST_LINES,
     LONGEST_NAME,
@@ -92,6 +96,9 @@ __all__ = [
     "TICKS_PER_MICROSECOND",
     "ActorError",
     "AnswerTimeoutError",
+    "AnswerType",
+    "AnsweredBy",
+    "AnyPayload",
     "ArgumentError",
     "ArgumentTypeError",
     "BindError",
@@ -111,12 +118,15 @@ __all__ = [
     "PayloadType",
     "PeerGoneError",
     "ReceiverKind",
+    "Request",
     "RoutingEntry",
     "SchemaConflictError",
     "Serializer",
     "TraceOptions",
     "Version",
     "WireFormat",
+    "answers_of",
+    "as_bytes",
     "as_value",
     "from_message",
     "get_logger",
