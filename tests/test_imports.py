@@ -101,7 +101,7 @@ ALLOWED = {
     | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
     "hopline.schemas": PURE
-    | {"google", "hashlib", "msgspec", "pydantic", "types"}
+    | {"google", "hashlib", "msgspec", "pydantic"}
     | {"hopline.actors", "hopline.message"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}

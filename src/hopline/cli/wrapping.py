@@ -19,20 +19,19 @@ def wrap(text: str, width: int | None, hanging: str = _HANGING) -> list[str]:
     """
     if width is None or cell_len(text) <= width:
         return [text]
+    words = text.lstrip(" ")
+    indent = text.removesuffix(words)
     room = max(1, width - cell_len(hanging))
     lines: list[str] = []
     line = ""
-    for piece in _pieces(text, room):
-        joined = f"{line} {piece}" if line else piece
-        space = room if lines else width
-        if line and cell_len(joined) > space:
+    for piece in _pieces(words, room):
+        longer = f"{line} {piece}" if line else f"{indent}{piece}"
+        if line and cell_len(longer) > width:
             lines.append(line)
-            line = piece
+            line = f"{hanging}{piece}"
         else:
-            line = joined
-    lines.append(line)
-    first, *others = lines
-    return [first, *(f"{hanging}{other}" for other in others)]
+            line = longer
+    return [*lines, line]
 
 
 def _pieces(text: str, room: int) -> Iterator[str]:

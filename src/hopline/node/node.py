@@ -35,6 +35,7 @@ from hopline.observers.telemetry import telemetry_for
 from hopline.routing import KnownNode, MessageOutcome, Tables
 from hopline.schemas.book import SchemaBook
 from hopline.schemas.contracts import payloads_of
+from hopline.schemas.fingerprint import fingerprint
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ class _Running:
             self.loop,
             node_identity=node.identity,
             request_timeout=node.settings.request_timeout,
+            on_first_sent=node._schemas.sends,
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)
@@ -191,9 +193,14 @@ def _actor_report(host: ActorHost) -> ActorReport:
         name=host.name,
         handles=tuple(handlers),
         handlers=tuple(definition.method for definition in handlers.values()),
+        fingerprints=tuple(_fingerprint_of(definition.content) for definition in handlers.values()),
         waiting=host.waiting,
         running=host.running,
     )
+
+
+def _fingerprint_of(content: type | None) -> int | None:
+    return None if content is None else fingerprint(content)
 
 
 class Node:

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 
 from hopline.actors import Actor
 from hopline.message import MessageIdentifier, payload_type, printable_name
-from hopline.schemas.contracts import Contract, contracts_of
+from hopline.schemas.book import SchemaBook
+from hopline.schemas.contracts import Contract, contracts_of, payloads_of
 from hopline.schemas.fingerprint import OPAQUE, content_type, fingerprint, fingerprint_text
 from hopline.schemas.json_schema import Schemas, schemas_of
 
@@ -38,7 +39,12 @@ def asyncapi_document(actors: Iterable[Actor], title: str, version: str, descrip
         title: The title of the application.
         version: The version of the application.
         description: What the application does.
+
+    Raises:
+        SchemaConflictError: Two payload classes of one name have different schemas.
     """
+    actors = list(actors)
+    _require_one_schema_each(actors)
     contracts = _contracts(actors)
     classes = dict.fromkeys(cls for contract in contracts for cls in (contract.content, *contract.answers) if cls)
     schemas = schemas_of(classes, _SCHEMAS)
@@ -55,6 +61,12 @@ def asyncapi_document(actors: Iterable[Actor], title: str, version: str, descrip
         "operations": document.operations,
         "components": {name: entries for name, entries in components.items() if entries},
     }
+
+
+def _require_one_schema_each(actors: Iterable[Actor]) -> None:
+    book = SchemaBook()
+    for actor in actors:
+        book.add(actor.identity, payloads_of(actor))
 
 
 def _contracts(actors: Iterable[Actor]) -> list[Contract]:

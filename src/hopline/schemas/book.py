@@ -1,8 +1,10 @@
 """Which payload classes a node uses, and whether other nodes expect the same bodies.
 
-On one node, two classes of one name and version must have the same shape: `add` refuses an actor that breaks this rule.
-Between nodes it cannot be enforced, because each is started by itself: fingerprints travel with announcements, and a
-difference is logged, once for each peer and kind. A fingerprint is a hint from the network, which nothing relies on.
+On one node, the actors' classes of one name and version must have the same shape: `add` refuses an actor that breaks
+this rule. Between nodes it cannot be enforced, because each is started by itself. Fingerprints of what actors handle
+travel with announcements, and each node compares them with the classes that its own actors handle or return, and with
+those that it sends. A difference is logged, once for each peer and message. A fingerprint is a hint from the network,
+which nothing relies on.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ Name: TypeAlias = tuple[bytes, Version]  # partitions of a message have one sche
 
 
 class SchemaBook:
-    """The payload classes of one node by name, and the peers that expect other bodies."""
+    """The payload classes of one node, and the fingerprints that other nodes announced."""
 
     def __init__(self) -> None:
-        self._classes: dict[Name, Counter[type]] = {}  # how many actors use each class
-        self._added: dict[bytes, dict[Name, Counter[type]]] = {}  # by actor
-        self._reported: dict[bytes, set[Name]] = {}  # by node: the names whose difference was logged
+        self._classes: dict[Name, Counter[type]] = {}  # of actors: how many use each class
+        self._added: dict[bytes, dict[Name, Counter[type]]] = {}  # the same by actor
+        self._sent: dict[Name, type] = {}
+        self._announced: dict[bytes, dict[Name, int]] = {}  # by node
+        self._reported: dict[bytes, set[Name]] = {}  # by node
 
     # -- this node -----------------------------------------------------------------------------------------------------
 
@@ -54,39 +58,51 @@ class SchemaBook:
             else:
                 del self._classes[name]
 
+    def sends(self, cls: type) -> None:
+        """Record that this node sends payloads of a class, and compare it with what other nodes announced."""
+        name = _name_of(cls)
+        if name in self._sent:
+            return
+        self._sent[name] = cls
+        for node, announced in self._announced.items():
+            if name in announced:
+                self._compare(node, name, announced[name])
+
     def fingerprint(self, identifier: MessageIdentifier) -> int | None:
-        """Return the fingerprint of the payload that this node has under a name; None if it is not known."""
+        """Return the fingerprint of the payload that the actors have under a name; None if it is not known."""
         classes = self._classes.get((identifier.identity, identifier.version), ())
         return next((fingerprint(cls) for cls in classes), None)
 
     # -- other nodes ---------------------------------------------------------------------------------------------------
 
     def compare(self, node: bytes, announced: Mapping[MessageIdentifier, int]) -> None:
-        """Compare the fingerprints that another node announced with those of this node, and log what differs."""
+        """Compare the fingerprints that another node announced with the classes of this node, and log what differs."""
+        known = self._announced.setdefault(node, {})
         for identifier, theirs in announced.items():
-            ours = self.fingerprint(identifier)
-            if ours is None or ours == theirs:
-                continue
             name = identifier.identity, identifier.version
-            reported = self._reported.setdefault(node, set())
-            if name not in reported:
-                reported.add(name)
-                _report(node, MessageIdentifier(*name), theirs, ours)
+            known[name] = theirs
+            self._compare(node, name, theirs)
 
     def forget(self, node: bytes) -> None:
         """Forget a node that is gone."""
+        self._announced.pop(node, None)
         self._reported.pop(node, None)
 
-
-def _report(node: bytes, kind: MessageIdentifier, theirs: int, ours: int) -> None:
-    log.warning(
-        "node %s has another schema of %s: its fingerprint is %s, here it is %s. Messages may fail or lose fields: "
-        "compare what `hopline schema` prints for both, and give the changed class a new version",
-        printable_name(node),
-        kind,
-        fingerprint_text(theirs),
-        fingerprint_text(ours),
-    )
+    def _compare(self, node: bytes, name: Name, theirs: int) -> None:
+        classes = [*self._classes.get(name, ()), *([self._sent[name]] if name in self._sent else [])]
+        known = [value for value in map(fingerprint, classes) if value is not None]
+        ours = next((value for value in known if value != theirs), None)
+        if ours is None or name in self._reported.get(node, ()):
+            return
+        self._reported.setdefault(node, set()).add(name)
+        log.warning(
+            "node %s has another schema of %s: its fingerprint is %s, here it is %s. Messages may fail or lose fields: "
+            "compare what `hopline schema` prints for both, and give the changed class a new version",
+            printable_name(node),
+            MessageIdentifier(*name),
+            fingerprint_text(theirs),
+            fingerprint_text(ours),
+        )
 
 
 def _name_of(cls: type) -> Name:
@@ -95,7 +111,8 @@ def _name_of(cls: type) -> Name:
 
 
 def _require_equal(first: type, second: type) -> None:
-    if first is second or fingerprint(first) in (None, fingerprint(second)) or fingerprint(second) is None:
+    one, other = fingerprint(first), fingerprint(second)
+    if first is second or one is None or other is None or one == other:
         return
     kind = MessageIdentifier(*_name_of(first))
     raise SchemaConflictError(str(kind), first, second, differences(first, second))

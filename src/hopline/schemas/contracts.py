@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import types
 import typing
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from hopline.actors import Actor, HandlerDefinition, handler_map
-from hopline.message import ArgumentError, MessageIdentifier, payload_type
+from hopline.actors.answering import results_of
+from hopline.message import ArgumentError, MessageIdentifier, answers_of, payload_type
 
 _CACHED_FUNCTIONS = 4_096
-_UNIONS = (typing.Union, types.UnionType)
-_SEVERAL = (list, tuple)
-_LATER = (Awaitable, Iterator, AsyncIterator)
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +39,7 @@ def payloads_of(actor: Actor) -> list[type]:
     for definition in handler_map(actor).values():
         if definition.content is not None:
             classes[definition.content] = None
-        classes |= dict.fromkeys(returned_payloads(definition.function))
+        classes |= dict.fromkeys(_answers(definition.function, definition.content))
     return list(classes)
 
 
@@ -53,7 +50,7 @@ def _contract(actor: Actor, definition: HandlerDefinition) -> Contract:
         description=_first_line(definition.function.__doc__),
         identifier=definition.identifier,
         content=definition.content,
-        answers=returned_payloads(definition.function),
+        answers=_answers(definition.function, definition.content),
         keep_local=definition.keep_local,
     )
 
@@ -63,32 +60,17 @@ def _first_line(documentation: str | None) -> str:
 
 
 @lru_cache(_CACHED_FUNCTIONS)
-def returned_payloads(function: Callable[..., Any]) -> tuple[type, ...]:
-    """Return the payload classes in the return annotation of a handler, those of a list or an iterator included."""
+def _answers(function: Callable[..., Any], content: type | None) -> tuple[type, ...]:
+    """Return the payload classes in the return annotation of a handler, and those that its request names."""
     try:
-        hints = typing.get_type_hints(function)
+        returned = typing.get_type_hints(function).get("return")
     except NameError:  # an annotation that only type checkers can read
-        return ()
+        returned = None
     found: dict[type, None] = {}
-    for annotation in _alternatives(hints.get("return")):
+    for annotation in results_of(returned):
         try:
             found[payload_type(annotation).of] = None
         except (ArgumentError, TypeError):  # a message, nothing, or anything
             continue
-    return tuple(found)
-
-
-def _alternatives(annotation: Any) -> Iterator[Any]:
-    """Return the classes of the single results that an annotation allows."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is None:
-        yield annotation
-    elif origin in _UNIONS or origin in _SEVERAL:
-        for argument in arguments:
-            yield from _alternatives(argument)
-    elif issubclass(origin, Coroutine):
-        yield from _alternatives(arguments[-1])
-    elif issubclass(origin, (*_LATER, AsyncGenerator)):
-        yield from _alternatives(arguments[0])
-    else:
-        yield annotation  # `Annotated`, which has its own origin, and generic payloads
+    named = () if content is None else answers_of(content)
+    return (*found, *(cls for cls in named if cls not in found))

@@ -56,6 +56,8 @@ Actors are shown by class and handler, which are requested from their nodes. Nod
 request, so their actors are shown by identity.
 """
 
+_DIFFERENT_SCHEMAS = "These messages have different schemas on different nodes; `hopline schema` prints them:"
+
 _Handled = dict[bytes, tuple[MessageIdentifier, ...]]  # by actor identity
 
 
@@ -141,7 +143,8 @@ def document_of(nodes: list[KnownNode], labels: ActorLabels) -> dict[str, Any]:
     routes: dict[MessageIdentifier, list[dict[str, Any]]] = {}
     for node in in_order:
         for kind, actors in _actors_by_kind(node, labels).items():
-            routes.setdefault(kind, []).append(_place(node) | {"actors": actors})
+            place = _place(node) | {"schemas": _schemas(node, kind, labels), "actors": actors}
+            routes.setdefault(kind, []).append(place)
     kinds = sorted(routes, key=str)
     return {
         "routes": [{"kind": str(kind), "nodes": routes[kind]} for kind in kinds],
@@ -155,6 +158,13 @@ def _actors_by_kind(node: KnownNode, labels: ActorLabels) -> dict[MessageIdentif
         for kind in kinds:
             actors.setdefault(kind, []).append(labels.describe(actor, kind))
     return actors
+
+
+def _schemas(node: KnownNode, kind: MessageIdentifier, labels: ActorLabels) -> list[str]:
+    """Return the fingerprints of the payloads that a node's actors handle as this kind, where they are known."""
+    handling = [actor for actor, kinds in node.actors.items() if kind in kinds]
+    known = (labels.fingerprint(actor, kind) for actor in handling)
+    return sorted({value for value in known if value is not None})
 
 
 def _place(node: KnownNode) -> dict[str, Any]:
@@ -176,4 +186,22 @@ def draw(document: dict[str, Any]) -> RenderableType:
         for hub in node["hubs"]:
             hubs.add_row(hub, node["node"], node["uri"])
     tables = [table for table in (routes, hubs) if table.row_count]
-    return Group(tables[0], Text(), tables[1]) if len(tables) > 1 else tables[0]
+    parts: list[RenderableType] = [part for table in tables for part in (Text(), table)]
+    schemas = _draw_different_schemas(document["routes"])
+    if schemas.row_count:
+        parts += [Text(), Text(_DIFFERENT_SCHEMAS), schemas]
+    return Group(*parts[1:])
+
+
+def _draw_different_schemas(routes: list[dict[str, Any]]) -> RecordTable:
+    """Return a table of the messages that nodes have different schemas of."""
+    table = RecordTable("message", "node", "fingerprint")
+    for route in routes:
+        known = {value for node in route["nodes"] for value in node["schemas"]}
+        if len(known) < 2:
+            continue
+        kind = route["kind"]
+        for node in route["nodes"]:
+            table.add_row(kind, node["node"], ", ".join(node["schemas"]) or "unknown")
+            kind = ""
+    return table
