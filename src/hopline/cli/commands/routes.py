@@ -12,18 +12,9 @@ from rich.text import Text
 
 from hopline.cli.actor_labels import ActorLabels, actor_label
 from hopline.cli.client import ask, discover_nodes, joined_node
-from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import find_node, identity_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    IntervalOption,
-    JsonOption,
-    RendezvousOption,
-    WatchOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
 from hopline.cli.watch import show
 from hopline.client import MessageHub
@@ -65,26 +56,19 @@ class NoAnswerError(HoplineError):
     """A node did not answer the request for its routing table."""
 
 
+@network_command("routes", EPILOG)
 def routes_command(
+    configuration: Configuration,
     node: Annotated[
         str | None,
         typer.Option("--node", metavar="NODE", help="Routing table of this node: its identity, or how it begins."),
     ] = None,
     watch: WatchOption = False,
     interval: IntervalOption = 2.0,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show which nodes and actors handle which messages, and the hubs that receive answers."""
-    with one_line_errors("routes", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_routes(configuration, node, as_json=as_json, watch=watch, interval=interval))
-
-
-routes_command.__doc__ = f"{routes_command.__doc__}\n{EPILOG}"
+    asyncio.run(_routes(configuration, node, as_json=as_json, watch=watch, interval=interval))
 
 
 async def _routes(
