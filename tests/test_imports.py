@@ -100,9 +100,7 @@ ALLOWED = {
     | {"asyncio", "msgspec", "random", "time", "types", "uuid"}
     | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
-    "hopline.schemas": PURE
-    | {"google", "hashlib", "msgspec", "pydantic"}
-    | {"hopline.actors", "hopline.message"},
+    "hopline.schemas": PURE | {"google", "hashlib", "msgspec", "pydantic"} | {"hopline.actors", "hopline.message"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},

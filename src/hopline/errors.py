@@ -91,7 +91,7 @@ class SchemaConflictError(ArgumentError):
 
     def __str__(self) -> str:
         classes = f"{_full_name(self.first)} and {_full_name(self.second)}"
-        remedy = "use one class, or give one of them another name or version with @payload"
+        remedy = "Use one class, or give one of them another name or version with @payload"
         return f"{self.field}: {classes} have different schemas: {'; '.join(self.differences)}. {remedy}"
 
 

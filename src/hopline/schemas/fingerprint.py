@@ -51,14 +51,14 @@ def fingerprint(cls: type) -> int | None:
     >>> class Greet(Payload):
     ...     name: str
     >>> fingerprint_text(fingerprint(Greet))
-    '00000000'
+    'd7a66a23'
     """
     shape = payload_shape(cls)
     if shape is None:
         return None
     described = content_type(payload_type(cls)).encode() + b"\0" + sort_key(shape)
     digest = hashlib.sha256(described).digest()
-    return int.from_bytes(digest[:_BYTES])
+    return int.from_bytes(digest[:_BYTES], "big")
 
 
 def fingerprint_text(value: int) -> str:

@@ -112,7 +112,7 @@ def _in_draft_7(schema: Any, names: Mapping[str, str]) -> Any:
     There the items of a tuple are `items`, and what follows them is `additionalItems`. A `discriminator` is no word of
     JSON Schema: it repeats what the tag of each alternative says.
     """
-    if isinstance(schema, list):
+    if isinstance(schema, list | tuple):
         return [_in_draft_7(each, names) for each in schema]
     if not isinstance(schema, dict):
         return schema
