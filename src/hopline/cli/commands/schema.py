@@ -11,7 +11,7 @@ import typer
 from hopline.cli.application import actors_of, find_application
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import ApplicationOption, DebugOption
-from hopline.cli.terminal import json_lines, write_line
+from hopline.cli.terminal import json_lines, write_line, write_wrapped
 from hopline.schemas.asyncapi import asyncapi_document
 
 EPILOG = """
@@ -52,7 +52,7 @@ def schema_command(
             return
         output.write_text(f"{json_lines(document)}\n", encoding="utf-8")
         messages = document["components"].get("messages", {})
-        write_line(f"{output}: {len(document['operations'])} operations, {len(messages)} messages")
+        write_wrapped(f"{output}: {len(document['operations'])} operations, {len(messages)} messages")
 
 
 schema_command.__doc__ = f"{schema_command.__doc__}\n{EPILOG}"
