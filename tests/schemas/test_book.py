@@ -220,5 +220,5 @@ async def test_a_hub_tells_its_node_once_which_classes_it_sends() -> None:
         for _ in range(2):
             assert await node.hub.ask(Order(1), Priced) == Priced(1)
             await node.hub.send_one_way(Order(1))
-        assert node._schemas._sent == {(b"Order", 2): Order}
+        assert node.schemas._sent == {(b"Order", 2): Order}
         await until(lambda: not node.stats().waiting)

@@ -6,11 +6,10 @@ from hopline.client.handler_hub import HandlerHub
 from hopline.client.hub import MessageHub
 from hopline.client.promise import Promise
 from hopline.client.reply_spec import Callback, ReplySpec
-from hopline.client.retry import ATTEMPT, Retry, attempt_of
+from hopline.client.retry import Retry
 from hopline.client.stream import Stream
 
 __all__ = [
-    "ATTEMPT",
     "TICK",
     "Asking",
     "Callback",
@@ -24,5 +23,4 @@ __all__ = [
     "Retry",
     "Stream",
     "Timeout",
-    "attempt_of",
 ]

@@ -20,7 +20,7 @@ from hopline.client.asking import Answer, Asking, First, Partition, Second, Time
 from hopline.client.deadlines import Deadlines, Line
 from hopline.client.promise import Promise
 from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, callback_of, error_of, reply_spec_of
-from hopline.client.retry import Retry, numbered
+from hopline.client.retry import Retry
 from hopline.client.stream import Stream, StreamState
 from hopline.message import (
     PAYLOAD_MARK,
@@ -39,6 +39,7 @@ from hopline.message import (
     as_value,
     new_flow_id,
     new_hub_identity,
+    numbered,
     payload_type,
     to_message,
 )

@@ -1,8 +1,7 @@
 """Asking again after an attempt failed: when, how often, and how the attempts are told apart.
 
-All attempts are one flow: they have the same correlation id. From the second one on, a message carries its number in
-Hopline's extension, which is how captures, spans and handlers (`context.attempt`) see it; the reference ignores it, and
-the format FIRST has no place for it.
+All attempts are one flow: they have the same correlation id, and the number of the attempt tells them apart
+(`hopline.message.attempts`).
 
 The timeout of `ask` is the deadline of all attempts and the pauses between them. An attempt waits, and its message
 lives, for what is left of it, or for `attempt_timeout` if that is shorter. A pause that would outlast the deadline is
@@ -17,18 +16,7 @@ from typing import Any
 import msgspec
 
 from hopline.checks import COUNT, DURATION_OR_NONE, require, require_numbers
-from hopline.message import (
-    AnswerTimeoutError,
-    DeliveryError,
-    LocalError,
-    Message,
-    NoRoomError,
-    read_extension,
-    write_extension,
-)
-
-ATTEMPT = "attempt"
-"""The name of the number of the attempt in a message's extension."""
+from hopline.message import AnswerTimeoutError, DeliveryError
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -43,7 +31,7 @@ class Retry(msgspec.Struct, frozen=True):
     """Number of attempts at the most, with the first one."""
     backoff: float = 0.1
     """Seconds before the second attempt. The pause doubles with each further one."""
-    on: tuple[type[Exception], ...] = (DeliveryError, NoRoomError, AnswerTimeoutError)
+    on: tuple[type[Exception], ...] = (DeliveryError, AnswerTimeoutError)
     """The errors after which to ask again. Any other one is raised at once."""
     attempt_timeout: float | timedelta | None = None
     """Seconds that one attempt may wait. Default: all that is left of the timeout."""
@@ -61,26 +49,3 @@ class Retry(msgspec.Struct, frozen=True):
 
 def _is_error(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Exception)
-
-
-def numbered(message: Message, attempt: int) -> Message:
-    """Return the message of an attempt. The first one carries no number."""
-    if attempt == 1:
-        return message
-    entries = read_extension(message.extension)
-    entries[ATTEMPT] = attempt
-    try:
-        extension = write_extension(entries)
-    except LocalError:  # the number does not fit beside what is there
-        return message
-    return message.clone(extension=extension)
-
-
-def attempt_of(message: Message) -> int:
-    """Return the number of the attempt that a message belongs to, counted from 1."""
-    if not message.extension:
-        return 1
-    attempt = read_extension(message.extension).get(ATTEMPT)
-    if not isinstance(attempt, int) or isinstance(attempt, bool):
-        return 1
-    return max(1, attempt)

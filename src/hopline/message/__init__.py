@@ -17,6 +17,7 @@ from hopline.errors import (
     SchemaConflictError,
 )
 from hopline.message.answers import AnsweredBy, AnswerType, answers_of
+from hopline.message.attempts import ATTEMPT, attempt_of, numbered
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.extension import (
     LARGEST_EXTENSION,
@@ -78,6 +79,7 @@ from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
+    "ATTEMPT",
     "COMMON_VERSIONS",
     "COMMON_VERSION_TEXTS",
     "EXCEPTION",
@@ -128,12 +130,14 @@ __all__ = [
     "answers_of",
     "as_bytes",
     "as_value",
+    "attempt_of",
     "from_message",
     "get_logger",
     "new_actor_identity",
     "new_flow_id",
     "new_hub_identity",
     "new_node_identity",
+    "numbered",
     "payload",
     "payload_type",
     "printable",

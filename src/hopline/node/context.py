@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from hopline.actors import ActorRuntime, HandlerContext
-from hopline.client import Asking, Callback, HandlerHub, MessageHub, Partition, Retry, Timeout, attempt_of
-from hopline.message import Version
+from hopline.client import Asking, Callback, HandlerHub, MessageHub, Partition, Retry, Timeout
+from hopline.message import Version, attempt_of
 
 
 @dataclass(slots=True, kw_only=True)
