@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from threading import get_ident
 from typing import Any, NoReturn, overload
@@ -70,7 +71,7 @@ class MessageHub(Asking):
         node_identity: bytes,
         request_timeout: float = 30.0,
         identity: bytes | None = None,
-        on_first_sent: Callable[[type], None] | None = None,
+        sent: Mapping[type, object] | None = None,
     ) -> None:
         self.identity = new_hub_identity() if identity is None else identity
         self.unexpected = 0  # replies that no request waited for: late, or duplicates
@@ -87,8 +88,7 @@ class MessageHub(Asking):
         self._default_waits = self._default_line.members
         self._other_waits: dict[int, Promise[Any] | StreamState] = {}
         self._forget_default = self._default_waits.pop
-        self._sent: set[type] = set()  # the payload classes that were sent
-        self._on_first_sent = on_first_sent
+        self._sent = defaultdict(bool) if sent is None else sent  # looked up for every payload class that is sent
         self._is_open = True
 
     @property
@@ -382,7 +382,7 @@ class MessageHub(Asking):
     ) -> Message:
         self._require_open()
         if not isinstance(content, Message):
-            self._note_class(content.__class__)
+            self._sent[content.__class__]  # notes the first one of each class
             distribution = distribution or Distribution.UNICAST
             return to_message(content, partition=partition, version=version, distribution=distribution)
         content = content.redirected(partition, version)
@@ -391,13 +391,6 @@ class MessageHub(Asking):
         if content.receiver_node_identity or content.receiver_identity:
             raise ArgumentError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
         return content.clone(distribution=distribution)
-
-    def _note_class(self, cls: type) -> None:
-        """Note that payloads of a class are sent."""
-        if self._on_first_sent is None or cls in self._sent:
-            return
-        self._sent.add(cls)
-        self._on_first_sent(cls)
 
     def _promise(
         self,
@@ -417,8 +410,7 @@ class MessageHub(Asking):
                 message = content.redirected(partition, version)
                 return self._promise_for_message(message, callback, reply_spec, timeout)
             kind = payload_type(content.__class__)
-        if kind.of not in self._sent:
-            self._note_class(kind.of)
+        self._sent[kind.of]  # notes the first one of each class
         identifier = kind.identifier
         if partition is not None or version is not None:
             identifier = identifier.redirected(partition, version)

@@ -125,7 +125,7 @@ class RunningNode:
             self.loop,
             node_identity=node.identity,
             request_timeout=node.settings.request_timeout,
-            on_first_sent=node.schemas.sends,
+            sent=node.schemas.sent,
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)

@@ -10,7 +10,7 @@ which nothing relies on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from hopline.message import MessageIdentifier, SchemaConflictError, Version, get_logger, payload_type, printable_name
@@ -21,12 +21,29 @@ log = get_logger("hopline.schemas")
 Name: TypeAlias = tuple[bytes, Version]  # partitions of a message have one schema
 
 
+class SentClasses(dict[type, bool]):
+    """The payload classes that a node sends. The first look-up of a class adds it; each further one costs nothing more.
+
+    Hubs look up the class of every payload, so there is no faster way to notice new ones.
+    """
+
+    def __init__(self, on_first: Callable[[type], None]) -> None:
+        super().__init__()
+        self._on_first = on_first
+
+    def __missing__(self, cls: type) -> bool:
+        self._on_first(cls)
+        self[cls] = True
+        return True
+
+
 class SchemaBook:
     """The payload classes of one node, and the fingerprints that other nodes announced."""
 
     def __init__(self) -> None:
         self._classes: dict[Name, Counter[type]] = {}  # of actors: how many use each class
         self._added: dict[bytes, dict[Name, Counter[type]]] = {}  # the same by actor
+        self.sent = SentClasses(self._compare_sent)
         self._sent: dict[Name, type] = {}
         self._announced: dict[bytes, dict[Name, int]] = {}  # by node
         self._reported: dict[bytes, set[Name]] = {}  # by node
@@ -58,12 +75,10 @@ class SchemaBook:
             else:
                 del self._classes[name]
 
-    def sends(self, cls: type) -> None:
-        """Record that this node sends payloads of a class, and compare it with what other nodes announced."""
+    def _compare_sent(self, cls: type) -> None:
+        """Compare a class that is sent for the first time with what other nodes announced."""
         name = _name_of(cls)
-        if name in self._sent:
-            return
-        self._sent[name] = cls
+        self._sent.setdefault(name, cls)
         for node, announced in self._announced.items():
             if name in announced:
                 self._compare(node, name, announced[name])
