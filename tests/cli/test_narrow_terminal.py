@@ -47,6 +47,8 @@ class InventoryReservationCoordinator(Actor):
 
 app = [InventoryReservationCoordinator(), InventoryReservationCoordinator()]
 """
+Commands = dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+
 WIDTH = 80
 REQUESTED = "WAREHOUSE.INVENTORY.RESERVATION.REQUESTED/3/europe-west-4"
 CONFIRMED = "WAREHOUSE.INVENTORY.RESERVATION.CONFIRMED/3"
@@ -58,7 +60,7 @@ CAPTURES = f"captures-of-all-warehouses-in-europe-and-elsewhere/recorded-by-the-
 NODES = (PRIMARY, STANDBY)
 
 # Each command with what its user chose to name, and must therefore be shown whole.
-COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+COMMANDS: Commands = {
     "stats": (("stats",), (*NODES, ACTOR, REQUESTED, CANCEL)),
     "routes": (("routes",), (*NODES, RESERVE, CANCEL_ALL, REQUESTED, CANCEL)),
     "routes of a node": (("routes", "--node", PRIMARY), (*NODES, RESERVE, CANCEL_ALL, "built-in")),
@@ -67,8 +69,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "capture status": (("capture", "status"), (*NODES, CAPTURES)),
     "send": (("send", REQUESTED, "--callback", CONFIRMED), (CONFIRMED,)),
     "send --broadcast": (("send", CANCEL, "--broadcast"), (*NODES, CANCEL)),
+    "capture stop": (("capture", "stop", PRIMARY), (PRIMARY, CAPTURES)),
     "schema": (("schema", "--app", "warehouse:app", "--output", "asyncapi.json"), ("asyncapi.json",)),
 }
+FILES = {"capture list": (("capture", "list", CAPTURES), (PRIMARY,))}  # which are there when the capture has stopped
 
 
 class Printed:
@@ -94,13 +98,14 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Printed]:
             standby.line("capture ")
             primary.line("has another schema")
             printed = Printed(primary.lines)
-            printed.lines = run_all(folder, env)
+            printed.lines = run_all(folder, env, COMMANDS)
+            printed.lines |= run_all(folder, env, FILES)
             yield printed
             assert standby.stop(signal.SIGINT) == 0
         assert primary.stop(signal.SIGINT) == 0
 
 
-def run_all(folder: Path, env: dict[str, str]) -> dict[str, list[str]]:
+def run_all(folder: Path, env: dict[str, str], commands: Commands) -> dict[str, list[str]]:
     """Run all commands at the same time, because each spends most of its time waiting."""
     processes = {
         name: subprocess.Popen(
@@ -111,7 +116,7 @@ def run_all(folder: Path, env: dict[str, str]) -> dict[str, list[str]]:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for name, (arguments, _) in COMMANDS.items()
+        for name, (arguments, _) in commands.items()
     }
     lines = {}
     for name, process in processes.items():
@@ -126,13 +131,14 @@ def require_narrow(lines: list[str]) -> None:
     assert not [line for line in lines if cell_len(line) > WIDTH]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *FILES])
 def test_no_line_is_too_long_and_nothing_that_somebody_named_is_cut(printed: Printed, command: str) -> None:
     lines = printed.lines[command]
     require_narrow(lines)
     words = {word.rstrip(",:") for line in lines for word in re.split(r" +", line)}
     broken_words = "".join(line.strip() for line in lines)
-    for name in COMMANDS[command][1]:
+    _, names = (COMMANDS | FILES)[command]
+    for name in names:
         assert name in (words if len(name) < WIDTH else broken_words)
 
 

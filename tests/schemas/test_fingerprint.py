@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -312,7 +313,7 @@ def test_a_fingerprint_does_not_depend_on_the_hashes_of_a_process() -> None:
         subprocess.run(
             [sys.executable, "-c", program],
             cwd=root,
-            env={"PYTHONHASHSEED": seed},
+            env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,

@@ -42,7 +42,7 @@ class SchemaBook:
 
     def __init__(self) -> None:
         self._classes: dict[Name, Counter[type]] = {}  # of actors: how many use each class
-        self._added: dict[bytes, dict[Name, Counter[type]]] = {}  # the same by actor
+        self._added: dict[bytes, tuple[type, ...]] = {}  # the classes of each actor
         self.sent = SentClasses(self._compare_sent)
         self._sent: dict[Name, type] = {}
         self._announced: dict[bytes, dict[Name, int]] = {}  # by node
@@ -56,20 +56,20 @@ class SchemaBook:
         Raises:
             SchemaConflictError: A class has the name of one that is used already, and another schema.
         """
-        new: dict[Name, Counter[type]] = {}
-        for cls in classes:
-            name = _name_of(cls)
-            for other in (*self._classes.get(name, ()), *new.get(name, ())):
+        named = [(_name_of(cls), cls) for cls in classes]
+        for name, cls in named:
+            same_actor = [other for other_name, other in named if other_name == name]
+            for other in (*self._classes.get(name, ()), *same_actor):
                 _require_equal(other, cls)
-            new.setdefault(name, Counter())[cls] += 1
-        for name, users in new.items():
-            self._classes.setdefault(name, Counter()).update(users)
-        self._added[actor] = new
+        for name, cls in named:
+            self._classes.setdefault(name, Counter())[cls] += 1
+        self._added[actor] = tuple(cls for _, cls in named)
 
     def remove(self, actor: bytes) -> None:
         """Remove the payload classes of an actor that is gone."""
-        for name, users in self._added.pop(actor).items():
-            left = self._classes[name] - users
+        for cls in self._added.pop(actor):
+            name = _name_of(cls)
+            left = self._classes[name] - Counter({cls: 1})
             if left:
                 self._classes[name] = left
             else:
