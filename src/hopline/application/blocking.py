@@ -18,6 +18,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
@@ -271,7 +272,7 @@ class Client:
             while (answer := self._call(read)) is not _END:
                 yield answer
         finally:
-            if self._is_open:
+            with suppress(NotRunningError):  # closed meanwhile, with all that waited
                 self._call(close)
 
     # -- closing -------------------------------------------------------------------------------------------------------

@@ -189,8 +189,9 @@ class Node:
         connection = running.connection
         if connection is not None:
             self.uri = connection.uri
-        if self.lifespan is not None:
-            await running.resources.enter_async_context(self.lifespan(self))
+        if running.held is not None:
+            await running.held.enter()
+            running.require_not_stopping()
         # Actors that have to start first are announced when all have started, others together with the node.
         starts_later = any(has_on_start(actor) for actor in self.actors)
         if not starts_later:
@@ -204,8 +205,9 @@ class Node:
     async def _start_actors(self, running: RunningNode) -> None:
         lifespan = running.lifespan
         while unstarted := [actor for actor in self.actors if not lifespan.has_started(actor)]:
-            await lifespan.start(unstarted[0])
-            running.require_not_stopping()
+            for actor in unstarted:  # each may add others
+                await lifespan.start(actor)
+                running.require_not_stopping()
         for actor in self.actors:
             self._host(running, actor)
         running.has_started = True
@@ -259,13 +261,11 @@ class Node:
     async def _end(self, running: RunningNode, stopped: asyncio.Future[StopReport]) -> None:
         report, problem = StopReport(), None
         try:
-            async with running.resources:
-                try:
-                    report = await self._fail_the_rest(running)
-                finally:
-                    report = await self._leave_network(running, report)
-                    if running.recorder is not None:
-                        await running.recorder.close()
+            try:
+                report = await self._fail_the_rest(running)
+            finally:
+                report = await self._leave_network(running, report)
+                await self._release(running)
         except Exception as error:  # passed on to those who wait in `stop`
             problem = error
         finally:
@@ -284,6 +284,14 @@ class Node:
                 report.cancelled_handlers,
                 report.failed_promises,
             )
+
+    async def _release(self, running: RunningNode) -> None:
+        try:
+            if running.recorder is not None:
+                await running.recorder.close()
+        finally:
+            if running.held is not None:
+                await running.held.leave()
 
     async def _leave_network(self, running: RunningNode, report: StopReport) -> StopReport:
         """Leave the network, and add the messages that never left to the report."""

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
 from contextvars import Context as VariableContext
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.message import NotRunningError, WireFormat
 from hopline.node.context import Context, NodeRuntime
-from hopline.node.lifespan import ActorLifespan
+from hopline.node.lifespan import ActorLifespan, HeldContext
 from hopline.node.middleware import Middleware, MiddlewareHost
 from hopline.node.network.connection import NetworkConnection
 from hopline.node.report import StopReport
@@ -68,7 +67,7 @@ class RunningNode:
         self.hosts: dict[bytes, ActorHost] = {}
         self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
         self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
-        self.resources = AsyncExitStack()  # what the node was given to hold while it runs
+        self.held = None if node.lifespan is None else HeldContext(node.lifespan(node))
         self.lifespan = ActorLifespan(node, settings)
         self.cancel_timeout = settings.cancel_timeout
         self.has_started = False  # whether all actors have: from then on others start when they are added
