@@ -244,7 +244,7 @@ class Membership:
 
     def remove_node(self, node: bytes) -> None:
         """Remove a node that cannot be reached."""
-        self._peers.remove(node)
+        self._peers.lose(node, self._clock())
 
     def tick(self) -> None:
         """Do everything that is due."""

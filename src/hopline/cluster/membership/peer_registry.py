@@ -240,6 +240,14 @@ class PeerRegistry:
             log.info("node %s is gone", printable_name(node))
         self._network.disconnect(node)
 
+    def lose(self, node: bytes, now: float) -> None:
+        """Remove a node that is silent or cannot be reached; if this node sent to it, listen whether it comes back."""
+        location = self.authority.location_of(node)
+        was_watched = self.health.is_watched(node)
+        self.remove(node)
+        if was_watched and location is not None:
+            self._lost.add(node, location, now)
+
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
     def record_heartbeat(self, message: Message, content: HeartBeat) -> Location | None:
@@ -261,7 +269,4 @@ class PeerRegistry:
         self._lost.expire(now)
         for node in self.health.dead():
             log.warning("node %s is silent", printable_name(node))
-            location = self.authority.location_of(node)
-            self.remove(node)
-            if location is not None:
-                self._lost.add(node, location, now)
+            self.lose(node, now)
