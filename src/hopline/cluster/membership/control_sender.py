@@ -31,6 +31,12 @@ class ControlSender:
         self._traffic.published += 1
         self._network.publish(self._security.sign_control(message, domain))
 
+    def send(self, node: bytes, uri: str, kind: MessageIdentifier, content: Content, domain: str) -> None:
+        """Send a message directly to one node, signed for a domain."""
+        self._traffic.sent += 1
+        message = self._security.sign_control(service_message(kind, content), domain)
+        self._network.send(node, uri, message)
+
     def publish_routes(
         self, kind: MessageIdentifier, content: RegisterExternalMessageRoute | UnregisterMessageRoute, domain: str
     ) -> None:

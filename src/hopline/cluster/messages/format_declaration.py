@@ -7,6 +7,7 @@ of names, or is too long, counts as none, and names of unknown formats are ignor
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from hopline.message import WireFormat, read_extension, write_extension
@@ -29,6 +30,7 @@ def format_entry(formats: Iterable[WireFormat]) -> dict[str, list[str]]:
     return {READS: names}
 
 
+@lru_cache(maxsize=64)  # most nodes declare the same, and each keeps what all others declare
 def declared_formats(extension: bytes) -> frozenset[WireFormat]:
     """Return the formats that are declared in the extension of an announcement; none without a declaration."""
     if not extension:
