@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from hopline.message import MessageIdentifier, SchemaConflictError, Version, get_logger, payload_type, printable_name
@@ -19,6 +20,9 @@ from hopline.schemas.fingerprint import differences, fingerprint, fingerprint_te
 log = get_logger("hopline.schemas")
 
 Name: TypeAlias = tuple[bytes, Version]  # partitions of a message have one schema
+
+
+_CACHED_ANNOUNCEMENTS = 256
 
 
 class SentClasses(dict[type, bool]):
@@ -45,7 +49,7 @@ class SchemaBook:
         self._added: dict[bytes, tuple[type, ...]] = {}  # the classes of each actor
         self.sent = SentClasses(self._compare_sent)
         self._sent: dict[Name, type] = {}
-        self._announced: dict[bytes, dict[Name, int]] = {}  # by node
+        self._announced: dict[bytes, Mapping[Name, int]] = {}  # by node
         self._reported: dict[bytes, set[Name]] = {}  # by node
 
     # -- this node -----------------------------------------------------------------------------------------------------
@@ -92,10 +96,10 @@ class SchemaBook:
 
     def compare(self, node: bytes, announced: Mapping[MessageIdentifier, int]) -> None:
         """Compare the fingerprints that another node announced with the classes of this node, and log what differs."""
-        known = self._announced.setdefault(node, {})
-        for identifier, theirs in announced.items():
-            name = identifier.identity, identifier.version
-            known[name] = theirs
+        known = self._announced.get(node, {})
+        by_name = {(identifier.identity, identifier.version): theirs for identifier, theirs in announced.items()}
+        self._announced[node] = _shared(frozenset({**known, **by_name}.items()))
+        for name, theirs in by_name.items():
             self._compare(node, name, theirs)
 
     def forget(self, node: bytes) -> None:
@@ -118,6 +122,12 @@ class SchemaBook:
             fingerprint_text(theirs),
             fingerprint_text(ours),
         )
+
+
+@lru_cache(_CACHED_ANNOUNCEMENTS)
+def _shared(announced: frozenset[tuple[Name, int]]) -> Mapping[Name, int]:
+    """Return what a node announced, as one object for all nodes that announce the same: there may be thousands."""
+    return dict(announced)
 
 
 def _name_of(cls: type) -> Name:
