@@ -72,7 +72,9 @@ COMMANDS: Commands = {
     "capture stop": (("capture", "stop", PRIMARY), (PRIMARY, CAPTURES)),
     "schema": (("schema", "--app", "warehouse:app", "--output", "asyncapi.json"), ("asyncapi.json",)),
 }
-FILES = {"capture list": (("capture", "list", CAPTURES), (PRIMARY,))}  # which are there when the capture has stopped
+FILES: Commands = {
+    "capture list": (("capture", "list", CAPTURES), (PRIMARY,))
+}  # which are there when the capture has stopped
 
 
 class Printed:
