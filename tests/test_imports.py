@@ -104,6 +104,7 @@ ALLOWED = {
     | {"asyncio", "msgspec", "random", "time", "types", "uuid"}
     | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
     "hopline.routing": (PURE - {"datetime", "hmac"}) | {"difflib", "msgspec", "hopline.message", "hopline.wire"},
+    "hopline.schemas": PURE | {"google", "hashlib", "msgspec", "pydantic"} | {"hopline.actors", "hopline.message"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},

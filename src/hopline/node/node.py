@@ -31,6 +31,9 @@ from hopline.node.stats import Stats
 from hopline.observers.dead_letters import DeadLetter
 from hopline.observers.timings import Timings
 from hopline.routing import KnownNode, MessageOutcome
+from hopline.schemas.book import SchemaBook
+from hopline.schemas.contracts import payloads_of
+from hopline.schemas.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -49,9 +52,14 @@ def _actor_report(host: ActorHost) -> ActorReport:
         name=host.name,
         handles=tuple(handlers),
         handlers=tuple(definition.method for definition in handlers.values()),
+        fingerprints=tuple(_fingerprint_of(definition.content) for definition in handlers.values()),
         waiting=host.waiting,
         running=host.running,
     )
+
+
+def _fingerprint_of(content: type | None) -> int | None:
+    return None if content is None else fingerprint(content)
 
 
 class Node:
@@ -114,6 +122,7 @@ class Node:
         self.middleware = checked(middleware)
         self.lifespan = lifespan
         self.is_timed = False
+        self.schemas = SchemaBook()
         self._actors: dict[bytes, Actor] = {}
         self._running: RunningNode | None = None
         self._final_stats: Stats | None = None
@@ -400,6 +409,7 @@ class Node:
             raise ArgumentError("actor", "one that is not on this node already", actor)
         handler_map(actor)  # raises here, and not when the node starts, if its handlers are invalid
         require_async_hooks(actor)
+        self.schemas.add(actor.identity, payloads_of(actor))
         self._actors[actor.identity] = actor
         running = self._running
         if running is None or not running.has_started:
@@ -415,7 +425,7 @@ class Node:
             await running.lifespan.start(actor)
             running.require_not_stopping()
         except BaseException as error:
-            self._actors.pop(actor.identity, None)
+            self._forget(actor)
             if isinstance(error, Exception):
                 log.error("%s was not added: %s", type(actor).__qualname__, error, exc_info=error)
             elif running.stopping is not None:
@@ -447,13 +457,13 @@ class Node:
             raise ArgumentError("actor", "an actor of this node", actor)
         running = self._running
         if running is None:
-            del self._actors[actor.identity]
+            self._forget(actor)
             return
         host = running.hosts.get(actor.identity)
         if host is not None and host.runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
             raise ArgumentError("remove", advice, "a call from a handler")
-        del self._actors[actor.identity]
+        self._forget(actor)
         if host is None:  # its `on_start` still runs
             await running.cancel_starts(actor.identity)
         else:
@@ -471,6 +481,10 @@ class Node:
         except TimeoutError:
             await host.stop(self.settings.cancel_timeout)
         running.leaving.remove(host)  # after a cancellation it stays there, and stops with the node
+
+    def _forget(self, actor: Actor) -> None:
+        if self._actors.pop(actor.identity, None) is not None:
+            self.schemas.remove(actor.identity)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

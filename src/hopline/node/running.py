@@ -43,7 +43,9 @@ class RunningNode:
         self.clock = clock
         self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
         self.connection = (
-            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
+            None
+            if node.network is None
+            else NetworkConnection(node.identity, node.network, node.schemas, self.observers, clock)
         )
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
@@ -130,6 +132,7 @@ class RunningNode:
             self.loop,
             node_identity=node.identity,
             request_timeout=node.settings.request_timeout,
+            sent=node.schemas.sent,
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)

@@ -159,7 +159,8 @@ class Timings(NodeObserver):
         """Return how many requests wait for an answer, by their labels."""
         in_flight: Counter[Labels] = Counter()
         for hub in self._hubs:
-            for kind, count in hub.waiting_by_kind().items():
+            kinds = Counter(waiting.message.identifier for waiting in hub.all_waiting())
+            for kind, count in kinds.items():
                 self._requests.of(kind)  # begins its series, if it has none yet
                 labels = self._requests.labels_of(kind)
                 if labels is not None:

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from hopline.cli.client import announcements, did_you_mean, discover_nodes, joined_node
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.errors import UsageError
 from hopline.cli.identifiers import find_node, identity_text, parse_kind, short_identity
 from hopline.cli.message_bodies import (
     FileOption,
@@ -28,15 +28,9 @@ from hopline.cli.message_bodies import (
     encode_body,
     new_message,
 )
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
-from hopline.cli.terminal import write_json, write_line
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
+from hopline.cli.terminal import write_json, write_line, write_wrapped
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier, printable
 from hopline.node import Node
@@ -81,7 +75,9 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.message.distribution == Distribution.BROADCAST
 
 
+@network_command("send", EPILOG)
 def send_command(
+    configuration: Configuration,
     kind: KindArgument,
     body: Annotated[
         str | None, typer.Argument(metavar="BODY", help="The body, as JSON unless an option says otherwise.")
@@ -100,33 +96,24 @@ def send_command(
     receipt: Annotated[bool, typer.Option("--receipt", help="Wait until an actor's mailbox has accepted it.")] = False,
     version: VersionOption = None,
     partition: PartitionOption = None,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Send a message into a running network, and show its answer."""
-    with one_line_errors("send", debug=debug):
-        if broadcast and (to_node or receipt):
-            raise UsageError("a broadcast goes to every node, and has no receipt: remove --to-node and --receipt")
-        encoding = chosen_encoding(json_bytes=json_bytes, raw=raw, hex_body=hex_body)
-        message = new_message(parse_kind(kind, version, partition), encode_body(body, file, encoding), timeout)
-        if broadcast:
-            message = message.clone(distribution=Distribution.BROADCAST)
-        request = _Request(
-            message=message,
-            callbacks=tuple(parse_kind(text) for text in callback or ()),
-            timeout=timeout,
-            to_node=to_node,
-            wants_receipt=receipt,
-            as_json=as_json,
-        )
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_send(request, configuration))
-
-
-send_command.__doc__ = f"{send_command.__doc__}\n{EPILOG}"
+    if broadcast and (to_node or receipt):
+        raise UsageError("a broadcast goes to every node, and has no receipt: remove --to-node and --receipt")
+    encoding = chosen_encoding(json_bytes=json_bytes, raw=raw, hex_body=hex_body)
+    message = new_message(parse_kind(kind, version, partition), encode_body(body, file, encoding), timeout)
+    if broadcast:
+        message = message.clone(distribution=Distribution.BROADCAST)
+    request = _Request(
+        message=message,
+        callbacks=tuple(parse_kind(text) for text in callback or ()),
+        timeout=timeout,
+        to_node=to_node,
+        wants_receipt=receipt,
+        as_json=as_json,
+    )
+    asyncio.run(_send(request, configuration))
 
 
 class _Outcomes:
@@ -206,7 +193,7 @@ def _show_answer(answer: Message, seconds: float, *, as_json: bool) -> None:
         write_json(answer_document(answer, seconds))
         return
     sender = f" from {short_identity(answer.routing[-1].identity)}" if answer.routing else ""
-    write_line(f"{answer.identifier}{sender} after {seconds * 1000:.1f} ms")
+    write_wrapped(f"{answer.identifier}{sender} after {seconds * 1000:.1f} ms")
     write_line(body_text(answer.body))
 
 
@@ -214,7 +201,7 @@ def _show_receipt(message: Message, seconds: float, *, as_json: bool) -> None:
     if as_json:
         write_json({"kind": str(message.identifier), "seconds": round(seconds, 6)})
     else:
-        write_line(f"{message.identifier} accepted after {seconds * 1000:.1f} ms")
+        write_wrapped(f"{message.identifier} accepted after {seconds * 1000:.1f} ms")
 
 
 async def _show_all_answers(node: Node, message: Message, request: _Request, show: Callable[[Message], None]) -> None:
@@ -225,7 +212,7 @@ async def _show_all_answers(node: Node, message: Message, request: _Request, sho
             show(answer)
             count += 1
     for error in answers.errors:
-        write_line(f"an actor failed: {error}")
+        write_wrapped(f"an actor failed: {error}")
     if not count:
         raise AnswerTimeoutError(str(message.identifier), request.timeout)
 
@@ -244,4 +231,4 @@ async def _show_receivers(message: Message, outcomes: _Outcomes, request: _Reque
     if request.as_json:
         write_json({"kind": str(message.identifier), "sent_to": [identity_text(peer) for peer in receivers]})
     else:
-        write_line(f"{message.identifier} sent to {', '.join(map(short_identity, receivers))}")
+        write_wrapped(f"{message.identifier} sent to {', '.join(map(short_identity, receivers))}")

@@ -13,17 +13,11 @@ import typer
 from hopline.capture.events import Event
 from hopline.cli.client import discover_nodes, fetch_tail, joined_node
 from hopline.cli.durations import milliseconds
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.errors import UsageError
 from hopline.cli.identifiers import find_node, identity_text, parse_pattern, short_identity
 from hopline.cli.message_bodies import body_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
 from hopline.cli.signals import Signals
 from hopline.cli.terminal import make_console, write_json, write_line
 from hopline.config import Configuration
@@ -75,7 +69,9 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     as_json: bool
 
 
+@network_command("tail", EPILOG)
 def tail_command(
+    configuration: Configuration,
     kinds: Annotated[
         list[str] | None,
         typer.Argument(metavar="KIND", help="NAME (of any version), NAME/VERSION or NAME/VERSION/PARTITION."),
@@ -99,35 +95,27 @@ def tail_command(
     ] = 100,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")] = None,
     seconds: Annotated[float | None, typer.Option("--for", min=0.1, help="End after so many seconds.")] = None,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show the messages of a running network as they are delivered or fail, until Ctrl-C."""
-    with one_line_errors("tail", debug=debug):
-        wanted = TailFilter(
-            kinds=tuple(map(parse_pattern, kinds or ())),
-            flow=(flow or "").encode(),
-            has_every_event=every_event,
-            body_bytes=body_limit if body else 0,
-            rate=rate,
-        )
-        if problem := wanted.problem():
-            raise UsageError(problem)
-        options = _Options(
-            wanted=wanted,
-            nodes=tuple(node or ()),
-            count=math.inf if count is None else count,
-            seconds=math.inf if seconds is None else seconds,
-            shows_bodies=body,
-            as_json=as_json,
-        )
-        asyncio.run(_tail(options, client_configuration(config, rendezvous, wire_format)))
-
-
-tail_command.__doc__ = f"{tail_command.__doc__}\n{EPILOG}"
+    wanted = TailFilter(
+        kinds=tuple(map(parse_pattern, kinds or ())),
+        flow=(flow or "").encode(),
+        has_every_event=every_event,
+        body_bytes=body_limit if body else 0,
+        rate=rate,
+    )
+    if problem := wanted.problem():
+        raise UsageError(problem)
+    options = _Options(
+        wanted=wanted,
+        nodes=tuple(node or ()),
+        count=math.inf if count is None else count,
+        seconds=math.inf if seconds is None else seconds,
+        shows_bodies=body,
+        as_json=as_json,
+    )
+    asyncio.run(_tail(options, configuration))
 
 
 async def _tail(options: _Options, configuration: Configuration) -> None:

@@ -41,6 +41,7 @@ from hopline.node.network.withdrawal import withdrawn
 from hopline.node.report import NetworkReport, PeerReport
 from hopline.node.routing.router import Router
 from hopline.observers.observer import Observers
+from hopline.schemas.book import SchemaBook
 from hopline.security import DomainSecurity
 from hopline.transport import Link
 from hopline.wire import encode
@@ -58,6 +59,7 @@ class NetworkConnection:
         self,
         identity: bytes,
         network: Network,
+        schemas: SchemaBook,
         observers: Observers,
         clock: Callable[[], float],
     ) -> None:
@@ -66,6 +68,7 @@ class NetworkConnection:
             raise ArgumentError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
+        self._schemas = schemas
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[str, str] = {}  # addresses of servers, by their configured form
@@ -126,6 +129,7 @@ class NetworkConnection:
             network.security,
             router.directory,
             self,
+            self._schemas,
             clock=self._clock,
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
