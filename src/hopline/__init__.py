@@ -8,15 +8,17 @@ This package exports what an application needs. The rest is public in the packag
 * `hopline.security`: profiles of signatures, keys and key files;
 * `hopline.transport`: socket settings, key pairs for CURVE;
 * `hopline.cluster`, `hopline.rendezvous`: how nodes find each other, and the settings of that;
-* `hopline.node`: reports and counters of a running node;
+* `hopline.node`: reports and counters of a running node, middleware;
+* `hopline.application`: nodes of a configuration, the client that `connect` returns;
 * `hopline.capture`, `hopline.pipeline`, `hopline.query`: recorded traffic, and the tables that are made of it.
 """
 
 import hopline._starting  # noqa: F401 - before all else, for an interrupt while the rest is imported
 from hopline.actors import Actor, CorrelationFilter, handler
+from hopline.application import connect
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings
-from hopline.client import MessageHub, Promise, Stream
+from hopline.client import MessageHub, Promise, Retry, Stream
 from hopline.errors import (
     ActorError,
     AnswerTimeoutError,
@@ -34,16 +36,19 @@ from hopline.message import (
     MSGPACK,
     PROTOBUF,
     RAW,
+    AnsweredBy,
     Distribution,
     Message,
     MessageIdentifier,
     Payload,
+    Request,
     WireFormat,
     from_message,
     payload,
     to_message,
 )
 from hopline.node import Context, Network, Node, NodeSettings
+from hopline.observers.dead_letters import DeadLetter
 from hopline.rendezvous import RendezvousServer, RendezvousSettings
 from hopline.routing import MessageOutcome, Outcome
 from hopline.security import Domain, DomainSecurity, KeyRing, SecurityError, new_key
@@ -59,6 +64,7 @@ __all__ = [
     "Actor",
     "ActorError",
     "AnswerTimeoutError",
+    "AnsweredBy",
     "ArgumentError",
     "BindError",
     "CaptureLevel",
@@ -66,6 +72,7 @@ __all__ = [
     "Context",
     "CorrelationFilter",
     "Curve",
+    "DeadLetter",
     "DeliveryError",
     "Distribution",
     "Domain",
@@ -88,9 +95,12 @@ __all__ = [
     "Promise",
     "RendezvousServer",
     "RendezvousSettings",
+    "Request",
+    "Retry",
     "SecurityError",
     "Stream",
     "WireFormat",
+    "connect",
     "from_message",
     "handler",
     "new_key",

@@ -194,7 +194,7 @@ class ActorHost:
         message = delivery.message
         _set_current_message(message)
         definition = self._handlers.get(delivery.identifier)
-        handling = self._begin_handling(delivery, definition) if exchange.is_observed else None
+        handling = self._begin_handling(delivery, definition) if exchange.observes_handlers else None
         try:
             # 1. Call the handler; in place if it takes a payload and nothing else.
             if definition is None or definition.read is None:
@@ -380,6 +380,7 @@ class ActorHost:
         if not isinstance(error, HandlerCancelledError):
             summary = f"{report.type_name}: {report.text}"
             log.error("the handler of %s in %s failed: %s", message.identifier, self.name, summary, exc_info=error)
+        self._runtime.exchange.failed(delivery, error)
         is_own_receiver = message.identifier == EXCEPTION and EXCEPTION not in message.callback_point
         if not is_own_receiver:  # else this very handler would get the report, and fail again
             self._send_soon(exception_result(message, report))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -12,11 +12,25 @@ import msgspec
 from hopline.capture.events import Level
 from hopline.client import MessageHub
 from hopline.config import Configuration
+from hopline.errors import NotJoinedError
 from hopline.message import HoplineError, Message, MessageIdentifier, to_message
 from hopline.node import Node
-from hopline.node.introspection import NodeCapture, NodeStats, Probe, Probed, RequestCapture, RequestStats
-from hopline.node.report import NodeReport
+from hopline.node.introspection import (
+    NodeCapture,
+    NodePeers,
+    NodeStats,
+    Probe,
+    Probed,
+    RequestCapture,
+    RequestPeers,
+    RequestStats,
+    RequestTail,
+    Tail,
+)
+from hopline.node.report import NodeReport, PeerReport
+from hopline.observers.tail import Fetched, TailFilter
 from hopline.routing import KnownNode, MessageOutcome
+from hopline.routing.suggestions import close_kinds, question
 
 QUIET_TIME = 0.3  # seconds without a route announcement, after which all nodes are taken to have announced theirs
 ALONE_TIME = 1.5  # the same, while no other node is known
@@ -24,10 +38,6 @@ DISCOVERY_TIME = 3.0  # seconds to wait for announcements at most
 REQUEST_TIMEOUT = 2.0  # seconds for a node to answer a question about itself
 _POLL_INTERVAL = 0.02
 _DISCOVERY_SHARE = 0.8  # of a command's timeout: "nobody handles it" is reported before the timeout is
-
-
-class NotJoinedError(HoplineError):
-    """No rendezvous server answered."""
 
 
 class RefusedError(HoplineError):
@@ -73,7 +83,18 @@ def raise_if_refused(node: Node, *, is_answered: bool) -> None:
 
 
 async def discover_nodes(node: Node) -> list[KnownNode]:
-    """Wait until no more route announcements arrive, and return the nodes that are known then."""
+    """Wait until no more route announcements arrive, and return the nodes that are known then.
+
+    Raises:
+        RefusedError: None is known, and announcements were refused.
+    """
+    await announcements(node)
+    raise_if_refused(node, is_answered=bool(node.known_nodes))
+    return sorted(node.known_nodes, key=lambda known: known.identity)
+
+
+async def announcements(node: Node) -> None:
+    """Wait until no more route announcements arrive."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + DISCOVERY_TIME
     heard, last_heard_at = -1, loop.time()
@@ -86,8 +107,12 @@ async def discover_nodes(node: Node) -> list[KnownNode]:
         elif loop.time() - last_heard_at >= quiet_time:
             break
         await asyncio.sleep(_POLL_INTERVAL)
-    raise_if_refused(node, is_answered=bool(node.known_nodes))
-    return sorted(node.known_nodes, key=lambda known: known.identity)
+
+
+def did_you_mean(kind: MessageIdentifier, nodes: Iterable[KnownNode]) -> str:
+    """Return the question that suggests kinds which nodes handle; empty if a node handles this one, or none similar."""
+    known = [handled for node in nodes for kinds in node.actors.values() for handled in kinds]
+    return question(close_kinds(kind, known))
 
 
 async def request_stats(hub: MessageHub, node: bytes) -> NodeReport | None:
@@ -100,6 +125,28 @@ async def request_stats(hub: MessageHub, node: bytes) -> NodeReport | None:
     return answer.report
 
 
+async def request_peers(hub: MessageHub, node: bytes) -> tuple[PeerReport, ...] | None:
+    """Ask a node which others it knows; return None if it does not answer."""
+    request = to_message(RequestPeers()).with_receiver_node(node)
+    try:
+        answer = await hub.send(request, callback=NodePeers, timeout=REQUEST_TIMEOUT)
+    except HoplineError:
+        return None
+    return answer.peers
+
+
+async def fetch_tail(
+    hub: MessageHub, node: bytes, reader: bytes, wanted: TailFilter | None, timeout: float = REQUEST_TIMEOUT
+) -> Fetched | None:
+    """Ask a node for its latest messages; without a filter, end the tail. Return None if it does not answer."""
+    request = to_message(RequestTail(reader, wanted)).with_receiver_node(node)
+    try:
+        answer = await hub.send(request, callback=Tail, timeout=timeout)
+    except HoplineError:
+        return None
+    return answer.fetched
+
+
 async def request_capture(hub: MessageHub, node: bytes, level: Level | None = None) -> NodeCapture | None:
     """Ask a node for the state of its capture, and set it to `level` first; return None if it does not answer."""
     request = to_message(RequestCapture(level)).with_receiver_node(node)
@@ -109,18 +156,22 @@ async def request_capture(hub: MessageHub, node: bytes, level: Level | None = No
         return None
 
 
-async def probe(hub: MessageHub, node: bytes, kind: MessageIdentifier) -> Probed | None:
+async def probe(
+    hub: MessageHub, node: bytes, kind: MessageIdentifier, timeout: float = REQUEST_TIMEOUT
+) -> Probed | None:
     """Ask a node which actors would receive a message; return None if it does not answer, as the reference does not."""
     request = to_message(Probe(kind)).with_receiver_node(node)
     try:
-        return await hub.send(request, callback=Probed, timeout=REQUEST_TIMEOUT)
+        return await hub.send(request, callback=Probed, timeout=timeout)
     except HoplineError:
         return None
 
 
-async def ask(hub: MessageHub, node: bytes, request: Message, answer: MessageIdentifier) -> Message | None:
+async def ask(
+    hub: MessageHub, node: bytes, request: Message, answer: MessageIdentifier, timeout: float = REQUEST_TIMEOUT
+) -> Message | None:
     """Send a service message of the protocol to a node; return its answer, or None if there is none in time."""
     try:
-        return await hub.send(request.with_receiver_node(node), callback=answer, timeout=REQUEST_TIMEOUT)
+        return await hub.send(request.with_receiver_node(node), callback=answer, timeout=timeout)
     except HoplineError:
         return None

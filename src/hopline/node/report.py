@@ -19,6 +19,7 @@ class ActorReport(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     handles: tuple[MessageIdentifier, ...]
     handlers: tuple[str, ...] = ()  # its methods, in the same order; older nodes omit them
+    fingerprints: tuple[int | None, ...] = ()  # of the payloads, in the same order; older nodes omit them
     waiting: int  # messages in its mailbox
     running: int  # handlers that run
 
@@ -48,6 +49,18 @@ class NetworkReport(msgspec.Struct, frozen=True, kw_only=True):
     unacknowledged: int = 0  # messages sent on connections that broke before the peer's system had them
 
 
+class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Another node, as the node that reports knows it from announcements and heartbeats. Times are in seconds."""
+
+    node: bytes
+    uri: str
+    domains: tuple[str, ...]  # in which it has been announced, the strongest first
+    format: str  # the wire format of messages to it
+    known_for: float
+    heartbeat_interval: float
+    heartbeat_age: float | None  # since its latest heartbeat; None before the first one
+
+
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a node at one moment."""
 
@@ -68,3 +81,16 @@ def software() -> str:
         return f"hopline {version('hopline')}"
     except PackageNotFoundError:  # run from a checkout that was not installed
         return "hopline"
+
+
+class StopReport(msgspec.Struct, frozen=True):
+    """What could not be finished before a node stopped."""
+
+    failed_messages: int = 0
+    cancelled_handlers: int = 0
+    failed_promises: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was finished."""
+        return not (self.failed_messages or self.cancelled_handlers or self.failed_promises)

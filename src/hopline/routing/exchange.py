@@ -125,6 +125,11 @@ class Exchange(Protocol):
         """Whether an observer needs to see every message, so that no shortcut may be taken."""
         ...
 
+    @property
+    def observes_handlers(self) -> bool:
+        """Whether an observer follows handlers."""
+        ...
+
     def clock(self) -> float:
         """Return the node's monotonic time in seconds."""
         ...
@@ -163,6 +168,10 @@ class Exchange(Protocol):
 
     def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> Handling | None:
         """Report that a handler starts, in the handler's own context. Return None if no observer follows it."""
+        ...
+
+    def failed(self, delivery: Delivery, error: BaseException) -> None:
+        """Report that the handler of a delivery failed."""
         ...
 
     def handled(self, error: BaseException | None) -> None:

@@ -22,10 +22,11 @@ stops the embedded server, which must relay the goodbye first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from hopline.cluster import Member, Membership, RendezvousAddress, ping
+from hopline.cluster.membership.health import Observation
 from hopline.cluster.membership.refusals import Refusal
 from hopline.cluster.messages.formats import Evidence, PeerFormats
 from hopline.message import ArgumentError, Message, MessageIdentifier, NotRunningError, WireFormat, get_logger
@@ -35,10 +36,12 @@ from hopline.node.network.outbound import Outbound
 from hopline.node.network.rendezvous_client import RendezvousClient
 from hopline.node.network.settings import Network
 from hopline.node.network.sockets import NodeSockets
+from hopline.node.network.unknown_kinds import UnknownKinds
 from hopline.node.network.withdrawal import withdrawn
-from hopline.node.report import NetworkReport
+from hopline.node.report import NetworkReport, PeerReport
 from hopline.node.routing.router import Router
 from hopline.observers.observer import Observers
+from hopline.schemas.book import SchemaBook
 from hopline.security import DomainSecurity
 from hopline.transport import Link
 from hopline.wire import encode
@@ -56,6 +59,7 @@ class NetworkConnection:
         self,
         identity: bytes,
         network: Network,
+        schemas: SchemaBook,
         observers: Observers,
         clock: Callable[[], float],
     ) -> None:
@@ -64,6 +68,7 @@ class NetworkConnection:
             raise ArgumentError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
+        self._schemas = schemas
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[str, str] = {}  # addresses of servers, by their configured form
@@ -71,6 +76,8 @@ class NetworkConnection:
         self._is_closing = False
         self._joined = asyncio.Event()
         self._goodbyes = 0
+        self._unknown_kinds = UnknownKinds(clock)
+        self._known_kinds: Callable[[], Iterable[MessageIdentifier]] = tuple  # until there is a router
         self._timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._key_timer: asyncio.TimerHandle | None = None
@@ -122,9 +129,11 @@ class NetworkConnection:
             network.security,
             router.directory,
             self,
+            self._schemas,
             clock=self._clock,
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
+        self._known_kinds = router.directory.elsewhere.kinds
         self._is_attached = True
         self.outbound.bind(router, self.membership)
         self.inbound.bind(router, self.membership)
@@ -189,6 +198,7 @@ class NetworkConnection:
         """Look for a route."""
         if self._is_attached:  # else every node will be asked for all its routes in a moment
             self.membership.discover(message)
+            self._unknown_kinds.note(message, self._known_kinds())
 
     def explain(self, identifier: MessageIdentifier) -> str | None:
         """Return why there is no route to a message, if that is because of keys."""
@@ -325,6 +335,26 @@ class NetworkConnection:
     def unsent(self) -> int:
         """Number of messages that the router has sent and that have not left."""
         return self.outbound.unsent
+
+    def peers(self) -> tuple[PeerReport, ...]:
+        """Return the other nodes, as this one knows them from announcements and heartbeats."""
+        if not self._is_attached:
+            return ()
+        return tuple(map(self._peer_report, self.membership.health.observations()))
+
+    def _peer_report(self, observation: Observation) -> PeerReport:
+        node = observation.node
+        authority = self.membership.authority
+        location = authority.location_of(node)
+        return PeerReport(
+            node=node,
+            uri="" if location is None else location.uri,
+            domains=authority.domains_of(node),
+            format=self.formats.of(node),
+            known_for=observation.known_for,
+            heartbeat_interval=observation.interval,
+            heartbeat_age=observation.heartbeat_age,
+        )
 
     def report(self) -> NetworkReport | None:
         """Return the state of this node's part in the network, or None before it is attached."""

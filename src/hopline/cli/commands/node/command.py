@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,13 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from hopline.actors import Actor, handler_map
+from hopline.application.configured import ConfiguredNode, configured_node
 from hopline.capture.events import Level
 from hopline.cli import event_loop
-from hopline.cli.commands.node.application import actors_of, find_application
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.application import actors_of, find_application
+from hopline.cli.commands.node.reload import run_reloading
+from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text
 from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import (
+    ApplicationOption,
     ConfigOption,
     DebugOption,
     LogJsonOption,
@@ -30,10 +33,9 @@ from hopline.cli.options import (
 from hopline.cli.ready_lines import ready_lines
 from hopline.cli.security_summary import describe_security
 from hopline.cli.signals import EXIT_TIME, Signals, exit_within
-from hopline.cli.terminal import write_line
+from hopline.cli.terminal import write_line, write_wrapped
 from hopline.config import Configuration
-from hopline.metrics import MetricsServer, NodeCollector
-from hopline.node import Network, Node, Stats, StopReport
+from hopline.node import Node, Stats, StopReport
 from hopline.security import DomainSecurity
 
 EPILOG = """
@@ -66,14 +68,7 @@ signal stops it at once. SIGHUP reloads the key file, which is also reloaded wit
 
 
 def node_command(
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app",
-            metavar="MODULE:NAME",
-            help="The actors, as package.module:name of an actor, a list, or a function that returns them.",
-        ),
-    ],
+    app: ApplicationOption,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
     address: Annotated[
@@ -104,12 +99,21 @@ def node_command(
         Level | None,
         typer.Option("--capture-level", help="What to record. Default: wire. `hopline capture` changes it."),
     ] = None,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="For development: start anew when a .py or .toml file below the current directory changes."
+        ),
+    ] = False,
     log_level: LogLevelOption = LogLevel.INFO,
     log_json: LogJsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Run actors as a node of a network, until Ctrl-C or SIGTERM."""
     with one_line_errors("node", debug=debug):
+        if reload:
+            arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
+            raise typer.Exit(run_reloading(arguments, Path.cwd()))
         set_up_logs(log_level, as_json=log_json)
         configuration = configuration_of(
             config,
@@ -126,76 +130,52 @@ def node_command(
                 "capture.level": ("--capture-level", capture_level),
             },
         )
-        _check_capture(configuration)
         event_loop.run(_run(find_application(app), app, configuration))
 
 
 node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
 
 
-def _check_capture(configuration: Configuration) -> None:
-    """Raise `UsageError` if the capture directory cannot be written to; a running node would only log that."""
-    settings = configuration.capture()
-    if settings is None:
-        return
-    directory = Path(settings.directory)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--capture: expected a directory to record in, found {directory}: {error}") from None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise UsageError(f"--capture: expected a directory to record in, found {directory}: not writable")
-
-
 async def _run(application: Any, path: str, configuration: Configuration) -> None:
     signals = Signals()
-    network = configuration.network()
-    metrics_address = configuration.metrics()
     async with AsyncExitStack() as stack:
 
-        async def start() -> tuple[Node, list[Actor], str | None]:
-            actors = await actors_of(application, path)
-            node = Node(
-                *actors,
-                identity=configuration.identity,
-                settings=configuration.settings,
-                network=network,
-                capture=configuration.capture(),
-            )
-            metrics_uri = None
-            if metrics_address is not None:
-                # Before the node is announced to others, because the port may be in use.
-                server = MetricsServer(NodeCollector(node), *metrics_address)
-                metrics_uri = (await stack.enter_async_context(server)).uri
-            await node.start()
-            return node, actors, metrics_uri
+        async def start() -> tuple[ConfiguredNode[Node], list[Actor]]:
+            actors = await stack.enter_async_context(actors_of(application, path))
+            configured = configured_node(configuration, *actors, node_type=Node)
+            await configured.node.start()
+            stack.push_async_callback(configured.node.stop)  # unless it has stopped, when writing a line fails
+            return configured, actors
 
         started = await signals.start(start())
         if started is None:
             write_line("stopped before it was ready")
             return
-        node, actors, metrics_uri = started
-        write_line(_started_text(node, actors, network, configuration.file, metrics_uri))
-        if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
-            signals.on_hangup(network.security.reload_keys)  # at once; the node checks the file every second
+        configured, actors = started
+        node = configured.node
+        write_line(_started_text(configured, actors, configuration.file))
+        security = configured.network.security
+        if isinstance(security, DomainSecurity) and security.key_ring is not None:
+            signals.on_hangup(security.reload_keys)  # at once; the node checks the file every second
         await signals.stop_requested.wait()
         write_line("stopping: waiting for messages in progress; press Ctrl-C again to stop at once")
         report = await signals.stop(node.stop)
-        write_line(_stopped_text(node.stats(), report))
-        if report.cancelled_handlers:
-            exit_within(EXIT_TIME, 0)
+        write_wrapped(_stopped_text(node.stats(), report))
+    if report.cancelled_handlers:
+        exit_within(EXIT_TIME, 0)
 
 
-def _started_text(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
+def _started_text(configured: ConfiguredNode[Node], actors: list[Actor], file: Path | None) -> str:
+    node, metrics = configured.node, configured.metrics
     kinds = sorted({str(kind) for actor in actors for kind in handler_map(actor)})
     report = node.report()
     properties = {
         "listens on": node.uri,
         "follows": _rendezvous_text(node),
         "handles": ", ".join(kinds) or "nothing",
-        "security": describe_security(network),
+        "security": describe_security(configured.network),
         "configuration": str(file or "none"),
-        "metrics": metrics or "none",
+        "metrics": "none" if metrics is None else metrics.uri,
         "capture": "none" if report.capture is None else f"{report.capture.level}, in {report.capture.directory}",
     }
     return ready_lines(f"hopline node {identity_text(node.identity)}", properties)
