@@ -120,7 +120,7 @@ class MessageHub(Asking):
                 return await self.send(request, callback=callback, timeout=seconds)
             except retry.on:
                 pause = retry.pause_after(attempt)
-                if attempt == retry.attempts or self._clock() + pause >= deadline:
+                if attempt >= retry.attempts or self._clock() + pause >= deadline:
                     raise
             await asyncio.sleep(pause)
             attempt += 1
@@ -207,7 +207,10 @@ class MessageHub(Asking):
             DeliveryError: The message reached no receiver.
             AnswerTimeoutError: The time has passed. Its `__cause__` is the `DeliveryError` of the message, if known.
         """
-        promise: Promise[Any] = self._promise(content, callback, timeout, partition, version)
+        if partition is None and version is None:
+            promise: Promise[Any] = self._promise(content, callback, timeout)
+        else:
+            promise = self._redirected_promise(content, callback, timeout, partition, version)
         try:
             if not self._exchange.submit(promise.delivery):
                 await self._exchange.wait_for_room(promise.delivery, promise.seconds).wait()
@@ -274,7 +277,10 @@ class MessageHub(Asking):
         version: Version | None = None,
     ) -> Promise[Any]:
         """Send now, and return a promise of the answer. Raise `NoRoomError` if the receiver is full."""
-        promise: Promise[Any] = self._promise(content, callback, timeout, partition, version)
+        if partition is None and version is None:
+            promise: Promise[Any] = self._promise(content, callback, timeout)
+        else:
+            promise = self._redirected_promise(content, callback, timeout, partition, version)
         try:
             if not self._exchange.submit(promise.delivery):
                 raise NoRoomError(str(promise.delivery.identifier))
@@ -393,8 +399,6 @@ class MessageHub(Asking):
         content: object,
         callback: Callback | None,
         timeout: Timeout,
-        partition: Partition,
-        version: Version | None,
     ) -> Promise[Any]:
         """Create the request and the promise of its answer. Written in place for payloads, the common case."""
         if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
@@ -403,12 +407,9 @@ class MessageHub(Asking):
         kind = getattr(content.__class__, PAYLOAD_MARK, None)
         if kind is None or kind.of is not content.__class__:
             if isinstance(content, Message):
-                message = content.redirected(partition, version)
-                return self._promise_for_message(message, callback, reply_spec, timeout)
+                return self._promise_for_message(content, callback, reply_spec, timeout)
             kind = payload_type(content.__class__)
         identifier = kind.identifier
-        if partition is not None or version is not None:
-            identifier = identifier.redirected(partition, version)
         if identifier in reply_spec.readers:  # the router would return it as its own answer, and no actor would see it
             raise ArgumentError("callback", "another kind of message than the one that is sent", str(identifier))
         # 1. How long to wait, and how long the message lives.
@@ -457,6 +458,22 @@ class MessageHub(Asking):
         if not self._default_line.has_timer:
             self._default_line.set_timer()
         return promise
+
+    def _redirected_promise(
+        self,
+        content: object,
+        callback: Callback | None,
+        timeout: Timeout,
+        partition: Partition,
+        version: Version | None,
+    ) -> Promise[Any]:
+        """Create a request to another partition or version than the one of its class, and the promise of its answer."""
+        message = self._message(content, None, partition, version)
+        if isinstance(content, Message):
+            return self._promise(message, callback, timeout)
+        seconds = self._time_to_wait(message, timeout)
+        ttl_ticks = 0 if callback is None else ticks_of(seconds)  # as for payloads
+        return self._promise(message.clone(ttl_ticks=ttl_ticks), callback, seconds)
 
     def _promise_for_message(
         self, content: Message, callback: Callback | None, reply_spec: ReplySpec, timeout: Timeout
