@@ -12,11 +12,11 @@ import itertools
 from collections.abc import Coroutine, Iterator, Sequence
 from datetime import timedelta
 from threading import get_ident
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, Unpack, overload
 
 import msgspec
 
-from hopline.client.asking import Answer, Asking, First, Partition, Second, Timeout
+from hopline.client.asking import Answer, Asking, First, Partition, Second, SendOptions, Timeout
 from hopline.client.deadlines import Deadlines, Line
 from hopline.client.promise import Promise
 from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, callback_of, error_of, reply_spec_of
@@ -130,43 +130,16 @@ class MessageHub(Asking):
         return self._seconds(timeout, message.ttl_ticks)
 
     @overload
-    async def send(
-        self,
-        content: AnyPayload,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> None: ...
+    async def send(self, content: AnyPayload, **options: Unpack[SendOptions]) -> None: ...
+    @overload
+    async def send(self, content: AnyPayload, *, callback: type[Answer], **options: Unpack[SendOptions]) -> Answer: ...
     @overload
     async def send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: type[Answer],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> Answer: ...
-    @overload
-    async def send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: MessageIdentifier,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: MessageIdentifier, **options: Unpack[SendOptions]
     ) -> Message: ...
     @overload
     async def send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: tuple[type[First], type[Second]],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: tuple[type[First], type[Second]], **options: Unpack[SendOptions]
     ) -> First | Second: ...
     @overload
     async def send(
@@ -174,9 +147,7 @@ class MessageHub(Asking):
         content: AnyPayload,
         *,
         callback: Sequence[type[AnyPayload] | MessageIdentifier],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        **options: Unpack[SendOptions],
     ) -> Any: ...
     async def send(
         self,
@@ -219,43 +190,18 @@ class MessageHub(Asking):
             promise.leave()
 
     @overload
-    def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> Promise[None]: ...
+    def try_send(self, content: AnyPayload, **options: Unpack[SendOptions]) -> Promise[None]: ...
     @overload
     def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: type[Answer],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: type[Answer], **options: Unpack[SendOptions]
     ) -> Promise[Answer]: ...
     @overload
     def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: MessageIdentifier,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: MessageIdentifier, **options: Unpack[SendOptions]
     ) -> Promise[Message]: ...
     @overload
     def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: tuple[type[First], type[Second]],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: tuple[type[First], type[Second]], **options: Unpack[SendOptions]
     ) -> Promise[First | Second]: ...
     @overload
     def try_send(
@@ -263,9 +209,7 @@ class MessageHub(Asking):
         content: AnyPayload,
         *,
         callback: Sequence[type[AnyPayload] | MessageIdentifier],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        **options: Unpack[SendOptions],
     ) -> Promise[Any]: ...
     def try_send(
         self,
@@ -394,12 +338,7 @@ class MessageHub(Asking):
             raise ArgumentError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
         return content.clone(distribution=distribution)
 
-    def _promise(
-        self,
-        content: object,
-        callback: Callback | None,
-        timeout: Timeout,
-    ) -> Promise[Any]:
+    def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
         """Create the request and the promise of its answer. Written in place for payloads, the common case."""
         if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
             self._refuse()
