@@ -19,7 +19,8 @@ from hopline.pipeline.storage import DYNAMIC_OVERWRITE
 from hopline.pipeline.stream.batch import Batches
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
-from hopline.pipeline.stream.state import State, States
+from hopline.pipeline.stream.state import State
+from hopline.pipeline.stream.state_files import States
 from hopline.query.comparison import TableComparison, compare_tables
 from hopline.query.tables import open_tables
 
