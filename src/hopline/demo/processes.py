@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from hopline.message import HoplineError
@@ -19,6 +19,8 @@ from hopline.message import HoplineError
 READY_TIMEOUT = 30.0  # seconds for a process to be ready
 STOP_TIMEOUT = 15.0  # seconds for a process to stop after SIGTERM
 _POLL_INTERVAL = 0.05
+_INTERRUPT_INTERVAL = 0.5
+_LOW_PRIORITY = 10  # as `nice` lowers it
 
 
 class DemoError(HoplineError):
@@ -77,6 +79,23 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             return self._process.returncode
+
+    def finish(self) -> int:
+        """Send SIGTERM, wait until the process has done what it has to do, and return its exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait()
+
+    def interrupt(self) -> None:
+        """Send SIGTERM again and again until the process ends: the first one may be taken for `finish`."""
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self._process.poll() is None and time.monotonic() < deadline:
+            self._process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_INTERRUPT_INTERVAL)
+
+    def lower_priority(self) -> None:
+        """Let the process, and what it starts, run when the processor has nothing else to do."""
+        os.setpriority(os.PRIO_PROCESS, self.pid, _LOW_PRIORITY)
 
     def wait(self) -> int:
         """Wait until the process ends by itself, and return its exit code."""
