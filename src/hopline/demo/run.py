@@ -14,6 +14,7 @@ its logs.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -30,6 +31,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from hopline.demo.few_rows import write_spark_defaults
 from hopline.demo.findings import findings
 from hopline.demo.processes import DemoError, Process, ProcessGroup, free_addresses, process_group, relative
 from hopline.demo.shop import IDENTITIES
@@ -119,12 +121,15 @@ class _Demo:
         names = ("rendezvous", "unicast", "partner", *NODES)
         addresses = free_addresses(len(names))
         self._addresses = dict(zip(names, addresses, strict=True))
+        # The shop has few rows; whoever has settings of their own for Spark keeps them.
+        self._environment = {"SPARK_CONF_DIR": str((self._home / "spark").resolve()), **os.environ}
         self._started_at = time.monotonic()
         self._placed = 0
         self._is_over = threading.Event()
 
     def run(self) -> None:
-        with process_group(self._home / "logs") as processes:
+        write_spark_defaults(self._home / "spark")
+        with process_group(self._home / "logs", self._environment) as processes:
             self._start_network(processes)
             with self._following(processes) as stream:
                 self._place_orders(processes)
@@ -331,7 +336,9 @@ refuse_replays = true
         command = [sys.executable, "-m", "hopline", *arguments]
         with (
             log.open("a", encoding="utf-8") as file,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True) as process,  # noqa: S603 - our own
+            subprocess.Popen(  # noqa: S603 - our own
+                command, stdout=subprocess.PIPE, stderr=file, text=True, env=self._environment
+            ) as process,
         ):
             assert process.stdout is not None  # noqa: S101 - a pipe
             try:
