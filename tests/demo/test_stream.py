@@ -63,14 +63,14 @@ def demo_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[_Demo, i
 
 def test_equal_tables_are_confirmed_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demo, told = demo_over(tmp_path, monkeypatch)
-    write_planted(tmp_path / "tables-of-batch")
+    write_planted(tmp_path / "batch")
     demo._confirm()
     assert "the stream's 13 tables are equal to the batch job's: 46 rows" in told.getvalue()
 
 
 def test_a_difference_is_named_and_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demo, _ = demo_over(tmp_path, monkeypatch)
-    write_planted(tmp_path / "tables-of-batch", incidents=[{"node": "front", "offence": "unsigned"}])
+    write_planted(tmp_path / "batch", incidents=[{"node": "front", "offence": "unsigned"}])
     with pytest.raises(DemoError, match="incidents: 1 row only of the stream, 1 only of the batch job"):
         demo._confirm()
 

@@ -117,7 +117,7 @@ class _Demo:
         self._home = options.directory
         self._captures = self._home / "captures"
         self._tables = self._home / "tables"
-        self._batch_tables = self._home / "tables-of-batch"
+        self._batch_tables = self._home / "batch"
         names = ("rendezvous", "unicast", "partner", *NODES)
         addresses = free_addresses(len(names))
         self._addresses = dict(zip(names, addresses, strict=True))
@@ -133,6 +133,7 @@ class _Demo:
             self._start_network(processes)
             with self._following(processes) as stream:
                 self._place_orders(processes)
+                self._heading("Recover what the killed node left behind, and let the stream finish")
                 self._recover()
                 self._finish(stream)
         self._show_findings()
@@ -301,12 +302,12 @@ refuse_replays = true
     def _finish(self, stream: Process) -> None:
         """Let the stream read what is left, and close all flows."""
         before = self._streamed()
-        self._heading(f"Let the stream finish: {before.records:,} records were in the tables already")
         with self._console.status(Text("reading what is left")):
             if stream.finish():
                 raise DemoError(f"hopline pipeline stream failed, see {stream.log}")
         after = self._streamed()
-        self._line(f"all {after.records:,} records, {after.flows:,} flows; {after.late:,} records came late")
+        records = f"{after.records:,} records are in the tables, {before.records:,} were before"
+        self._line(f"{records}; {after.late:,} came late")
 
     def _streamed(self) -> Totals:
         state = last_state(self._tables)
@@ -353,7 +354,6 @@ refuse_replays = true
             raise DemoError(f"hopline {name} failed, see {log}")
 
     def _recover(self) -> None:
-        self._heading("Recover the records that the killed node had not closed")
         for line in self._output_of("capture", "recover", relative(self._captures)):
             result, _, _ = line.partition(": ")
             self._line(result if result.startswith("recovered") else line)
