@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hopline.decoding.keys import Keyring
+from hopline.explorer.app import Explorer, create_app
+from hopline.explorer.hosts import Hosts
+from hopline.explorer.live_tables import LiveTables
+from hopline.explorer.records import RecordedFrames
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.failures import BadCapturesError
@@ -19,13 +25,17 @@ from hopline.pipeline.storage import DYNAMIC_OVERWRITE
 from hopline.pipeline.stream.batch import Batches
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
-from hopline.pipeline.stream.state import State, States
+from hopline.pipeline.stream.state import State
+from hopline.pipeline.stream.state_files import States
+from hopline.query.comparison import TableComparison, compare_tables
 from hopline.query.tables import open_tables
-from tests.pipeline.stream.comparing import OF_SKEW, differences
+from tests.explorer.asking import Client
+from tests.explorer.test_pages import text_of
 
 ROUNDS = 3
 ROUND_S = 30.0
 IDLE_S = 50.0
+OF_SKEW = ("skew_us", "skew_bound_us")
 
 
 class CrashError(Exception):
@@ -100,11 +110,42 @@ def count(tables: Path, table: str, condition: str = "true") -> int:
         return int(opened.ask(f"select count(*) from {table} where {condition}").fetch()[0][0])  # noqa: S608
 
 
-def test_tables_grow_with_the_batches_and_come_to_those_of_a_run(driver: Driver, whole: Path) -> None:
+def differences(stream: Path, batch: Path, ignored: Collection[str] = ()) -> dict[str, TableComparison]:
+    """Return the tables that are not equal."""
+    return {each.table: each for each in compare_tables(stream, batch, ignored) if not each.is_equal}
+
+
+@contextmanager
+def explorer_over(tables: Path) -> Iterator[Client]:
+    live = LiveTables(tables)
+    try:
+        yield Client(create_app(Explorer(live, Hosts("127.0.0.1"), RecordedFrames(None))))
+    finally:
+        live.close()
+
+
+def flows_on_the_page(client: Client) -> int:
+    shown = re.search(r"Overview.* Flows ([\d,]+)", text_of(client, "/"))
+    assert shown
+    return int(shown[1].replace(",", ""))
+
+
+def test_tables_grow_with_the_batches_the_explorer_shows_each_and_they_come_to_those_of_a_run(
+    driver: Driver, whole: Path
+) -> None:
     states = [driver.round(0, batch=0)]
     assert 0 < count(driver.out, "edges", "provisional") == count(driver.out, "edges")
-    states += [driver.round(number, batch=number) for number in range(1, ROUNDS)]
+    with explorer_over(driver.out) as client:
+        assert '<span class="badge provisional"' in client.get("/audit").text
+        shown = [flows_on_the_page(client)]
+        for number in range(1, ROUNDS):
+            states.append(driver.round(number, batch=number))
+            shown.append(flows_on_the_page(client))
+        freshness = client.get("/state").json()["freshness"]
+        assert freshness.startswith("Stream: last whole batch began ")
+        assert f"{states[-1].pending_units:,} flows still open" in freshness
     flows = [state.totals.flows for state in states]
+    assert shown == flows
     assert 0 < flows[0] < flows[1] < flows[-1]
     assert states[0].pending > 0
     horizons = [state.horizon_us for state in states]
