@@ -167,6 +167,8 @@ class _Streaming:
     def _segments(self, place: str) -> DataFrame:
         reader = self._spark.readStream.format("binaryFile").schema(_FILES)
         reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", _LISTED_FOR_EVER)
+        # Retention may delete a segment before a batch that was killed is repeated.
+        reader = reader.option("ignoreMissingFiles", "true")
         if self._options.max_files is not None:
             reader = reader.option("maxFilesPerTrigger", self._options.max_files)
         try:

@@ -36,7 +36,7 @@ class Totals(msgspec.Struct, frozen=True):
     """What the stream has done since it was first started."""
 
     segments: int = 0
-    skipped: int = 0  # segments that cannot be read
+    skipped: int = 0  # segments that cannot be read, or were deleted before they were
     records: int = 0
     messages: int = 0
     rejects: int = 0
@@ -61,6 +61,7 @@ class State(msgspec.Struct, frozen=True):
     nodes: dict[str, NodeState] = {}
     silent: tuple[str, ...] = ()
     days: tuple[str, ...] = ()  # with rows, not settled yet
+    settling: tuple[str, ...] = ()  # those of them that are over
     closed: dict[str, float] = {}  # batches that closed units, and when
     totals: Totals = Totals()
 
@@ -68,6 +69,11 @@ class State(msgspec.Struct, frozen=True):
     def last_us(self) -> int | None:
         """Return the time of the last message of all nodes."""
         return max((node.last_us for node in self.nodes.values() if node.last_us is not None), default=None)
+
+    def settled(self, day: str) -> State:
+        """Return the state without a day."""
+        days, settling = (tuple(one for one in some if one != day) for some in (self.days, self.settling))
+        return msgspec.structs.replace(self, days=days, settling=settling)
 
     @property
     def has_open_windows(self) -> bool:
@@ -84,6 +90,11 @@ class States:
         self._spark = spark
         self._files = files
 
+    def of(self, batch: int) -> State | None:
+        """Return the state that a batch has left; None if it did not come to its end, or was long ago."""
+        path = f"{self._folder(batch)}/{_DOCUMENT}"
+        return msgspec.json.decode(self._files.read_text(path), type=State) if self._files.exists(path) else None
+
     def before(self, batch: int | None = None) -> State:
         """Return the state that the last batch before another one has left; that of no batch if there is none.
 
@@ -92,9 +103,9 @@ class States:
         """
         numbers = [int(name) for name in self._files.names(_STATES) if name.isdecimal()]
         for number in sorted(numbers, reverse=True):
-            path = f"{self._folder(number)}/{_DOCUMENT}"
-            if (batch is None or number < batch) and self._files.exists(path):
-                return msgspec.json.decode(self._files.read_text(path), type=State)
+            state = self.of(number) if batch is None or number < batch else None
+            if state is not None:
+                return state
         return State()
 
     def read(self, batch: int, name: str, schema: StructType | str) -> DataFrame:
