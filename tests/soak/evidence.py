@@ -5,6 +5,7 @@ from __future__ import annotations
 from hopline.capture.events import Level
 from hopline.node.stats import Stats
 from hopline.observers.recorder import CaptureReport
+from hopline.query.comparison import TableComparison
 from hopline.routing import Outcome
 from tests.soak.counters import Counters, LoadCounts, Phase
 from tests.soak.losses import Cause, Losses
@@ -12,7 +13,6 @@ from tests.soak.measurements import Growth
 from tests.soak.measurements import Level as MeasuredLevel
 from tests.soak.processes import End, Life
 from tests.soak.records import Crossings, LifeRecords, Numbers
-from tests.soak.table_comparison import Comparison
 from tests.soak.verdict import Evidence
 
 BEGAN, KILLED, ENDED = 1_000.0, 1_030.0, 1_060.0
@@ -87,6 +87,6 @@ def good() -> Evidence:
         ),
         batch_rows=610,
         stream_rows=610,
-        comparisons=[Comparison("flows", 20, 20, 0, 0)],
+        comparisons=[TableComparison("flows", 20, 20, 0, 0)],
         lateness={"p50": 12.0, "p95": 20.0},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from hopline.query.comparison import compare_tables
 from tests.soak import measurements
 from tests.soak.load import IDENTITIES
 from tests.soak.losses import explain
@@ -12,7 +13,6 @@ from tests.soak.processes import run
 from tests.soak.records import read_records, records_in
 from tests.soak.soak import NODES, STREAM, Course
 from tests.soak.stream import COUNTED, finish, late_records, run_batch
-from tests.soak.table_comparison import compare, rows_in
 from tests.soak.verdict import Evidence
 
 
@@ -64,9 +64,11 @@ def examine_tables(course: Course, evidence: Evidence, show: Callable[[str], Non
     show("running the batch job")
     run_batch(options.captures, batch, logs / "batch.log")
     show("comparing the tables")
-    evidence.stream_rows = rows_in(options.tables, COUNTED, options.directory)
-    evidence.batch_rows = rows_in(batch, COUNTED, options.directory)
-    evidence.comparisons = compare(options.tables, batch, options.directory)
+    comparisons = compare_tables(options.tables, batch, scratch=options.directory)
+    counted = [each for each in comparisons if each.table in COUNTED]
+    evidence.stream_rows = sum(each.stream for each in counted)
+    evidence.batch_rows = sum(each.batch for each in counted)
+    evidence.comparisons = comparisons
 
 
 def _new(file: Path) -> Path:

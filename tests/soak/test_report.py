@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hopline.query.comparison import TableComparison
 from tests.soak.evidence import BEGAN, ENDED, KILLED, good
 from tests.soak.faults import Fault, FaultKind
 from tests.soak.report import WIDTH, as_markdown, as_text, sections
 from tests.soak.soak import Course, Injected, SoakOptions
-from tests.soak.table_comparison import Comparison
 from tests.soak.verdict import judge
 
 PAGE = 80  # lines
@@ -23,7 +23,7 @@ def reported(*, is_interrupted: bool = False, differing: int = 0) -> tuple[str, 
         Injected(Fault(at=50.0, kind=FaultKind.PAUSE, role="node-1", seconds=2.5), KILLED + 20, KILLED + 22.5),
     ]
     evidence = good()
-    evidence.comparisons = [Comparison(f"table {number}", 20, 20, 1, 1) for number in range(differing)]
+    evidence.comparisons = [TableComparison(f"table {number}", 20, 20, 1, 1) for number in range(differing)]
     report = sections(course, evidence, judge(evidence))
     return as_text(report), as_markdown(report)
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from hopline.capture.events import Level
+from hopline.query.comparison import TableComparison
 from tests.soak.counters import Failure, Phase
 from tests.soak.evidence import BEGAN, ENDED, EVENTS, KILLED, counters, good
 from tests.soak.losses import UNWRITTEN
 from tests.soak.measurements import Level as MeasuredLevel
 from tests.soak.processes import End
 from tests.soak.records import Unrecorded
-from tests.soak.table_comparison import Comparison
 from tests.soak.verdict import SETTLED, Evidence, is_met, judge, messages_of_load
 
 replace = msgspec.structs.replace
@@ -138,7 +138,7 @@ WRONG = {
     "the batch job lost a record": (changed(batch_rows=609), "610 records are 609 rows of the batch job's"),
     "the stream lost a record": (changed(stream_rows=611), "610 records are 611 rows of the stream's"),
     "the stream differs": (
-        changed(comparisons=[Comparison("flows", 20, 20, 1, 1, ("duration_us",))]),
+        changed(comparisons=[TableComparison("flows", 20, 20, 1, 1, ("duration_us",))]),
         "flows: 1 rows only of the stream, 1 only of the batch job; they differ in duration_us",
     ),
     "memory grows": (

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hopline.capture.events import ENDINGS, Event, Level
+from hopline.query.comparison import TableComparison
 from hopline.routing import Outcome
 from tests.soak.counters import Counters, Phase
 from tests.soak.losses import UNWRITTEN, Cause, Losses
 from tests.soak.measurements import Growth
 from tests.soak.processes import End, Life
 from tests.soak.records import Crossings, LifeRecords, Numbers
-from tests.soak.table_comparison import Comparison
 
 MEMORY_GROWTH = 0.05  # a share
 DESCRIPTOR_GROWTH = 1.0  # descriptors: one more or less is a connection that is being made, or a file being written
@@ -64,7 +64,7 @@ class Evidence:
     delivered_twice: int = 0
     batch_rows: int | None = None  # of messages and rejects together
     stream_rows: int | None = None
-    comparisons: Sequence[Comparison] | None = None
+    comparisons: Sequence[TableComparison] | None = None
     late: int = 0
     lateness: Mapping[str, float] = field(default_factory=dict)
 
@@ -344,13 +344,7 @@ def stream_equals_batch(evidence: Evidence) -> Criterion:
     """All tables have the same rows."""
     if evidence.comparisons is None:
         return Criterion("the stream's tables are those of the batch job", None)
-    details = [
-        f"{each.table}: {each.only_stream:,} rows only of the stream, {each.only_batch:,} only of the batch job"
-        + (f"; they differ in {', '.join(each.differing_columns)}" if each.differing_columns else "")
-        + (f"; other columns: {', '.join(each.other_columns)}" if each.other_columns else "")
-        for each in evidence.comparisons
-        if not each.is_equal
-    ]
+    details = [str(each) for each in evidence.comparisons if not each.is_equal]
     rows = sum(each.batch for each in evidence.comparisons)
     text = f"the stream's {len(evidence.comparisons)} tables are those of the batch job, {rows:,} rows"
     return Criterion(text, not details, tuple(details))

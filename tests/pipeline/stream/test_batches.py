@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from hopline.pipeline.stream.batch import Batches
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.stream.state import State, States
+from hopline.query.comparison import TableComparison, compare_tables
 from hopline.query.tables import open_tables
-from tests.pipeline.stream.comparing import OF_SKEW, differences
 
 ROUNDS = 3
 ROUND_S = 30.0
 IDLE_S = 50.0
+OF_SKEW = ("skew_us", "skew_bound_us")
 
 
 class CrashError(Exception):
@@ -98,6 +99,11 @@ def driver(spark: SparkSession, made: Path, tmp_path: Path) -> Iterator[Driver]:
 def count(tables: Path, table: str, condition: str = "true") -> int:
     with open_tables(tables) as opened:
         return int(opened.ask(f"select count(*) from {table} where {condition}").fetch()[0][0])  # noqa: S608
+
+
+def differences(stream: Path, batch: Path, ignored: Collection[str] = ()) -> dict[str, TableComparison]:
+    """Return the tables that are not equal."""
+    return {each.table: each for each in compare_tables(stream, batch, ignored) if not each.is_equal}
 
 
 def test_tables_grow_with_the_batches_and_come_to_those_of_a_run(driver: Driver, whole: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hopline.pipeline.tables.all import TABLES
-from tests.soak.table_comparison import PROVISIONAL, Comparison, compare, rows_in
+from hopline.query.comparison import TableComparison, compare_tables
 
 
 def write(folder: Path, name: str, rows: list[dict[str, object]], file: str = "part-0.parquet") -> None:
@@ -18,8 +19,8 @@ def write(folder: Path, name: str, rows: list[dict[str, object]], file: str = "p
     pq.write_table(pa.Table.from_pylist(rows), path)
 
 
-def compared(tmp_path: Path, name: str = "flows") -> Comparison:
-    comparisons = {each.table: each for each in compare(tmp_path / "stream", tmp_path / "batch", tmp_path)}
+def compared(tmp_path: Path, name: str = "flows", ignored: Collection[str] = ()) -> TableComparison:
+    comparisons = {each.table: each for each in compare_tables(tmp_path / "stream", tmp_path / "batch", ignored)}
     assert set(comparisons) == set(TABLES)
     return comparisons[name]
 
@@ -32,8 +33,8 @@ def test_rows_may_be_in_other_files_and_in_another_order(tmp_path: Path) -> None
     write(tmp_path / "batch", "flows", [row(1), row(2), row(2)])
     write(tmp_path / "stream", "flows", [row(2, provisional=False)])
     write(tmp_path / "stream", "flows", [row(2, provisional=True), row(1, provisional=False)], "part-1.parquet")
-    assert compared(tmp_path) == Comparison("flows", 3, 3, 0, 0)
-    assert PROVISIONAL == "provisional"
+    assert compared(tmp_path) == TableComparison("flows", stream=3, batch=3, only_stream=0, only_batch=0)
+    assert str(compared(tmp_path)) == "flows: 3 rows, equal"
 
 
 def test_a_row_that_is_there_more_often_is_found(tmp_path: Path) -> None:
@@ -50,13 +51,20 @@ def test_the_columns_in_which_rows_differ_are_named(tmp_path: Path) -> None:
     comparison = compared(tmp_path)
     assert (comparison.only_stream, comparison.only_batch) == (1, 1)
     assert comparison.differing_columns == ("duration_us",)
+    text = "flows: 1 rows only of the stream, 1 only of the batch job; they differ in duration_us"
+    assert str(comparison) == text
+    of_stream, of_batch = comparison.examples
+    assert of_stream.startswith("stream: {'flow_id': flow 2, 'duration_us': 3,")
+    assert of_batch.startswith("batch: {'flow_id': flow 2, 'duration_us': 2,")
+    assert compared(tmp_path, ignored=["duration_us"]).is_equal
 
 
 def test_a_column_that_only_one_side_has_is_a_difference(tmp_path: Path) -> None:
     write(tmp_path / "batch", "flows", [row(1)])
     write(tmp_path / "stream", "flows", [row(1, more=1)])
-    assert compared(tmp_path).other_columns == ("more",)
-    assert not compared(tmp_path).is_equal
+    comparison = compared(tmp_path)
+    assert not comparison.is_equal
+    assert str(comparison).endswith("; other columns: more")
 
 
 @pytest.mark.parametrize("empty", ["stream", "batch"])
@@ -69,9 +77,3 @@ def test_a_table_without_rows_differs_from_one_that_has_some(tmp_path: Path, emp
 def test_tables_that_are_not_there_are_equal_and_hidden_files_do_not_count(tmp_path: Path) -> None:
     write(tmp_path / "batch", "flows", [row(1)], ".hidden.parquet")
     assert compared(tmp_path).is_equal
-
-
-def test_rows_of_several_tables_are_added_up(tmp_path: Path) -> None:
-    write(tmp_path / "batch", "messages", [row(1), row(2)])
-    write(tmp_path / "batch", "rejects", [row(3)])
-    assert rows_in(tmp_path / "batch", ["messages", "rejects"], tmp_path) == 3
