@@ -49,14 +49,15 @@ class CrashError(Exception):
 def difficult_records(folder: Path, seed: int) -> Records:
     """Return the records of each node, with all that makes it hard to put them together.
 
-    The day changes in the middle, many records have equal times, some were recorded twice, and one node falls silent.
+    The day changes in the middle of a flow, many records have equal times, some were recorded twice, and one node falls
+    silent.
     """
     generate(folder, Options(messages=1_000, seed=seed))
     random = Random(seed)
     files = sorted((folder / "captures").rglob("*.parquet"))
     tables = [pq.read_table(path) for path in files]
-    us = np.concatenate([_times(table) for table in tables])
-    until_midnight_us = round(MIDNIGHT.timestamp()) * _SECOND_US - int(np.median(us))
+    sent = np.sort(np.concatenate([_times(table.filter(pc.field("event") == "sent")) for table in tables]))
+    until_midnight_us = round(MIDNIGHT.timestamp()) * _SECOND_US - int(random.choice(sent[len(sent) // 3 :]))
     quiet = random.randrange(len(tables))
     records = {}
     for number, table in enumerate(tables):
@@ -78,7 +79,7 @@ def _times(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def split(records: Records, random: Random, folder: Path, most: int) -> dict[str, list[Path]]:
     """Write the records of each node to segments, some of them empty, and return those of each node in order."""
-    segments = {}
+    segments: dict[str, list[Path]] = {}
     for node, table in records.items():
         cuts = sorted(random.choices(range(len(table) + 1), k=random.randrange(most)))
         segments[node] = []

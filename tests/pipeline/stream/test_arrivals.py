@@ -29,8 +29,7 @@ from hopline.query.tables import open_tables
 from tests.pipeline.stream.arrivals import IDLE_S, Life, Records, arrivals, difficult_records, split
 from tests.pipeline.stream.comparing import OF_SKEW, differences
 
-GAP_S = 700.0  # more than all records take together: what one node recorded may come long after the rest
-SHORT_GAP_S = 20.0
+GAP_S = 20.0
 OF_SPLIT = {"segment"}  # each example has other segments than the run
 one_example = settings(
     max_examples=1,
@@ -81,7 +80,7 @@ def check_segments_in_order(spark: SparkSession, made: Made, random: Random, bat
         segments = split(made.records, random, Path(home), most=batches)
         life = Life(spark, Path(home) / "tables", made.keys, random, GAP_S, crashes=4)
         for paths in arrivals(segments, random, batches, in_order=True):
-            life.batch(paths, seconds=1)
+            life.batch(paths, seconds=IDLE_S / 2 / batches)
         state = life.batch([], seconds=IDLE_S)
         note(f"killed at {life.killed}")
         assert (state.pending, state.totals.late) == (0, 0)
@@ -91,7 +90,7 @@ def check_segments_in_order(spark: SparkSession, made: Made, random: Random, bat
 def check_any_order(spark: SparkSession, made: Made, random: Random, batches: int) -> None:
     with tempfile.TemporaryDirectory() as home:
         segments = split(made.records, random, Path(home), most=batches)
-        life = Life(spark, Path(home) / "tables", made.keys, random, SHORT_GAP_S, crashes=4)
+        life = Life(spark, Path(home) / "tables", made.keys, random, GAP_S, crashes=4)
         state = None
         for paths in arrivals(segments, random, batches, in_order=False):
             state = life.batch(paths, seconds=random.choice([1, IDLE_S / 2, IDLE_S, 2 * IDLE_S]))

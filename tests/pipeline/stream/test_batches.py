@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hopline.decoding.keys import Keyring
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline.days import Day
 from hopline.pipeline.failures import BadCapturesError
 from hopline.pipeline.spark_work import with_settings
-from hopline.pipeline.storage import DYNAMIC_OVERWRITE
+from hopline.pipeline.storage import DYNAMIC_OVERWRITE, PathTables
 from hopline.pipeline.stream.batch import Batches
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
+from hopline.pipeline.stream.running import stream
 from hopline.pipeline.stream.state import State, States
-from hopline.query.comparison import TableComparison, compare_tables
 from hopline.query.tables import open_tables
+from tests.pipeline.stream.comparing import OF_SKEW, differences
 
 ROUNDS = 3
 ROUND_S = 30.0
 IDLE_S = 50.0
-OF_SKEW = ("skew_us", "skew_bound_us")
 
 
 class CrashError(Exception):
@@ -101,11 +103,6 @@ def count(tables: Path, table: str, condition: str = "true") -> int:
         return int(opened.ask(f"select count(*) from {table} where {condition}").fetch()[0][0])  # noqa: S608
 
 
-def differences(stream: Path, batch: Path, ignored: Collection[str] = ()) -> dict[str, TableComparison]:
-    """Return the tables that are not equal."""
-    return {each.table: each for each in compare_tables(stream, batch, ignored) if not each.is_equal}
-
-
 def test_tables_grow_with_the_batches_and_come_to_those_of_a_run(driver: Driver, whole: Path) -> None:
     states = [driver.round(0, batch=0)]
     assert 0 < count(driver.out, "edges", "provisional") == count(driver.out, "edges")
@@ -149,6 +146,41 @@ def test_a_batch_that_is_repeated_after_a_crash_replaces_what_it_wrote(
     assert differences(driver.out, whole, OF_SKEW) == {}
 
 
+def test_days_that_were_half_settled_are_settled_when_the_stream_goes_on(
+    driver: Driver, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = PathTables.replace
+
+    def replace_until_flows(tables: PathTables, name: str, rows: DataFrame, days: Sequence[Day]) -> int:
+        if days and name == "flows":
+            raise CrashError
+        return replace(tables, name, rows, days)
+
+    for number in (0, 1):
+        driver.round(number, batch=number)
+    with monkeypatch.context() as patch:
+        patch.setattr(PathTables, "replace", replace_until_flows)
+        driver.batches.is_final = True
+        with pytest.raises(CrashError):
+            driver.round(2, batch=2)
+    driver.restart()  # and nobody says again that nothing more will come
+    state = driver.round(2, batch=2)
+    assert (state.days, state.pending) == ((), 0)
+    assert differences(driver.out, whole) == {}
+
+
+def test_segments_of_a_node_in_the_wrong_order_are_put_right_as_long_as_nothing_is_closed(
+    driver: Driver, whole: Path
+) -> None:
+    driver.restart(gap_s=10_000.0)
+    for batch, number in enumerate(reversed(range(ROUNDS))):
+        driver.round(number, batch)
+    state = driver.silence(batch=ROUNDS)
+    assert (state.pending, state.totals.late) == (0, 0)
+    assert count(driver.out, "messages", "verdict = 'verified'") > 0
+    assert differences(driver.out, whole, OF_SKEW) == {}
+
+
 def test_what_comes_too_late_is_named_and_becomes_part_of_its_day_when_that_is_settled(
     driver: Driver, whole: Path
 ) -> None:
@@ -179,6 +211,31 @@ def test_a_segment_that_cannot_be_read_stops_the_stream_or_is_skipped_and_counte
     driver.restart(skip_bad_files=True)
     state = driver.batches.run([str(damaged)], 0)
     assert (state.totals.skipped, state.totals.segments, state.totals.records) == (1, 0, 0)
+
+
+def test_a_segment_that_was_deleted_before_it_was_read_is_skipped_and_counted(
+    spark: SparkSession, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise CrashError
+
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    kept, deleted = sorted((made / "segments").glob("0-*.parquet"))[:2]
+    for segment in (kept, deleted):
+        shutil.copy(segment, captures)
+    options = StreamOptions((str(captures),), tmp_path / "tables", made / "keys/hopline.toml", available_now=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Batches, "run", crash)
+        with pytest.raises(CrashError):
+            stream(options, spark)
+    (captures / deleted.name).unlink()
+    state = stream(options, spark)
+    assert state.totals.records == pq.read_metadata(kept).num_rows
+    with with_settings(spark, DYNAMIC_OVERWRITE):
+        batches = Batches(options, Keyring(), spark)
+        state = batches.run([str(captures / deleted.name)], state.batch + 1)
+    assert (state.totals.skipped, state.totals.segments) == (1, 1)
 
 
 def test_nothing_is_written_while_nothing_happens(driver: Driver) -> None:

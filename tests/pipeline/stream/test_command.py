@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,10 @@ def test_a_stream_reads_what_is_there_goes_on_where_it_was_and_is_killed_without
     with subprocess.Popen(follow, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None
         assert any("following" in line for line in killed.stdout)
+        deadline = time.monotonic() + 120
+        while not (tables / "_stream/staged").exists():  # a batch is writing
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
     last = hopline(*stream, "--available-now", "--final")
     assert last.returncode == 0, last.stderr

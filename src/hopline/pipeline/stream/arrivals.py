@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -15,7 +16,7 @@ from hopline.message import get_logger
 from hopline.pipeline.captures import inspect_segments, plain_path
 from hopline.pipeline.days import Days
 from hopline.pipeline.failures import BadCapturesError, UnbalancedError
-from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
+from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, at_once, with_settings
 from hopline.pipeline.storage import PathTables, on_days
 from hopline.pipeline.stream.hadoop_files import existing
 from hopline.pipeline.stream.options import StreamOptions
@@ -71,8 +72,12 @@ def decode(
             counts = {"skipped": len(captures.bad) + len(gone)}
             return Arrived(_no_rows(spark, MESSAGES), _no_rows(spark, REJECTS), counts=counts)
         decoded = captures.messages(keyring, with_bodies=options.with_bodies)
-        messages = publication.write("messages", decoded)
-        rejects = publication.write("rejects", captures.rejects())
+        messages, rejects = at_once(
+            [
+                partial(publication.write, "messages", decoded),
+                partial(publication.write, "rejects", captures.rejects()),
+            ]
+        )
         records = captures.records_of_days
         if messages + rejects != records:
             raise UnbalancedError(records, messages, rejects)

@@ -36,7 +36,8 @@ REMEMBERED_S = 3600.0
 """For so long it is remembered which flows are closed, so that a record of them is known to be late."""
 
 _SECOND_US = 1_000_000
-_BY_UNIT = ("hops", "callbacks", "flows", "journeys", "incidents")
+_BY_UNIT = (("hops", "callbacks", "incidents"), ("flows",), ("journeys",))
+"""Tables with rows of their own for each unit; those of one group do not need each other."""
 _WAITING = StructType([field for field in MESSAGES if field.name != "bodies"])
 
 
@@ -160,23 +161,13 @@ class _Batch:
         closed = self._close(waiting, nodes, silent)
         days = tuple(sorted({*before.days, *(day.isoformat() for day in arrived.days)}))
         horizon_us = self._horizon(nodes, silent, closed, days)
-        added = {
-            "counts": audit.counts(arrived.messages, arrived.rejects),
-            "stretches": audit.stretches(arrived.messages, arrived.rejects),
-        }
-        flows = 0
-        skew_so_far = self._states.read(before.batch, "skew", skew.SKEW)
-        if closed.count:
-            making = self._kept.enter_context(self._making(waiting, closed, arrived, nodes))
-            flows = self._write_units(making)
-            skew_so_far = skew.merged(skew_so_far.unionByName(skew.skew(making.transits)))
-            added |= {"runs": making.runs, "crossings": making.crossings, "balances": making.balances}
-            added["verdicts"] = security.security(making.judged, self._window_s)
-        gathered = windows.gather(self._states, before, self._number, added)
-        self._states.write(self._number, "skew", on_days(skew_so_far, _dates(days)))
-        self._write_windows(gathered, horizon_us)
-        late_rows = self._publication.write("late", late)
-        pending_rows = self._write_pending(waiting, closed)
+        flows, late_rows, pending_rows = at_once(
+            [
+                partial(self._write_tables, arrived, waiting, nodes, closed, days, horizon_us),
+                partial(self._publication.write, "late", late),
+                partial(self._write_pending, waiting, closed),
+            ]
+        )
         state = State(
             batch=self._number,
             first_batch_s=self._now if before.first_batch_s is None else before.first_batch_s,
@@ -206,10 +197,12 @@ class _Batch:
         pending = self._states.read(self._before.batch, "pending", _WAITING)
         messages = self._keep(self._judged(pending.unionByName(fresh), arrived))
         records = self._keep(by_flow.by_flow(messages))
-        matched = self._keep(transits(records))
+        matched, took_part = at_once(
+            partial(self._keep, rows) for rows in (transits(records), closing.participants(records))
+        )
         so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
         estimate = self._keep(skew.merged(so_far.unionByName(skew.skew(matched))))
-        return Waiting(messages, records, matched, estimate, self._keep(closing.participants(records)))
+        return Waiting(messages, records, matched, estimate, took_part)
 
     def _judged(self, messages: DataFrame, arrived: Arrived) -> DataFrame:
         """Return messages with the verdict `replayed` where that is due.
@@ -259,13 +252,44 @@ class _Batch:
             return days
         return tuple(day.isoformat() for day in days_over(_dates(days), horizon_us))
 
+    def _write_tables(
+        self,
+        arrived: Arrived,
+        waiting: Waiting,
+        nodes: Mapping[str, NodeState],
+        closed: Closed,
+        days: Sequence[str],
+        horizon_us: int | None,
+    ) -> int:
+        """Write all tables but that of late records, and return the number of flows."""
+        added = {
+            "counts": audit.counts(arrived.messages, arrived.rejects),
+            "stretches": audit.stretches(arrived.messages, arrived.rejects),
+        }
+        flows = 0
+        skew_so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
+        if closed.count:
+            making = self._kept.enter_context(self._making(waiting, closed, arrived, nodes))
+            flows = self._write_units(making)
+            skew_so_far = skew.merged(skew_so_far.unionByName(skew.skew(making.transits)))
+            added |= {"runs": making.runs, "crossings": making.crossings, "balances": making.balances}
+            added["verdicts"] = security.security(making.judged, self._window_s)
+        gathered = windows.gather(self._states, self._before, self._number, added)
+        self._states.write(self._number, "skew", on_days(skew_so_far, _dates(days)))
+        self._write_windows(gathered, horizon_us)
+        return flows
+
     def _making(self, waiting: Waiting, closed: Closed, arrived: Arrived, nodes: Mapping[str, NodeState]) -> Making:
         """Return the tables in the making, of the units that are closed."""
 
         def of_closed(rows: DataFrame) -> DataFrame:
             return self._keep(rows.join(closed.keys, "flow_key", "left_semi"))
 
-        messages = of_closed(waiting.messages.withColumn("flow_key", by_flow.flow_key())).select(*_WAITING.names)
+        keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
+        messages, records, matched = at_once(
+            partial(of_closed, rows) for rows in (keyed, waiting.records, waiting.transits)
+        )
+        messages = messages.select(*_WAITING.names)
         last_seen = [(name, node.last_us) for name, node in nodes.items() if name and node.last_us is not None]
         return Making(
             messages,
@@ -274,8 +298,8 @@ class _Batch:
             signed_identities=self._batches.keyring.signed_identities,
             is_provisional=True,
             given={
-                "records": of_closed(waiting.records),
-                "transits": of_closed(waiting.transits),
+                "records": records,
+                "transits": matched,
                 "judged": messages,
                 "skew": waiting.skew,
                 "last_seen": self._spark.createDataFrame(last_seen, "last_node string, last_us long").select(
@@ -286,10 +310,15 @@ class _Batch:
 
     def _write_units(self, making: Making) -> int:
         """Write the tables that have rows of their own for a unit, and return the number of flows."""
-        rows = {}
-        for name in _BY_UNIT:
-            rows[name] = self._publication.write(name, making.make(name))
+
+        def write(name: str) -> int:
+            rows = self._publication.write(name, making.make(name))
             making.written(name, self._publication.read(name))
+            return rows
+
+        rows: dict[str, int] = {}
+        for group in _BY_UNIT:
+            rows |= zip(group, at_once(partial(write, name) for name in group), strict=True)
         return rows["flows"]
 
     def _write_windows(self, gathered: Mapping[str, DataFrame], horizon_us: int | None) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -139,7 +139,8 @@ class _Streaming:
         query = self._start()
         try:
             while query.isActive and not stop.is_set():
-                query.awaitTermination(_LOOK_EVERY_S)  # type: ignore[arg-type]  # its stub says int
+                with suppress(StreamingQueryException):  # what is behind it is told below
+                    query.awaitTermination(_LOOK_EVERY_S)  # type: ignore[arg-type]  # its stub says int
             if query.isActive:
                 self._let_batch_end(query)
         finally:
