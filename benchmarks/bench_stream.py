@@ -3,8 +3,8 @@
 Two measures, in one run on `local[2]`:
 
 * *Rate*: segments are there already, and the stream takes so many of them a batch until it has caught up. Its rate is
-  that of all batches together, with every table that it makes; that of the decode computes every column of every
-  message and keeps nothing, and the batch job makes the same tables at once.
+  that of all batches but the first, in which Java warms up, with every table that it makes. The decode computes every
+  column of every message and keeps nothing; the batch job makes the same tables at once.
 * *Lag*: nodes close a segment each every few seconds while the stream follows them. A record is in the tables when the
   batch that has it is published; its lag counts from the time at which its node recorded it, so that the time until the
   segment is closed is part of it.
@@ -37,11 +37,11 @@ from hopline.pipeline.days import Days
 from hopline.pipeline.session import spark_session
 from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
 from hopline.pipeline.stream.options import DEFAULT_TRIGGER_S, StreamOptions
-from hopline.pipeline.stream.running import BatchReport, Unheard, run_stream, stream
+from hopline.pipeline.stream.running import BatchReport, Unheard, run_stream
 
 MESSAGES = 1_000_000
 RECORDS_IN_SEGMENT = 25_000
-SEGMENTS_IN_BATCH = 10
+SEGMENTS_IN_BATCH = 4
 ROUNDS = 3
 LIVE_SECONDS = 120.0
 LIVE_RATE = 2_000.0
@@ -58,12 +58,24 @@ class CatchUp:
     records: int = 0
     decode: list[float] = field(default_factory=list)  # seconds
     batch: float = 0.0
-    batches: list[float] = field(default_factory=list)  # seconds of each batch of the stream
+    batches: list[BatchReport] = field(default_factory=list)
 
     @property
-    def stream(self) -> float:
-        """The seconds of all batches of the stream."""
-        return sum(self.batches)
+    def decode_rate(self) -> float:
+        """Records a second of the batch decode."""
+        return self.records / statistics.median(self.decode)
+
+    @property
+    def batch_rate(self) -> float:
+        """Records a second of the batch job."""
+        return self.records / self.batch
+
+    @property
+    def stream_rate(self) -> float:
+        """Records a second of the stream, once Java is warm."""
+        first, *others = self.batches
+        records = others[-1].state.totals.records - first.state.totals.records
+        return records / sum(report.seconds for report in others)
 
 
 @dataclass
@@ -134,12 +146,20 @@ def measure_catch_up(home: Path, messages: int, rounds: int, segments_in_batch: 
         batch = PipelineOptions(captures=(str(captures),), out=home / "batch", keys=keys)
         result.batch = timed(lambda: run(batch, spark))
         say(f"  batch job: {result.batch:.1f} s")
-        following = StreamOptions(
-            (str(captures),), home / "stream", keys, max_files=segments_in_batch, available_now=True
-        )
-        ended = Ended()
-        stream(following, spark, ended)
-        result.batches = [report.seconds for report in ended.reports]
+    ended = Ended()
+    run_stream(
+        StreamOptions(
+            captures=(str(captures),),
+            out=home / "stream",
+            keys=keys,
+            max_files=segments_in_batch,
+            available_now=True,
+            master=f"local[{CORES}]",
+            memory=MEMORY,
+        ),
+        ended,
+    )
+    result.batches = ended.reports
     return result
 
 
@@ -163,9 +183,9 @@ def measure_lag(home: Path, seconds: float, rate: float, trigger: float) -> Live
     seen = Seen(tables, {"messages": "ts", "flows": "end_ts"})
     stop = threading.Event()
     options = StreamOptions(
-        (str(captures),),
-        tables,
-        made / "keys" / "hopline.toml",
+        captures=(str(captures),),
+        out=tables,
+        keys=made / "keys" / "hopline.toml",
         trigger_s=trigger,
         master=f"local[{CORES}]",
         memory=MEMORY,
@@ -234,12 +254,15 @@ def say(text: str) -> None:
 
 def show_catch_up(result: CatchUp) -> None:
     """Print the rates as a table of RESULTS.md."""
-    decode = statistics.median(result.decode)
-    rows = (("batch decode", decode), ("batch job, all tables", result.batch), ("stream, all tables", result.stream))
+    rates = {
+        "batch decode": result.decode_rate,
+        "batch job, all tables": result.batch_rate,
+        "stream, all tables": result.stream_rate,
+    }
     print(f"\n{result.records:,} records; the stream took {len(result.batches)} batches.\n")
-    print("| what | s | records/s | x batch decode |\n|---|---|---|---|")
-    for what, seconds in rows:
-        print(f"| {what} | {seconds:.1f} | {result.records / seconds:,.0f} | {decode / seconds:.2f} |")
+    print("| what | records/s | x batch decode |\n|---|---|---|")
+    for what, rate in rates.items():
+        print(f"| {what} | {rate:,.0f} | {rate / result.decode_rate:.2f} |")
 
 
 def show_lag(live: Live, rate: float) -> None:
@@ -258,9 +281,9 @@ def judge_goals(result: CatchUp | None, live: Live | None) -> None:
     print("\n| goal | measured | |\n|---|---|---|")
     if result is not None:
         goal = GOALS["rate, share of the batch decode"]
-        share = statistics.median(result.decode) / result.stream
+        share = result.stream_rate / result.decode_rate
         print(f"| at least {goal:g} of the batch decode's rate | {share:.2f} | {_verdict(share >= goal)} |")
-        share = result.batch / result.stream
+        share = result.stream_rate / result.batch_rate
         print(f"| at least {goal:g} of the batch job's rate, all tables | {share:.2f} | {_verdict(share >= goal)} |")
     if live is not None:
         goal = GOALS["p95 of the lag, triggers"]

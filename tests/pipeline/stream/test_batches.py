@@ -19,6 +19,7 @@ from hopline.pipeline.failures import BadCapturesError
 from hopline.pipeline.spark_work import with_settings
 from hopline.pipeline.storage import DYNAMIC_OVERWRITE, PathTables
 from hopline.pipeline.stream.batch import Batches
+from hopline.pipeline.stream.hadoop_files import HadoopFiles
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.stream.running import stream
@@ -243,3 +244,16 @@ def test_nothing_is_written_while_nothing_happens(driver: Driver) -> None:
     first = driver.round(0, batch=1)
     driver.now += 1
     assert driver.batches.run([], 2) == first
+
+
+def test_what_is_closed_is_remembered_for_an_hour_in_few_folders(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopline.pipeline.stream.state._MOST_BATCHES_OF_CLOSED", 2)
+    states, state = States(spark, HadoopFiles(spark, str(tmp_path))), State()
+    for number in range(5):
+        keys = spark.createDataFrame([(number,)], "flow_key long")
+        state = State(batch=number, closed=states.write_closed(state, number, keys, now=number * 1_000.0))
+        states.keep_only(state)
+    assert list(state.closed) == ["4"]
+    assert {row.flow_key for row in states.read_closed(state).collect()} == {1, 2, 3, 4}

@@ -149,7 +149,9 @@ def with_lateness(messages: DataFrame, closed: DataFrame | None, horizon_us: int
     # The same message without a flow may be sent again at any time: that it was closed says nothing.
     new_keys = keyed.where(sf.col("flow_id").isNotNull()).select("flow_key").distinct()
     found = (
-        closed.join(sf.broadcast(new_keys), "flow_key", "left_semi").distinct().withColumn("is_closed", sf.lit(True))
+        closed.join(sf.broadcast(new_keys), "flow_key", "left_semi")
+        .select("flow_key", sf.lit(True).alias("is_closed"))
+        .distinct()
     )
     return (
         keyed.join(sf.broadcast(found), "flow_key", "left")

@@ -32,9 +32,6 @@ from hopline.pipeline.tables.messages import MESSAGES
 from hopline.pipeline.tables.table import PROVISIONAL
 from hopline.pipeline.tables.transits import transits
 
-REMEMBERED_S = 3600.0
-"""For so long it is remembered which flows are closed, so that a record of them is known to be late."""
-
 _SECOND_US = 1_000_000
 _BY_UNIT = (("hops", "callbacks", "incidents"), ("flows",), ("journeys",))
 """Tables with rows of their own for each unit; those of one group do not need each other."""
@@ -226,12 +223,19 @@ class _Batch:
         known = closing.passed_by(self._spark, passed(nodes, silent, _largest_differences(waiting.skew)))
         units = self._keep(closing.units(waiting.records, waiting.participants, known, gap_s))
         keys = self._keep(closing.closed_keys(units, waiting.records, gap_s))
-        count = keys.count()
-        still_open = units.join(keys, "flow_key", "left_anti")
-        totals = still_open.agg(sf.count("*").alias("units"), sf.min("first_us").alias("first_us")).first()
+        is_open = sf.col("is_closing").isNull()
+        totals = (
+            units.join(keys.withColumn("is_closing", sf.lit(True)), "flow_key", "left")
+            .agg(
+                sf.count_if(~is_open).alias("closed"),
+                sf.count_if(is_open).alias("open"),
+                sf.min(sf.when(is_open, sf.col("first_us"))).alias("first_open_us"),
+            )
+            .first()
+        )
         if totals is None:
             raise LookupError("an aggregate without a row")
-        return Closed(keys, count, totals.units, totals.first_us)
+        return Closed(keys, totals.closed, totals.open, totals.first_open_us)
 
     def _horizon(
         self, nodes: Mapping[str, NodeState], silent: Sequence[str], closed: Closed, days: Sequence[str]
@@ -345,16 +349,13 @@ class _Batch:
         keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
         pending = keyed.join(closed.keys, "flow_key", "left_anti").select(*_WAITING.names)
         self._states.write(self._number, "pending", pending)
-        if closed.count:
-            self._states.write_closed(self._number, closed.keys)
         return self._states.read(self._number, "pending", _WAITING).count()
 
     def _remembered(self, closed: Closed) -> dict[str, float]:
-        """Return the batches whose closed units are remembered, with the time of each."""
-        remembered = {batch: at for batch, at in self._before.closed.items() if self._now - at < REMEMBERED_S}
-        if closed.count:
-            remembered[str(self._number)] = self._now
-        return remembered
+        """Remember which units are closed, and return the batches that did so, with the time of each."""
+        if not closed.count:
+            return self._before.closed
+        return self._states.write_closed(self._before, self._number, closed.keys, self._now)
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         """Compute rows, and forget how: what is made of them has a plan that is quick to analyse."""

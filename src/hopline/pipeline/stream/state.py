@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from hopline.pipeline.spark_work import exactly
@@ -16,7 +17,10 @@ STREAM = "_stream"
 _STATES = f"{STREAM}/state"
 _CLOSED = f"{STREAM}/closed"
 _DOCUMENT = "state.json"
-_KEYS = "flow_key long"
+_CLOSED_KEYS = "flow_key long, closed_s double"
+REMEMBERED_S = 3600.0
+"""For so long it is remembered which flows are closed, so that a record of them is known to be late."""
+_MOST_BATCHES_OF_CLOSED = 32  # Spark starts a job to list more folders than that
 
 
 def batch_name(number: int) -> str:
@@ -120,16 +124,29 @@ class States:
         rows.write.mode("overwrite").parquet(self._files.full(f"{self._folder(batch)}/{name}"))
 
     def read_closed(self, state: State) -> DataFrame:
-        """Return the keys of the units that were closed before, as far as the state remembers them."""
+        """Return the keys of the units that were closed before, and when, as far as the state remembers them."""
         paths = [self._closed_by(int(batch)) for batch in state.closed]
         existing = [exactly(self._files.full(path)) for path in paths if self._files.exists(path)]
         if not existing:
-            return self._spark.createDataFrame([], _KEYS)
-        return self._spark.read.schema(_KEYS).parquet(*existing)
+            return self._spark.createDataFrame([], _CLOSED_KEYS)
+        return self._spark.read.schema(_CLOSED_KEYS).parquet(*existing)
 
-    def write_closed(self, batch: int, keys: DataFrame) -> None:
-        """Remember the units that a batch closes."""
-        keys.write.mode("overwrite").parquet(self._files.full(self._closed_by(batch)))
+    def write_closed(self, before: State, batch: int, keys: DataFrame, now: float) -> dict[str, float]:
+        """Remember the units that a batch closes, and return which batches are to be remembered then, with their times.
+
+        Args:
+            before: The state of the batch before.
+            batch: The number of the batch.
+            keys: The keys of the units; what was closed before is written with them when it lies in too many folders.
+            now: The time of the batch, in seconds since 1970.
+        """
+        remembered = {batch: at for batch, at in before.closed.items() if now - at < REMEMBERED_S}
+        closed = keys.select("flow_key", sf.lit(now).alias("closed_s"))
+        if len(remembered) >= _MOST_BATCHES_OF_CLOSED:
+            closed = closed.union(self.read_closed(before).where(sf.col("closed_s") > now - REMEMBERED_S))
+            remembered = {}
+        closed.write.mode("overwrite").parquet(self._files.full(self._closed_by(batch)))
+        return remembered | {str(batch): now}
 
     def commit(self, state: State) -> None:
         """Write the document of a state, which makes it count."""
