@@ -33,7 +33,7 @@ from hopline.pipeline.stream.state import STREAM, State
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 _LISTED_FOR_EVER = "36500d"  # Spark ignores files that are older than the newest by more than a week, otherwise
 _SETTINGS = {
-    # What batches keep on the disk goes when Java collects its handles, which is half an hour later at worst, otherwise.
+    # What batches keep on the disk goes when Java collects its handles: half an hour later at worst, otherwise.
     "spark.cleaner.periodicGC.interval": "2min",
     # Every batch has the same queries: what was compiled for them is found again.
     "spark.sql.codegen.cache.maxEntries": "2000",
