@@ -21,7 +21,7 @@ NEW_PIP := -m pip install --quiet $(PINNED) --upgrade pip
 INSTALL := -m pip install $(PINNED) --build-constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate soak screenshots clean
+.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-stream bench-explorer bench-formation fuzz simulate soak screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -123,6 +123,9 @@ bench-capture: $(READY) ## Time what capture costs a network, at each level; ARG
 
 bench-pipeline: $(PEERS) ## Time the Spark pipeline over 1 and 10 million records beside a plain scan; ARGS='--messages 100000' for a glance
 	@$(BIN)/python -m benchmarks.bench_pipeline $(ARGS)
+
+bench-stream: $(READY) ## Time the stream beside the batch decode and job, and how soon a record is in the tables; ARGS='--messages 100000' for a glance
+	@$(BIN)/python -m benchmarks.bench_stream $(ARGS)
 
 bench-explorer: $(READY) ## Time the explorer's pages over 10 million records beside plain DuckDB; ARGS='--tables FOLDER' for tables that are there
 	@$(BIN)/python -m benchmarks.bench_explorer $(ARGS)

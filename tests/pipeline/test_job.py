@@ -20,7 +20,7 @@ from hopline.pipeline.segments import decoded
 from hopline.pipeline.tables.all import TABLES
 from hopline.query.catalogue import WrittenTable, written_tables
 from hopline.query.tables import open_tables
-from tests.pipeline.captures import NOON, crossing, record, write_day, write_segment
+from tests.pipeline.captures import NOON, crossing, frames, record, write_day, write_segment
 from tests.query.written import run_document
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -54,10 +54,13 @@ def contents(out: Path) -> Rows:
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days of messages from a to b, one that crosses midnight, and garbage."""
+    """Three days of messages from a to b, a flow that crosses midnight and is lost behind it, and garbage."""
     folder = tmp_path_factory.mktemp("captures")
     write_day(folder, [one for number in (0, 1, 2) for one in crossing(number, NOON)])
     write_day(folder, crossing(3, NOON + timedelta(hours=12, microseconds=-3_100)), "a-1-2.parquet")
+    lost = record(3, "sent", "a", NOON + timedelta(hours=12), peer="b", frames=frames(b"flow-3", b"LOST"))
+    later = record(4, "received", "b", NOON + timedelta(hours=12), peer="a", frames=frames(b"flow-3", b"LATER"))
+    write_day(folder, [lost, later], "a-1-3.parquet")
     write_day(folder, [one for number in (4, 5, 6) for one in crossing(number, NOON + DAY)])
     write_day(folder, [one for number in (7, 8, 9) for one in crossing(number, NOON + 2 * DAY)])
     write_day(
@@ -77,11 +80,11 @@ def whole(captures: Path, spark: SparkSession, tmp_path_factory: pytest.TempPath
 def test_all_tables_are_made_and_every_record_is_a_message_or_a_reject(whole: tuple[RunReport, Heard]) -> None:
     report, heard = whole
     out = Path(report.options.out)
-    assert (report.records, report.messages, report.rejects) == (23, 20, 3)
+    assert (report.records, report.messages, report.rejects) == (25, 22, 3)
     rows = contents(out)
     assert list(rows) == list(TABLES)
     assert {name: len(found) for name, found in rows.items()} == dict(report.rows)
-    assert len(rows["hops"]) == 10
+    assert len(rows["hops"]) == 12
     assert all(heard.steps[name] == report.rows[name] for name in ("hops", "flows", "edges", "audit"))
     assert sorted(path.name for path in out.iterdir()) == sorted(["run.json", *TABLES])
 
@@ -110,9 +113,9 @@ def test_columns_that_rows_are_looked_up_by_have_bloom_filters(whole: tuple[RunR
 def test_a_run_writes_down_what_it_did(whole: tuple[RunReport, Heard]) -> None:
     report, _ = whole
     told = run_document(Path(report.options.out))
-    assert (told["records"], told["messages"], told["rejects"]) == (23, 20, 3)
+    assert (told["records"], told["messages"], told["rejects"]) == (25, 22, 3)
     assert told["rows"] == dict(report.rows)
-    assert len(told["captures"]["segments"]) == 5
+    assert len(told["captures"]["segments"]) == 6
     assert set(told["versions"]) == {"hopline", "spark", "python"}
 
 
@@ -152,7 +155,7 @@ def test_only_the_tables_that_were_asked_for_are_touched(
 ) -> None:
     report = run(options(captures, tmp_path, tables=("hops",)), spark)
     assert list(contents(tmp_path)) == ["hops"]
-    assert report.rows == {"hops": 10}
+    assert report.rows == {"hops": 12}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hops", "run.json"]
     assert contents(tmp_path)["hops"] == contents(Path(whole[0].options.out))["hops"]
 
@@ -251,7 +254,7 @@ def test_records_that_get_lost_are_noticed(
         return decoded(*arguments, **options).where("seq != 3")
 
     monkeypatch.setattr(pipeline_captures, "decoded", decode_some)
-    with pytest.raises(UnbalancedError, match="23 records were read, but 18 messages and 3 rejects"):
+    with pytest.raises(UnbalancedError, match="25 records were read, but 19 messages and 3 rejects"):
         run(options(captures, tmp_path), spark)
 
 

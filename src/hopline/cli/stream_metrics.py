@@ -43,7 +43,7 @@ class StreamCollector(Collector):
 
 _MEANINGS = {
     "segments": "Segments read.",
-    "skipped": "Segments that cannot be read.",
+    "skipped": "Segments that cannot be read, or were deleted before they were.",
     "records": "Records read.",
     "messages": "Records that are messages.",
     "rejects": "Records that could not be decoded.",

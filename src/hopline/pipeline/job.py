@@ -186,8 +186,16 @@ class _Job:
                     making.keep(name)
                     continue
                 with self._step(name) as step:
-                    rows[name] = step.rows = self._replace(name, making.make(name), captures)
-                    making.written(name, on_days(self.storage.read(name), captures.days))
+                    rows[name] = step.rows = self._make(name, making, captures)
+        return rows
+
+    def _make(self, name: str, making: Making, captures: Captures) -> int:
+        """Write a table, and return how many rows it has."""
+        if not self._options.days.is_all:
+            # What is told of a flow of these days may lie behind midnight: the next tables are made of all rows.
+            return self._replace(name, making.keep(name), captures)
+        rows = self._replace(name, making.make(name), captures)
+        making.written(name, on_days(self.storage.read(name), captures.days))
         return rows
 
     def _messages(self, captures: Captures, kept: ExitStack) -> DataFrame:

@@ -85,9 +85,10 @@ class Making:
         """Note a table as it was written: the next are made of it."""
         self._made[name] = table
 
-    def keep(self, name: str) -> None:
-        """Make a table that is not written, for the next."""
+    def keep(self, name: str) -> DataFrame:
+        """Make a table that is not written, or not all of it, for the next, and return it."""
         self._made[name] = self._keep(self.make(name))
+        return self._made[name]
 
     @cached_property
     def judged(self) -> DataFrame:

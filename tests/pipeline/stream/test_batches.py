@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hopline.decoding.keys import Keyring
 from hopline.explorer.app import Explorer, create_app
@@ -19,23 +20,25 @@ from hopline.explorer.live_tables import LiveTables
 from hopline.explorer.records import RecordedFrames
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
+from hopline.pipeline.days import Day
 from hopline.pipeline.failures import BadCapturesError
 from hopline.pipeline.spark_work import with_settings
-from hopline.pipeline.storage import DYNAMIC_OVERWRITE
+from hopline.pipeline.storage import DYNAMIC_OVERWRITE, PathTables
 from hopline.pipeline.stream.batch import Batches
+from hopline.pipeline.stream.hadoop_files import HadoopFiles
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
+from hopline.pipeline.stream.running import stream
 from hopline.pipeline.stream.state import State
 from hopline.pipeline.stream.state_files import States
-from hopline.query.comparison import TableComparison, compare_tables
 from hopline.query.tables import open_tables
 from tests.explorer.asking import Client
 from tests.explorer.test_pages import text_of
+from tests.pipeline.stream.comparing import OF_SKEW, differences
 
 ROUNDS = 3
 ROUND_S = 30.0
 IDLE_S = 50.0
-OF_SKEW = ("skew_us", "skew_bound_us")
 
 
 class CrashError(Exception):
@@ -110,11 +113,6 @@ def count(tables: Path, table: str, condition: str = "true") -> int:
         return int(opened.ask(f"select count(*) from {table} where {condition}").fetch()[0][0])  # noqa: S608
 
 
-def differences(stream: Path, batch: Path, ignored: Collection[str] = ()) -> dict[str, TableComparison]:
-    """Return the tables that are not equal."""
-    return {each.table: each for each in compare_tables(stream, batch, ignored) if not each.is_equal}
-
-
 @contextmanager
 def explorer_over(tables: Path) -> Iterator[Client]:
     live = LiveTables(tables)
@@ -184,6 +182,41 @@ def test_a_batch_that_is_repeated_after_a_crash_replaces_what_it_wrote(
     assert differences(driver.out, whole, OF_SKEW) == {}
 
 
+def test_days_that_were_half_settled_are_settled_when_the_stream_goes_on(
+    driver: Driver, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = PathTables.replace
+
+    def replace_until_flows(tables: PathTables, name: str, rows: DataFrame, days: Sequence[Day]) -> int:
+        if days and name == "flows":
+            raise CrashError
+        return replace(tables, name, rows, days)
+
+    for number in (0, 1):
+        driver.round(number, batch=number)
+    with monkeypatch.context() as patch:
+        patch.setattr(PathTables, "replace", replace_until_flows)
+        driver.batches.is_final = True
+        with pytest.raises(CrashError):
+            driver.round(2, batch=2)
+    driver.restart()  # and nobody says again that nothing more will come
+    state = driver.round(2, batch=2)
+    assert (state.days, state.pending) == ((), 0)
+    assert differences(driver.out, whole) == {}
+
+
+def test_segments_of_a_node_in_the_wrong_order_are_put_right_as_long_as_nothing_is_closed(
+    driver: Driver, whole: Path
+) -> None:
+    driver.restart(gap_s=10_000.0)
+    for batch, number in enumerate(reversed(range(ROUNDS))):
+        driver.round(number, batch)
+    state = driver.silence(batch=ROUNDS)
+    assert (state.pending, state.totals.late) == (0, 0)
+    assert count(driver.out, "messages", "verdict = 'verified'") > 0
+    assert differences(driver.out, whole, OF_SKEW) == {}
+
+
 def test_what_comes_too_late_is_named_and_becomes_part_of_its_day_when_that_is_settled(
     driver: Driver, whole: Path
 ) -> None:
@@ -216,8 +249,46 @@ def test_a_segment_that_cannot_be_read_stops_the_stream_or_is_skipped_and_counte
     assert (state.totals.skipped, state.totals.segments, state.totals.records) == (1, 0, 0)
 
 
+def test_a_segment_that_was_deleted_before_it_was_read_is_skipped_and_counted(
+    spark: SparkSession, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise CrashError
+
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    kept, deleted = sorted((made / "segments").glob("0-*.parquet"))[:2]
+    for segment in (kept, deleted):
+        shutil.copy(segment, captures)
+    options = StreamOptions((str(captures),), tmp_path / "tables", made / "keys/hopline.toml", available_now=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Batches, "run", crash)
+        with pytest.raises(CrashError):
+            stream(options, spark)
+    (captures / deleted.name).unlink()
+    state = stream(options, spark)
+    assert state.totals.records == pq.read_metadata(kept).num_rows
+    with with_settings(spark, DYNAMIC_OVERWRITE):
+        batches = Batches(options, Keyring(), spark)
+        state = batches.run([str(captures / deleted.name)], state.batch + 1)
+    assert (state.totals.skipped, state.totals.segments) == (1, 1)
+
+
 def test_nothing_is_written_while_nothing_happens(driver: Driver) -> None:
     assert driver.batches.run([], 0).batch == -1
     first = driver.round(0, batch=1)
     driver.now += 1
     assert driver.batches.run([], 2) == first
+
+
+def test_what_is_closed_is_remembered_for_an_hour_in_few_folders(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopline.pipeline.stream.state_files._MOST_BATCHES_OF_CLOSED", 2)
+    states, state = States(spark, HadoopFiles(spark, str(tmp_path))), State()
+    for number in range(5):
+        keys = spark.createDataFrame([(number,)], "flow_key long")
+        state = State(batch=number, closed=states.write_closed(state, number, keys, now=number * 1_000.0))
+        states.keep_only(state)
+    assert list(state.closed) == ["4"]
+    assert {row.flow_key for row in states.read_closed(state).collect()} == {1, 2, 3, 4}

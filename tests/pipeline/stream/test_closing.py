@@ -97,6 +97,13 @@ def test_what_goes_on_and_on_is_cut(spark: SparkSession) -> None:
     endless = [message("sent", "a", at=at * SECOND, flow_id="f") for at in range(0, hour + 5, 5)]
     assert closed(spark, endless, {"a": hour}) == set()
     assert closed(spark, [*endless, message("sent", "a", at=(hour + 1) * SECOND, flow_id="f")], {"a": hour}) == {"f"}
+    turns = [message("delivered", "a", at=0, seq=0, flow_id="turn 0")]
+    for turn in range(1, 5):  # each handler asks for the next
+        flow, at = f"turn {turn}", turn * 1_000 * SECOND
+        turns.append(message("submitted", "a", at=at, seq=2 * turn - 1, cause=2 * turn - 2, flow_id=flow))
+        turns.append(message("delivered", "a", at=at, seq=2 * turn, flow_id=flow))
+    assert closed(spark, turns[:5], {"a": 2_000}) == set()
+    assert closed(spark, turns, {"a": 4_000}) == {f"turn {turn}" for turn in range(4)}
     heartbeats = [message("sent", "a", at=at * SECOND) for at in range(0, 105, 5)]
     assert closed(spark, heartbeats, {"a": 100}) == set()
     assert closed(spark, [*heartbeats, message("sent", "a", at=105 * SECOND)], {"a": 105}) == {None}
@@ -122,6 +129,7 @@ def test_journeys_are_what_their_links_connect(pairs: list[tuple[int, int]], tim
         pa.table(
             {
                 "flow_key": pa.array(order, pa.int64()),
+                "first_us": pa.array([times[one][0] for one in order], pa.int64()),
                 "last_us": pa.array([times[one][0] for one in order], pa.int64()),
                 "reached_us": pa.array([times[one][1] for one in order], pa.int64()),
             }

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,10 @@ def test_a_stream_goes_on_where_it_was_after_a_kill_too_and_ends_with_all_flows_
     with subprocess.Popen(follow, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None
         assert any("following" in line for line in killed.stdout)
+        deadline = time.monotonic() + 120
+        while not (tables / "_stream/staged").exists():  # a batch is writing
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         killed.send_signal(signal.SIGKILL)
     with subprocess.Popen([*follow, "--final"], stdout=subprocess.PIPE, text=True) as last:
         assert last.stdout is not None

@@ -22,7 +22,8 @@ messages as they were written, and replace what the stream wrote (`settling.py`)
 
 **Once, whatever happens.** Everything that batch 17 writes has the 17 in its path: the files that it adds to the tables
 (`date=<day>/stream-000000017/`) and the state that it leaves to batch 18 (`_stream/state/000000017/`). Spark repeats a
-batch that it did not see end, with the same segments. It then starts from the state of batch 16 again, and what the
-first attempt wrote is replaced. Files are written aside and moved when all tables of the batch are made, so that
-readers see them appear together.
+batch that it did not see end, with the same segments. If batch 17 has left no state, it starts from that of batch 16
+again, and what the first attempt wrote is replaced. Files are written aside and moved when all tables of the batch are
+made, so that readers see them appear together. The state comes last. It names the days that are over, so that who finds
+it settles them, whether or not somebody had begun to.
 """

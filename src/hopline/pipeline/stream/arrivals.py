@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hopline.decoding.keys import Keyring
-from hopline.pipeline.captures import inspect_segments
+from hopline.message import get_logger
+from hopline.pipeline.captures import inspect_segments, plain_path
 from hopline.pipeline.days import Days
-from hopline.pipeline.failures import BadCapturesError, BadFile, UnbalancedError
-from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, with_settings
+from hopline.pipeline.failures import BadCapturesError, UnbalancedError
+from hopline.pipeline.spark_work import ONE_FILE_A_BATCH, at_once, with_settings
 from hopline.pipeline.storage import PathTables, on_days
+from hopline.pipeline.stream.hadoop_files import existing
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.tables import by_flow, security
@@ -28,6 +31,8 @@ REPLAYS_WITHIN_S = 3600
 _SECOND_US = 1_000_000
 _ONE_DAY = timedelta(days=1)
 
+_log = get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
@@ -38,7 +43,6 @@ class Arrived:
     days: tuple[date, ...] = ()  # on which there are records
     times: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # each node's first and last message
     counts: Mapping[str, int] = field(default_factory=dict)  # as `Totals.plus` takes them
-    bad: Sequence[BadFile] = ()
 
     @property
     def first_us(self) -> int | None:
@@ -51,35 +55,51 @@ def decode(
 ) -> Arrived:
     """Decode segments, and write their messages and rejects.
 
+    Segments that were deleted before they were read are skipped, counted and logged: retention deletes the oldest ones,
+    and a stream that was down for long finds them in its list no more.
+
     Raises:
         BadCapturesError: Some of them cannot be read, and the options do not say to skip these.
         UnbalancedError: There are more or fewer rows than records.
     """
-    if not paths:
-        return Arrived(_no_rows(spark, MESSAGES), _no_rows(spark, REJECTS))
-    with with_settings(spark, ONE_FILE_A_BATCH), closing(inspect_segments(spark, paths, Days())) as captures:
+    there, gone = _there_and_gone(spark, paths)
+    if not there:
+        return Arrived(_no_rows(spark, MESSAGES), _no_rows(spark, REJECTS), counts={"skipped": len(gone)})
+    with with_settings(spark, ONE_FILE_A_BATCH), closing(inspect_segments(spark, there, Days())) as captures:
         if captures.bad and not options.skip_bad_files:
             raise BadCapturesError(captures.bad, others=len(captures.segments))
         if not captures.segments:
-            counts = {"skipped": len(captures.bad)}
-            return Arrived(_no_rows(spark, MESSAGES), _no_rows(spark, REJECTS), counts=counts, bad=captures.bad)
+            counts = {"skipped": len(captures.bad) + len(gone)}
+            return Arrived(_no_rows(spark, MESSAGES), _no_rows(spark, REJECTS), counts=counts)
         decoded = captures.messages(keyring, with_bodies=options.with_bodies)
-        messages = publication.write("messages", decoded)
-        rejects = publication.write("rejects", captures.rejects())
+        messages, rejects = at_once(
+            [
+                partial(publication.write, "messages", decoded),
+                partial(publication.write, "rejects", captures.rejects()),
+            ]
+        )
         records = captures.records_of_days
         if messages + rejects != records:
             raise UnbalancedError(records, messages, rejects)
         counts = {
             "segments": len(captures.segments),
-            "skipped": len(captures.bad),
+            "skipped": len(captures.bad) + len(gone),
             "records": records,
             "messages": messages,
             "rejects": rejects,
         }
         days = tuple(day for day in captures.days if day is not None)
-        bad = captures.bad
     written = publication.read("messages")
-    return Arrived(written, publication.read("rejects"), days, _times(written), counts, bad)
+    return Arrived(written, publication.read("rejects"), days, _times(written), counts)
+
+
+def _there_and_gone(spark: SparkSession, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the segments that can be read, and those that were deleted since they were listed."""
+    there = existing(spark, paths)
+    gone = sorted(set(paths) - set(there))
+    for path in gone:
+        _log.warning("segment %s was deleted before it was read: its records are in no table", plain_path(path))
+    return there, gone
 
 
 def _no_rows(spark: SparkSession, schema: object) -> DataFrame:
@@ -129,7 +149,9 @@ def with_lateness(messages: DataFrame, closed: DataFrame | None, horizon_us: int
     # The same message without a flow may be sent again at any time: that it was closed says nothing.
     new_keys = keyed.where(sf.col("flow_id").isNotNull()).select("flow_key").distinct()
     found = (
-        closed.join(sf.broadcast(new_keys), "flow_key", "left_semi").distinct().withColumn("is_closed", sf.lit(True))
+        closed.join(sf.broadcast(new_keys), "flow_key", "left_semi")
+        .select("flow_key", sf.lit(True).alias("is_closed"))
+        .distinct()
     )
     return (
         keyed.join(sf.broadcast(found), "flow_key", "left")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -22,6 +21,7 @@ from hopline.pipeline.storage import PathTables, on_days
 from hopline.pipeline.stream import closing, windows
 from hopline.pipeline.stream.arrivals import Arrived, decode, repeats, with_lateness
 from hopline.pipeline.stream.hadoop_files import HadoopFiles
+from hopline.pipeline.stream.nodes import heard, horizon, passed, silent
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.stream.settling import days_over, end_of, micros, settle
@@ -33,11 +33,9 @@ from hopline.pipeline.tables.messages import MESSAGES
 from hopline.pipeline.tables.table import PROVISIONAL
 from hopline.pipeline.tables.transits import transits
 
-REMEMBERED_S = 3600.0
-"""For so long it is remembered which flows are closed, so that a record of them is known to be late."""
-
 _SECOND_US = 1_000_000
-_BY_UNIT = ("hops", "callbacks", "flows", "journeys", "incidents")
+_BY_UNIT = (("hops", "callbacks", "incidents"), ("flows",), ("journeys",))
+"""Tables with rows of their own for each unit; those of one group do not need each other."""
 _WAITING = StructType([field for field in MESSAGES if field.name != "bodies"])
 
 
@@ -91,16 +89,19 @@ class Batches:
 
         Args:
             paths: The segments that are new.
-            number: The number of the batch. The same number again replaces what it wrote before.
+            number: The number of the batch. The same number again replaces what it wrote before, unless it was done.
         """
-        before = self.states.before(number)
+        done = self.states.of(number)
+        if done is not None:
+            return self._settled(done)
         now = self.clock()
-        if not paths and not self._has_work(before, now):
-            return before
         if self._is_first:
             self.publication.begin(number, self.publication.days_with_rows())
             self.publication.make_missing_tables(datetime.fromtimestamp(now, UTC).date())
             self._is_first = False
+        before = self.states.before(number)
+        if not paths and not self._has_work(before, now):
+            return before
         self.states.keep_only(before)
         with ExitStack() as kept:
             state = _Batch(self, before, number, now, kept).run(paths)
@@ -108,8 +109,7 @@ class Batches:
 
     def silent(self, nodes: Mapping[str, NodeState], now: float) -> tuple[str, ...]:
         """Return the nodes that are not waited for."""
-        idle_s = self.options.idle_s
-        return tuple(name for name, node in nodes.items() if self.is_final or now - node.heard_s >= idle_s)
+        return tuple(nodes) if self.is_final else silent(nodes, now, self.options.idle_s)
 
     def knows_all_nodes(self, before: State, now: float) -> bool:
         """Return whether the stream is old enough to have heard of every node: until then no window is final."""
@@ -126,12 +126,10 @@ class Batches:
         return has_waited and (before.pending > 0 or before.has_open_windows)
 
     def _settled(self, state: State) -> State:
-        """Settle the days that are over."""
-        days = [date.fromisoformat(day) for day in state.days]
-        for day in days if self.is_final else days_over(days, state.horizon_us):
-            settle(self.tables, day, self.keyring, self.options.window_s)
-            remaining = tuple(one for one in state.days if one != day.isoformat())
-            state = msgspec.structs.replace(state, days=remaining)
+        """Settle the days that a state says are over; who is killed meanwhile begins again."""
+        for day in state.settling:
+            settle(self.tables, date.fromisoformat(day), self.keyring, self.options.window_s)
+            state = state.settled(day)
             self.states.commit(state)
         return state
 
@@ -154,30 +152,20 @@ class _Batch:
         """Do all steps, publish what they have written, and return the state that the batch leaves."""
         before, batches = self._before, self._batches
         arrived = decode(self._spark, paths, batches.options, batches.keyring, self._publication)
-        fresh, late = self._apart(self._judged(arrived))
-        waiting = self._waiting(fresh)
+        fresh, late = self._apart(arrived.messages)
+        waiting = self._waiting(fresh, arrived)
         nodes = self._nodes(arrived, waiting)
         silent = batches.silent(nodes, self._now)
         closed = self._close(waiting, nodes, silent)
         days = tuple(sorted({*before.days, *(day.isoformat() for day in arrived.days)}))
         horizon_us = self._horizon(nodes, silent, closed, days)
-        added = {
-            "counts": audit.counts(arrived.messages, arrived.rejects),
-            "stretches": audit.stretches(arrived.messages, arrived.rejects),
-        }
-        flows = 0
-        skew_so_far = self._states.read(before.batch, "skew", skew.SKEW)
-        if closed.count:
-            making = self._kept.enter_context(self._making(waiting, closed, arrived, nodes))
-            flows = self._write_units(making)
-            skew_so_far = skew.merged(skew_so_far.unionByName(skew.skew(making.transits)))
-            added |= {"runs": making.runs, "crossings": making.crossings, "balances": making.balances}
-            added["verdicts"] = security.security(making.judged, self._window_s)
-        gathered = windows.gather(self._states, before, self._number, added)
-        self._states.write(self._number, "skew", on_days(skew_so_far, _dates(days)))
-        self._write_windows(gathered, horizon_us)
-        late_rows = self._publication.write("late", late)
-        pending_rows = self._write_pending(waiting, closed)
+        flows, late_rows, pending_rows = at_once(
+            [
+                partial(self._write_tables, arrived, waiting, nodes, closed, days, horizon_us),
+                partial(self._publication.write, "late", late),
+                partial(self._write_pending, waiting, closed),
+            ]
+        )
         state = State(
             batch=self._number,
             first_batch_s=self._now if before.first_batch_s is None else before.first_batch_s,
@@ -188,6 +176,7 @@ class _Batch:
             nodes=nodes,
             silent=silent,
             days=days,
+            settling=self._settling(days, horizon_us),
             closed=self._remembered(closed),
             totals=before.totals.plus(**arrived.counts, late=late_rows, flows=flows),
         )
@@ -195,88 +184,105 @@ class _Batch:
         self._states.commit(state)
         return state
 
-    def _judged(self, arrived: Arrived) -> DataFrame:
-        """Return the new messages with the verdict `replayed` where that is due."""
-        if not self._batches.keyring or not arrived.times:
-            return arrived.messages
-        known = self._keep(repeats(arrived, self._batches.tables))
-        return security.with_replays(arrived.messages, known)
-
-    def _apart(self, judged: DataFrame) -> tuple[DataFrame, DataFrame]:
+    def _apart(self, arrived: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Return the new messages that came in time, and those that came too late."""
         closed = self._states.read_closed(self._before) if self._before.closed else None
-        messages = with_lateness(judged, closed, self._before.horizon_us)
+        messages = with_lateness(arrived, closed, self._before.horizon_us)
         is_late = sf.col("missed").isNotNull()
         return messages.where(~is_late).select(*_WAITING.names), messages.where(is_late).to(LATE)
 
-    def _waiting(self, fresh: DataFrame) -> Waiting:
+    def _waiting(self, fresh: DataFrame, arrived: Arrived) -> Waiting:
         pending = self._states.read(self._before.batch, "pending", _WAITING)
-        messages = self._keep(pending.unionByName(fresh))
+        messages = self._keep(self._judged(pending.unionByName(fresh), arrived))
         records = self._keep(by_flow.by_flow(messages))
-        matched = self._keep(transits(records))
+        matched, took_part = at_once(
+            partial(self._keep, rows) for rows in (transits(records), closing.participants(records))
+        )
         so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
         estimate = self._keep(skew.merged(so_far.unionByName(skew.skew(matched))))
-        return Waiting(messages, records, matched, estimate, self._keep(closing.participants(records)))
+        return Waiting(messages, records, matched, estimate, took_part)
+
+    def _judged(self, messages: DataFrame, arrived: Arrived) -> DataFrame:
+        """Return messages with the verdict `replayed` where that is due.
+
+        Those that wait are judged again: what arrives now may have been received before them.
+        """
+        if not self._batches.keyring or not arrived.times:
+            return messages
+        known = self._keep(repeats(arrived, self._batches.tables))
+        return security.with_replays(messages, known)
 
     def _nodes(self, arrived: Arrived, waiting: Waiting) -> dict[str, NodeState]:
         """Return what is known of each node now."""
-        nodes = dict(self._before.nodes)
-        for name, (first_us, last_us) in arrived.times.items():
-            known = nodes.get(name)
-            if known is not None:
-                first_us = min(first_us, known.first_us)
-                last_us = max(last_us, last_us if known.last_us is None else known.last_us)
-            nodes[name] = NodeState(heard_s=self._now, first_us=first_us, last_us=last_us)
         mentioned = waiting.participants.groupBy("node").agg(sf.min("first_us").alias("first_us"))
-        for row in mentioned.where(sf.col("first_us").isNotNull()).collect():
-            nodes.setdefault(row.node, NodeState(heard_s=self._now, first_us=row.first_us))
-        return nodes
+        first_us = {row.node: row.first_us for row in mentioned.where(sf.col("first_us").isNotNull()).collect()}
+        return heard(self._before.nodes, arrived.times, first_us, self._now)
 
     def _close(self, waiting: Waiting, nodes: Mapping[str, NodeState], silent: Sequence[str]) -> Closed:
         """Find the units that are closed now."""
         gap_s = self._batches.options.gap_s
-        ahead_us = _largest_differences(waiting.skew)
-        passed = {}
-        for name, node in nodes.items():
-            if name in silent:
-                passed[name] = closing.EVER
-            elif node.last_us is None:
-                passed[name] = closing.NEVER
-            else:
-                passed[name] = node.last_us - ahead_us.get(name, 0)
-        known = closing.passed_by(self._spark, passed)
+        known = closing.passed_by(self._spark, passed(nodes, silent, _largest_differences(waiting.skew)))
         units = self._keep(closing.units(waiting.records, waiting.participants, known, gap_s))
         keys = self._keep(closing.closed_keys(units, waiting.records, gap_s))
-        count = keys.count()
-        still_open = units.join(keys, "flow_key", "left_anti")
-        totals = still_open.agg(sf.count("*").alias("units"), sf.min("first_us").alias("first_us")).first()
+        is_open = sf.col("is_closing").isNull()
+        totals = (
+            units.join(keys.withColumn("is_closing", sf.lit(True)), "flow_key", "left")
+            .agg(
+                sf.count_if(~is_open).alias("closed"),
+                sf.count_if(is_open).alias("open"),
+                sf.min(sf.when(is_open, sf.col("first_us"))).alias("first_open_us"),
+            )
+            .first()
+        )
         if totals is None:
             raise LookupError("an aggregate without a row")
-        return Closed(keys, count, totals.units, totals.first_us)
+        return Closed(keys, totals.closed, totals.open, totals.first_open_us)
 
     def _horizon(
         self, nodes: Mapping[str, NodeState], silent: Sequence[str], closed: Closed, days: Sequence[str]
     ) -> int | None:
-        """Return up to when windows are final: no unit that is open, and no record to come, lies before it."""
+        """Return up to when windows are final."""
         before_us = self._before.horizon_us
-        window_us = self._window_s * _SECOND_US
         if self._batches.is_final:
             ends = [micros(end_of(day)) for day in _dates(days)]
             return max(ends, default=before_us)
         if not self._batches.knows_all_nodes(self._before, self._now):
             return before_us
-        limits = [] if closed.first_open_us is None else [closed.first_open_us]
-        for name, node in nodes.items():
-            if name not in silent:
-                limits.append(node.first_us if node.last_us is None else node.last_us)
-        if limits:
-            reached_us = min(limits)
-        else:
-            reached_us = (
-                max((node.last_us for node in nodes.values() if node.last_us is not None), default=0) + window_us
-            )
-        horizon_us = reached_us - reached_us % window_us
+        horizon_us = horizon(nodes, silent, closed.first_open_us, self._window_s * _SECOND_US)
         return horizon_us if before_us is None else max(before_us, horizon_us)
+
+    def _settling(self, days: tuple[str, ...], horizon_us: int | None) -> tuple[str, ...]:
+        """Return the days that are over."""
+        if self._batches.is_final:
+            return days
+        return tuple(day.isoformat() for day in days_over(_dates(days), horizon_us))
+
+    def _write_tables(
+        self,
+        arrived: Arrived,
+        waiting: Waiting,
+        nodes: Mapping[str, NodeState],
+        closed: Closed,
+        days: Sequence[str],
+        horizon_us: int | None,
+    ) -> int:
+        """Write all tables but that of late records, and return the number of flows."""
+        added = {
+            "counts": audit.counts(arrived.messages, arrived.rejects),
+            "stretches": audit.stretches(arrived.messages, arrived.rejects),
+        }
+        flows = 0
+        skew_so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
+        if closed.count:
+            making = self._kept.enter_context(self._making(waiting, closed, arrived, nodes))
+            flows = self._write_units(making)
+            skew_so_far = skew.merged(skew_so_far.unionByName(skew.skew(making.transits)))
+            added |= {"runs": making.runs, "crossings": making.crossings, "balances": making.balances}
+            added["verdicts"] = security.security(making.judged, self._window_s)
+        gathered = windows.gather(self._states, self._before, self._number, added)
+        self._states.write(self._number, "skew", on_days(skew_so_far, _dates(days)))
+        self._write_windows(gathered, horizon_us)
+        return flows
 
     def _making(self, waiting: Waiting, closed: Closed, arrived: Arrived, nodes: Mapping[str, NodeState]) -> Making:
         """Return the tables in the making, of the units that are closed."""
@@ -284,7 +290,11 @@ class _Batch:
         def of_closed(rows: DataFrame) -> DataFrame:
             return self._keep(rows.join(closed.keys, "flow_key", "left_semi"))
 
-        messages = of_closed(waiting.messages.withColumn("flow_key", by_flow.flow_key())).select(*_WAITING.names)
+        keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
+        messages, records, matched = at_once(
+            partial(of_closed, rows) for rows in (keyed, waiting.records, waiting.transits)
+        )
+        messages = messages.select(*_WAITING.names)
         last_seen = [(name, node.last_us) for name, node in nodes.items() if name and node.last_us is not None]
         return Making(
             messages,
@@ -293,8 +303,8 @@ class _Batch:
             signed_identities=self._batches.keyring.signed_identities,
             is_provisional=True,
             given={
-                "records": of_closed(waiting.records),
-                "transits": of_closed(waiting.transits),
+                "records": records,
+                "transits": matched,
                 "judged": messages,
                 "skew": waiting.skew,
                 "last_seen": self._spark.createDataFrame(last_seen, "last_node string, last_us long").select(
@@ -305,10 +315,15 @@ class _Batch:
 
     def _write_units(self, making: Making) -> int:
         """Write the tables that have rows of their own for a unit, and return the number of flows."""
-        rows = {}
-        for name in _BY_UNIT:
-            rows[name] = self._publication.write(name, making.make(name))
+
+        def write(name: str) -> int:
+            rows = self._publication.write(name, making.make(name))
             making.written(name, self._publication.read(name))
+            return rows
+
+        rows: dict[str, int] = {}
+        for group in _BY_UNIT:
+            rows |= zip(group, at_once(partial(write, name) for name in group), strict=True)
         return rows["flows"]
 
     def _write_windows(self, gathered: Mapping[str, DataFrame], horizon_us: int | None) -> None:
@@ -335,16 +350,13 @@ class _Batch:
         keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
         pending = keyed.join(closed.keys, "flow_key", "left_anti").select(*_WAITING.names)
         self._states.write(self._number, "pending", pending)
-        if closed.count:
-            self._states.write_closed(self._number, closed.keys)
         return self._states.read(self._number, "pending", _WAITING).count()
 
     def _remembered(self, closed: Closed) -> dict[str, float]:
-        """Return the batches whose closed units are remembered, with the time of each."""
-        remembered = {batch: at for batch, at in self._before.closed.items() if self._now - at < REMEMBERED_S}
-        if closed.count:
-            remembered[str(self._number)] = self._now
-        return remembered
+        """Remember which units are closed, and return the batches that did so, with the time of each."""
+        if not closed.count:
+            return self._before.closed
+        return self._states.write_closed(self._before, self._number, closed.keys, self._now)
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         """Compute rows, and forget how: what is made of them has a plan that is quick to analyse."""

@@ -17,7 +17,9 @@ Flows whose handlers began others are closed together with these, for parents, j
 all of them. What links two flows is a submission whose cause is a delivery of the other flow.
 
 A unit that goes on and on would hold back the horizon for ever. It is cut, and what comes later is late: a flow after
-`LONGEST_FLOW`, and after ten gaps a message without a flow, which may just be one that is sent again and again.
+`LONGEST_FLOW_S`, and after ten gaps a message without a flow, which may just be one that is sent again and again. So is
+a journey that is longer than a flow may be, as that of an actor whose handler asks for the next turn: its flows that
+are closed wait no longer for those that are not.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ def closed_keys(units: DataFrame, records: DataFrame, gap_s: float) -> DataFrame
         return closed
     spark = units.sparkSession
     linked = _keys(spark, np.unique(np.concatenate([_numbers(links, "flow_key"), _numbers(links, "linked_key")])))
-    members = units.join(linked, "flow_key").select("flow_key", "last_us", "reached_us").toArrow()
+    members = units.join(linked, "flow_key").select("flow_key", "first_us", "last_us", "reached_us").toArrow()
     still_open = open_members(links, members, round(gap_s * _SECOND_US))
     if not len(still_open):
         return closed
@@ -142,13 +144,13 @@ def open_members(links: pa.Table, members: pa.Table, gap_us: int) -> np.ndarray[
 
     Args:
         links: Pairs of units, `flow_key` and `linked_key`.
-        members: The units in them: `flow_key`, `last_us` and `reached_us`.
+        members: The units in them: `flow_key`, `first_us`, `last_us` and `reached_us`.
         gap_us: The longest pause inside a journey.
     """
     keys = _numbers(members, "flow_key")
     order = np.argsort(keys)
     keys = keys[order]
-    last_us, reached_us = (_numbers(members, name)[order] for name in ("last_us", "reached_us"))
+    first_us, last_us, reached_us = (_numbers(members, name)[order] for name in ("first_us", "last_us", "reached_us"))
     one, other = (np.searchsorted(keys, _numbers(links, name)) for name in ("flow_key", "linked_key"))
     journey = np.arange(len(keys))  # the smallest place of all that it is linked to, found round by round
     while True:
@@ -160,10 +162,11 @@ def open_members(links: pa.Table, members: pa.Table, gap_us: int) -> np.ndarray[
         if np.array_equal(found, journey):
             break
         journey = found
-    last_of, reached_of = np.full(len(keys), NEVER), np.full(len(keys), EVER)
+    first_of, last_of, reached_of = (np.full(len(keys), limit) for limit in (EVER, NEVER, EVER))
+    np.minimum.at(first_of, journey, first_us)
     np.maximum.at(last_of, journey, last_us)
     np.minimum.at(reached_of, journey, reached_us)
-    is_open = reached_of < last_of + gap_us
+    is_open = (reached_of < last_of + gap_us) & (last_of - first_of <= LONGEST_FLOW_S * _SECOND_US)
     still_open: np.ndarray[tuple[int], np.dtype[np.int64]] = keys[is_open[journey]]
     return still_open
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -70,3 +71,11 @@ class HadoopFiles:
 
     def _java(self, path: str) -> Any:
         return self._path(self.full(path))
+
+
+def existing(spark: SparkSession, paths: Sequence[str]) -> list[str]:
+    """Return those of some files that exist, wherever each of them is."""
+    jvm: Any = spark._jvm
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    java_paths = {path: jvm.org.apache.hadoop.fs.Path(path) for path in paths}
+    return [path for path, java_path in java_paths.items() if java_path.getFileSystem(configuration).exists(java_path)]

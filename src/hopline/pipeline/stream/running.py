@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Protocol
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -32,8 +32,14 @@ from hopline.pipeline.stream.state import STREAM, State
 
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 _LISTED_FOR_EVER = "36500d"  # Spark ignores files that are older than the newest by more than a week, otherwise
-# What batches keep on the disk goes when Java collects its handles, which is half an hour later at worst, otherwise.
-_SETTINGS = {"spark.cleaner.periodicGC.interval": "2min"}
+_SETTINGS = {
+    # What batches keep on the disk goes when Java collects its handles: half an hour later at worst, otherwise.
+    "spark.cleaner.periodicGC.interval": "2min",
+    # Every batch has the same queries: what was compiled for them is found again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # Every column would ask Java for the line of Python that made it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 _LOOK_EVERY_S = 0.2
 _STOPPING_S = 60.0
 
@@ -141,7 +147,8 @@ class _Streaming:
         query = self._start(available_now=available_now)
         try:
             while query.isActive and not stop.is_set():
-                query.awaitTermination(_LOOK_EVERY_S)  # type: ignore[arg-type]  # its stub says int
+                with suppress(StreamingQueryException):  # what is behind it is told below
+                    query.awaitTermination(_LOOK_EVERY_S)  # type: ignore[arg-type]  # its stub says int
             if query.isActive:
                 self._let_batch_end(query)
         finally:
@@ -169,6 +176,8 @@ class _Streaming:
     def _segments(self, place: str) -> DataFrame:
         reader = self._spark.readStream.format("binaryFile").schema(_FILES)
         reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", _LISTED_FOR_EVER)
+        # Retention may delete a segment before a batch that was killed is repeated.
+        reader = reader.option("ignoreMissingFiles", "true")
         if self._options.max_files is not None:
             reader = reader.option("maxFilesPerTrigger", self._options.max_files)
         try:

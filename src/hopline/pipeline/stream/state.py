@@ -26,7 +26,7 @@ class Totals(msgspec.Struct, frozen=True):
     """What the stream has done since it was first started."""
 
     segments: int = 0
-    skipped: int = 0  # segments that cannot be read
+    skipped: int = 0  # segments that cannot be read, or were deleted before they were
     records: int = 0
     messages: int = 0
     rejects: int = 0
@@ -51,6 +51,7 @@ class State(msgspec.Struct, frozen=True):
     nodes: dict[str, NodeState] = {}
     silent: tuple[str, ...] = ()
     days: tuple[str, ...] = ()  # with rows, not settled yet
+    settling: tuple[str, ...] = ()  # those of them that are over
     closed: dict[str, float] = {}  # batches that closed units, and when
     totals: Totals = Totals()
 
@@ -58,6 +59,11 @@ class State(msgspec.Struct, frozen=True):
     def last_us(self) -> int | None:
         """Return the time of the last message of all nodes."""
         return max((node.last_us for node in self.nodes.values() if node.last_us is not None), default=None)
+
+    def settled(self, day: str) -> State:
+        """Return the state without a day."""
+        days, settling = (tuple(one for one in some if one != day) for some in (self.days, self.settling))
+        return msgspec.structs.replace(self, days=days, settling=settling)
 
     @property
     def has_open_windows(self) -> bool:
