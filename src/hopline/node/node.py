@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context as VariableContext
 from types import TracebackType
@@ -28,7 +28,7 @@ from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
-from hopline.observers.observer import Observers
+from hopline.observers.observer import NodeObserver, Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
 from hopline.observers.telemetry import telemetry_for
@@ -177,6 +177,8 @@ def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
         observers.add(OutcomeHook(node.on_outcome, clock))
     if telemetry is not None:
         observers.add(telemetry)
+    for observer in node.observers:
+        observers.add(observer)
     return observers
 
 
@@ -209,6 +211,7 @@ class Node:
         connect: Opens links to other nodes, to plug in another kind of network.
         discover: Looks for a route to a message, to plug in another kind of network.
         capture: Where traffic may be recorded, and at which level to start.
+        observers: Further observers of what happens to messages.
     """
 
     def __init__(
@@ -224,6 +227,7 @@ class Node:
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
         capture: CaptureSettings | None = None,
+        observers: Iterable[NodeObserver] = (),
     ) -> None:
         for name, value, kind in (
             ("identity", identity, bytes),
@@ -243,6 +247,7 @@ class Node:
         self.connect = connect
         self.discover = discover
         self.capture = capture
+        self.observers = tuple(observers)
         self._actors: dict[bytes, Actor] = {}
         self._running: _Running | None = None
         self._final_stats: Stats | None = None
