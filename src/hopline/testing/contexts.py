@@ -29,6 +29,7 @@ from hopline.message import (
 from hopline.node import Context
 from hopline.node.context import NodeRuntime
 from hopline.routing import NO_DEADLINE, Delivery, Handling, Outcome, QueuedDelivery, delivery_of
+from hopline.testing.clock import run
 from hopline.testing.record import SentMessages
 
 Result = TypeVar("Result")
@@ -104,6 +105,16 @@ class FakeContext(Context):
             self.record.know(request)
             self._exchange.add_script(payload_type(request).identifier, _Script(request, answers))
 
+    async def send(self, content: object) -> None:
+        """Send a payload or message. It is recorded."""
+        self.record.know_content(content)
+        await super().send(content)
+
+    def try_send(self, content: object) -> None:
+        """Send a payload or message. It is recorded."""
+        self.record.know_content(content)
+        super().try_send(content)
+
     @property
     def hub(self) -> MessageHub:
         """A hub whose requests are recorded, and answered as the test says."""
@@ -115,8 +126,8 @@ class FakeContext(Context):
         return HandlerHub(self._hub, self._deadline)
 
     def wait(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine for a blocking handler, and return its result."""
-        return asyncio.run(coroutine)
+        """Run a coroutine for a blocking handler, in virtual time, and return its result."""
+        return run(coroutine)
 
 
 class _Script:
@@ -132,7 +143,7 @@ class _Script:
         is_function = callable(answer) and not isinstance(answer, (type, BaseException))
         if is_function:
             answer = answer(request if self._kind is None else payload_type(self._kind).read(request.body))
-        return list(answer) if isinstance(answer, (list, tuple)) else [answer]
+        return answer if isinstance(answer, list) else [answer]
 
 
 class _FakeExchange:

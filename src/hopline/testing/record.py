@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, TypeGuard, get_type_hints
 
 import msgspec
@@ -15,6 +16,7 @@ from hopline.message import (
     ArgumentError,
     ExceptionReport,
     Message,
+    PayloadError,
     Version,
     payload_type,
 )
@@ -45,13 +47,17 @@ class SentMessage(msgspec.Struct, frozen=True):
         if message.identity == EXCEPTION.identity:
             report = ExceptionReport.from_body(message.body)
             text = f"an error: {report.type_name}: {report.text}"
-        elif self.of is not None:
-            text = repr(self.payload(self.of))
         else:
-            body = " ".join(body_text(message.body).split())
-            text = f"{message.identifier} {body}"
+            text = self._content()
         shown = f"{self.by}: {text}" if self.by else text
         return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
+
+    def _content(self) -> str:
+        if self.of is not None:
+            with suppress(PayloadError):  # another class of that name
+                return repr(self.payload(self.of))
+        body = " ".join(body_text(self.message.body).split())
+        return f"{self.message.identifier} {body}"
 
 
 class SentMessages(NodeObserver):
@@ -77,6 +83,11 @@ class SentMessages(NodeObserver):
         """Show messages of a payload class as its instances."""
         identifier = payload_type(kind).identifier
         self._kinds[identifier.identity, identifier.version] = kind
+
+    def know_content(self, content: object) -> None:
+        """Show messages of a payload's class as its instances, unless it is a message already."""
+        if _is_payload(type(content)):
+            self.know(type(content))
 
     def know_actor(self, actor: Actor) -> None:
         """Show the messages that an actor handles, and those that its handlers say they return."""
@@ -108,8 +119,7 @@ class SentMessages(NodeObserver):
 
     def submitted(self, delivery: Delivery) -> None:
         """Record a message that the node has taken from one of its actors or hubs."""
-        if delivery.content is not None:
-            self.know(type(delivery.content))
+        self.know_content(delivery.content)
         self.add(delivery.message)
 
 
