@@ -31,7 +31,7 @@ PURE = {
 ALLOWED = {
     "hopline.actors": PURE
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
-    | {"hopline.message", "hopline.routing"},
+    | {"types", "hopline.message", "hopline.routing"},
     "hopline.capture": PURE
     | {
         "contextlib",
@@ -79,7 +79,7 @@ ALLOWED = {
     "hopline.generator": PURE
     | {"concurrent", "contextlib", "json", "math", "numpy", "pathlib", "pyarrow", "shutil"}
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
-    "hopline.message": PURE | {"msgspec", "google", "logging", "os", "traceback", "uuid"},
+    "hopline.message": PURE | {"msgspec", "google", "logging", "os", "sys", "traceback", "types", "uuid"},
     "hopline.metrics": PURE
     | {"asyncio", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.observers", "hopline.rendezvous"},

@@ -16,7 +16,7 @@ import hopline._starting  # noqa: F401 - before all else, for an interrupt while
 from hopline.actors import Actor, CorrelationFilter, handler
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings
-from hopline.client import MessageHub, Promise, Stream
+from hopline.client import MessageHub, Promise, Retry, Stream
 from hopline.errors import (
     ActorError,
     AnswerTimeoutError,
@@ -34,10 +34,12 @@ from hopline.message import (
     MSGPACK,
     PROTOBUF,
     RAW,
+    AnsweredBy,
     Distribution,
     Message,
     MessageIdentifier,
     Payload,
+    Request,
     WireFormat,
     from_message,
     payload,
@@ -59,6 +61,7 @@ __all__ = [
     "Actor",
     "ActorError",
     "AnswerTimeoutError",
+    "AnsweredBy",
     "ArgumentError",
     "BindError",
     "CaptureLevel",
@@ -88,6 +91,8 @@ __all__ = [
     "Promise",
     "RendezvousServer",
     "RendezvousSettings",
+    "Request",
+    "Retry",
     "SecurityError",
     "Stream",
     "WireFormat",

@@ -197,9 +197,9 @@ def test_what_cannot_be_a_handler_is_refused_where_it_is_decorated(wrong: Any) -
         handler(wrong)
 
 
-def test_a_partition_is_bytes() -> None:
-    with pytest.raises(ArgumentError, match="handler partition: expected bytes"):
-        handler(Ask, partition="eu")  # type: ignore[call-overload]
+def test_a_partition_is_text_or_bytes() -> None:
+    with pytest.raises(ArgumentError, match="handler partition: expected text or bytes"):
+        handler(Ask, partition=3)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["concurrency", "mailbox_capacity"])

@@ -132,7 +132,7 @@ def test_bare_the_decorator_takes_the_name_of_the_class() -> None:
     [
         ({"identity": 3}, "payload identity: expected text or bytes"),
         ({"identity": "X", "version": "1"}, "payload version: expected a number"),
-        ({"identity": "X", "partition": "eu"}, "payload partition: expected bytes"),
+        ({"identity": "X", "partition": 3}, "payload partition: expected text or bytes"),
         ({"identity": "X", "serializer": "json"}, "payload serializer: expected an object with encode and decode"),
     ],
 )

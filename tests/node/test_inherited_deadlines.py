@@ -81,7 +81,7 @@ async def asking(act: Act) -> AsyncIterator[tuple[Node, Answering]]:
         yield node, answering
 
 
-async def gather(context: Context, content: object, **options: Any) -> None:
+async def gather(context: Context, content: Payload | Message, **options: Any) -> None:
     async for _ in context.hub.stream(content, callback=Answer, limit=1, **options):
         pass
 

@@ -367,7 +367,7 @@ async def test_a_result_that_cannot_be_sent_is_reported_whenever_the_handler_ret
 
         @handler(Order, partition=b"5")
         async def sending(self, message: Message, context: Context) -> None:
-            await context.send(object())
+            await context.send(object())  # type: ignore[arg-type]
 
     async with started(Senseless()) as node:
         for partition in (b"1", b"2", b"3", b"4", b"5"):

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hopline.actors.results import result
-from hopline.message import ArgumentError, Message, NoRoomError
+from hopline.message import AnyPayload, ArgumentError, Message, NoRoomError, Version
 from hopline.routing import NO_DEADLINE, delivery_of
 
 if TYPE_CHECKING:
@@ -34,19 +34,23 @@ class HandlerContext:
         """The flow that the message belongs to."""
         return self.message.correlation_id
 
-    async def send(self, content: object) -> None:
+    async def send(
+        self, content: AnyPayload, *, partition: str | bytes | None = None, version: Version | None = None
+    ) -> None:
         """Send a payload or message as a result of this one now. Wait while its receiver is full."""
         exchange = self._runtime.exchange
-        delivery = delivery_of(result(self.message, content), exchange.clock())
+        delivery = delivery_of(result(self.message, content, partition, version), exchange.clock())
         if not exchange.submit(delivery):
             await exchange.wait_for_room(delivery).wait()
 
-    def try_send(self, content: object) -> None:
+    def try_send(
+        self, content: AnyPayload, *, partition: str | bytes | None = None, version: Version | None = None
+    ) -> None:
         """Send like `send`, for plain functions. Raise `NoRoomError` if the receiver is full."""
         if self._blocking:
             raise ArgumentError("try_send", "context.wait(context.send(...)) in a blocking handler", content)
         exchange = self._runtime.exchange
-        delivery = delivery_of(result(self.message, content), exchange.clock())
+        delivery = delivery_of(result(self.message, content, partition, version), exchange.clock())
         if not exchange.submit(delivery):
             raise NoRoomError(str(delivery.identifier))
 

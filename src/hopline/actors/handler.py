@@ -9,8 +9,18 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+from hopline.actors.answering import require_answer
 from hopline.actors.context import HandlerContext
-from hopline.message import ArgumentError, Message, MessageIdentifier, PayloadType, Serializer, payload_type, reader_of
+from hopline.message import (
+    ArgumentError,
+    Message,
+    MessageIdentifier,
+    PayloadType,
+    Serializer,
+    as_bytes,
+    payload_type,
+    reader_of,
+)
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Handled = type | MessageIdentifier
@@ -39,9 +49,9 @@ class HandlerDefinition(msgspec.Struct, frozen=True):
         read: Callable[[bytes], Any] | None = reader_of(self.serializer, self.content)
         msgspec.structs.force_setattr(self, "read", read)
 
-    def bound_to(self, partition: bytes) -> HandlerDefinition:
+    def bound_to(self, partition: str | bytes) -> HandlerDefinition:
         """Return the same handler for another partition of the message."""
-        identifier = MessageIdentifier(self.identifier.identity, self.identifier.version, partition)
+        identifier = self.identifier.redirected(partition, None)
         return msgspec.structs.replace(self, identifier=identifier)
 
     @property
@@ -69,7 +79,7 @@ class _Mark(msgspec.Struct, frozen=True):
 def handler(
     handled: Handled | None = None,
     *,
-    partition: bytes | None = None,
+    partition: str | bytes | None = None,
     keep_local: bool = False,
     blocking: bool = False,
 ) -> Callable[[Method], Method]: ...
@@ -78,7 +88,7 @@ def handler(handled: Method) -> Method: ...
 def handler(
     handled: Any = None,
     *,
-    partition: bytes | None = None,
+    partition: str | bytes | None = None,
     keep_local: bool = False,
     blocking: bool = False,
 ) -> Any:
@@ -87,13 +97,14 @@ def handler(
     Bare, it handles the payload that its first parameter is annotated with. ``@handler(Kind)`` names the payload class
     or a `MessageIdentifier`; the method then gets the payload, or the `Message` itself if its parameter says so. A
     second parameter, when there is one, gets the handler's context. Used several times it handles several messages.
+
+    The return annotation of the handler of a `Request` must have the request's answer in it, alone or among others.
     """
     is_bare = inspect.isfunction(handled)
     if not (is_bare or handled is None or isinstance(handled, (type, MessageIdentifier))):
         raise ArgumentError("handler", "a method, a payload class or a MessageIdentifier", handled)
-    if not (partition is None or isinstance(partition, bytes)):
-        raise ArgumentError("handler partition", "bytes", partition)
-    mark = _Mark(None if is_bare else handled, partition, keep_local, blocking)
+    bound_to = None if partition is None else as_bytes(partition, "handler partition")
+    mark = _Mark(None if is_bare else handled, bound_to, keep_local, blocking)
 
     def decorate(method: Method) -> Method:
         if not inspect.isfunction(method):
@@ -132,7 +143,8 @@ def _marked_methods(cls: type) -> dict[str, tuple[_Mark, ...]]:
 
 
 def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
-    parameters = _parameters(function)
+    hints = _hints(function)
+    parameters = _parameters(function, hints)
     annotation = parameters[0]
     handled = annotation if mark.handled is None else mark.handled
     if isinstance(handled, MessageIdentifier):
@@ -140,6 +152,7 @@ def _define(function: Callable[..., Any], mark: _Mark) -> HandlerDefinition:
     else:
         kind = _payload_type(function, handled)
         identifier, content, serializer = kind.identifier, kind.of, kind.serializer
+        require_answer(function, kind.of, hints, has_context=len(parameters) > 1)
     if annotation is Message:
         content = None
     elif content is None:
@@ -171,21 +184,24 @@ def _payload_type(function: Callable[..., Any], cls: Any) -> PayloadType:
         raise ArgumentError(function.__qualname__, expected, cls) from None
 
 
-def _parameters(function: Callable[..., Any]) -> list[Any]:
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a method; none if they cannot be read and the decorator names the payload."""
+    try:
+        return typing.get_type_hints(function)
+    except NameError as error:
+        if any(isinstance(mark.handled, type) for mark in getattr(function, _MARKS, ())):
+            return {}
+        advice = "annotations that can be read from the module; else name the payload: @handler(Kind)"
+        raise ArgumentError(function.__qualname__, advice, str(error)) from None
+
+
+def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> list[Any]:
     """Return the annotations of a method's parameters after self: the content's, and the context's if there is one."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [parameter.name for parameter in parameters if parameter.kind in positional]
     if not 1 <= len(names) <= 2 or len(names) < len(parameters):
         raise ArgumentError(function.__qualname__, "parameters (self, content) or (self, content, context)", names)
-    try:
-        hints = typing.get_type_hints(function)
-    except NameError as error:
-        if any(isinstance(mark.handled, type) for mark in getattr(function, _MARKS, ())):
-            hints = {}  # the decorator names the payload
-        else:
-            advice = "annotations that can be read from the module; else name the payload: @handler(Kind)"
-            raise ArgumentError(function.__qualname__, advice, str(error)) from None
     context = hints.get(names[1], HandlerContext) if len(names) > 1 else HandlerContext
     if not (isinstance(context, type) and issubclass(context, HandlerContext)):
         raise ArgumentError(function.__qualname__, "a second parameter annotated with Context", context)

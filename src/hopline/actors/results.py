@@ -14,23 +14,33 @@ from hopline.message import (
     ExceptionReport,
     Message,
     MessageIdentifier,
+    Version,
     payload_type,
 )
 
 
-def result(incoming: Message, content: object) -> Message:
+def result(
+    incoming: Message, content: object, partition: str | bytes | None = None, version: Version | None = None
+) -> Message:
     """Return the message of a handler's result, which is a payload or a message.
+
+    Args:
+        incoming: The message that is handled.
+        content: The result.
+        partition: The partition of the result, if it is not its own.
+        version: The version of the result, if it is not its own.
 
     Raises:
         ArgumentError: The content is neither.
     """
     if isinstance(content, Message):
-        return _result_message(incoming, content)
+        return _result_message(incoming, content.redirected(partition, version))
     try:
         kind = payload_type(content.__class__)
     except ArgumentError:
         raise ArgumentError("result", "payloads, messages or nothing", content) from None
-    return plain_result(incoming, kind.identifier, kind.serializer.encode(content))
+    identifier = kind.identifier.redirected(partition, version)
+    return plain_result(incoming, identifier, kind.serializer.encode(content))
 
 
 def exception_result(incoming: Message, report: ExceptionReport) -> Message:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopline.client.hub import MessageHub, Timeout, ticks_of
+from hopline.client.asking import Partition, Timeout
+from hopline.client.hub import MessageHub, ticks_of
 from hopline.client.promise import Promise
-from hopline.client.reply_spec import Callback
+from hopline.client.reply_spec import Callback, callback_of
 from hopline.client.stream import Stream
-from hopline.message import AnswerTimeoutError, Message, payload_type
+from hopline.message import AnswerTimeoutError, Message, Version, payload_type
 from hopline.routing import NO_DEADLINE
 
 
@@ -29,20 +30,33 @@ class HandlerHub(MessageHub):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._hub, name)
 
-    def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
+    def _promise(
+        self,
+        content: object,
+        callback: Callback | None,
+        timeout: Timeout,
+        partition: Partition,
+        version: Version | None,
+    ) -> Promise[Any]:
         seconds = self._inherited(content, timeout)
         if seconds is None:
-            return self._hub._promise(content, callback, timeout)
-        return self._hub._promise(content if callback is None else _limited(content, seconds), callback, seconds)
+            return self._hub._promise(content, callback, timeout, partition, version)
+        limited = content if callback is None else _limited(content, seconds)
+        return self._hub._promise(limited, callback, seconds, partition, version)
+
+    def _time_to_wait(self, message: Message, timeout: Timeout) -> float:
+        seconds = self._inherited(message, timeout)
+        return self._hub._time_to_wait(message, timeout) if seconds is None else seconds
 
     def stream(
-        self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
+        self, content: Any, *, callback: Callback | None = None, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Any]:
         """Broadcast, and return the answers as they come. See `MessageHub.stream`."""
+        kinds: Any = callback_of(content) if callback is None else callback
         seconds = self._inherited(content, timeout)
         if seconds is None:
-            return self._hub.stream(content, callback=callback, timeout=timeout, limit=limit)
-        return self._hub.stream(_limited(content, seconds), callback=callback, timeout=seconds, limit=limit)
+            return self._hub.stream(content, callback=kinds, timeout=timeout, limit=limit)
+        return self._hub.stream(_limited(content, seconds), callback=kinds, timeout=seconds, limit=limit)
 
     def _inherited(self, content: object, timeout: Timeout) -> float | None:
         """Return the remaining seconds, or None if there is no deadline, or the request has its own.
@@ -64,6 +78,6 @@ class HandlerHub(MessageHub):
         return remaining
 
 
-def _limited(content: object, seconds: float) -> object:
+def _limited(content: Any, seconds: float) -> Any:
     """Return a message with this lifetime. A payload stays as it is: its timeout becomes its lifetime."""
     return content.clone(ttl_ticks=ticks_of(seconds)) if isinstance(content, Message) else content

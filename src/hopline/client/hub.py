@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from datetime import timedelta
 from threading import get_ident
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn, overload
 
 import msgspec
 
+from hopline.client.asking import Answer, Asking, First, Partition, Second, Timeout
 from hopline.client.deadlines import Deadlines, Line
 from hopline.client.promise import Promise
-from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, error_of, reply_spec_of
+from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, callback_of, error_of, reply_spec_of
+from hopline.client.retry import Retry
 from hopline.client.stream import Stream, StreamState
 from hopline.message import (
     PAYLOAD_MARK,
+    AnsweredBy,
+    AnyPayload,
     ArgumentError,
     DeliveryError,
     Distribution,
@@ -30,19 +34,16 @@ from hopline.message import (
     MessageIdentifier,
     NoRoomError,
     NotRunningError,
+    Version,
     WireFormat,
     as_value,
     new_flow_id,
     new_hub_identity,
+    numbered,
     payload_type,
     to_message,
 )
 from hopline.routing import NO_DEADLINE, TICKS_PER_SECOND, Delivery, Exchange, Label, Outcome, delivery_of
-
-Answer = TypeVar("Answer")
-First = TypeVar("First")
-Second = TypeVar("Second")
-Timeout = float | timedelta | None
 
 _LONGEST_LIFETIME = (1 << 63) - 1
 _LONGEST_WAIT = 1e9  # seconds; longer timeouts count as unlimited
@@ -51,7 +52,7 @@ _LONGEST_WAIT = 1e9  # seconds; longer timeouts count as unlimited
 _EARLY = 0.005
 
 
-class MessageHub:
+class MessageHub(Asking):
     """Sends payloads and messages, and receives the answers.
 
     A `timeout` is in seconds. Default: the lifetime of the message, or the node's `request_timeout` if it has none. The
@@ -94,22 +95,99 @@ class MessageHub:
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
-    @overload
-    async def send(self, content: object, *, timeout: Timeout = None) -> None: ...
-    @overload
-    async def send(self, content: object, *, callback: type[Answer], timeout: Timeout = None) -> Answer: ...
-    @overload
-    async def send(self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None) -> Message: ...
+    def _ask(
+        self,
+        content: Any,
+        callback: Callback | None,
+        timeout: Timeout,
+        partition: Partition,
+        version: Version | None,
+        retry: Retry | None,
+    ) -> Coroutine[Any, Any, Any]:
+        kinds: Any = callback_of(content) if callback is None else callback
+        if retry is None:
+            return self.send(content, callback=kinds, timeout=timeout, partition=partition, version=version)
+        return self._ask_again(self._message(content, None, partition, version), kinds, timeout, retry)
+
+    async def _ask_again(self, message: Message, callback: Any, timeout: Timeout, retry: Retry) -> Any:
+        deadline = self._clock() + self._time_to_wait(message, timeout)
+        longest = self._seconds(retry.attempt_timeout, 0) if retry.attempt_timeout is not None else NO_DEADLINE
+        attempt = 1
+        while True:
+            seconds = min(longest, max(0.0, deadline - self._clock()))
+            request = numbered(message, attempt).clone(ttl_ticks=ticks_of(seconds))
+            try:
+                return await self.send(request, callback=callback, timeout=seconds)
+            except retry.on:
+                pause = retry.pause_after(attempt)
+                if attempt == retry.attempts or self._clock() + pause >= deadline:
+                    raise
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    def _time_to_wait(self, message: Message, timeout: Timeout) -> float:
+        """Return how many seconds a request that is asked again may take in all."""
+        return self._seconds(timeout, message.ttl_ticks)
+
     @overload
     async def send(
-        self, content: object, *, callback: tuple[type[First], type[Second]], timeout: Timeout = None
+        self,
+        content: AnyPayload,
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> None: ...
+    @overload
+    async def send(
+        self,
+        content: AnyPayload,
+        *,
+        callback: type[Answer],
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Answer: ...
+    @overload
+    async def send(
+        self,
+        content: AnyPayload,
+        *,
+        callback: MessageIdentifier,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Message: ...
+    @overload
+    async def send(
+        self,
+        content: AnyPayload,
+        *,
+        callback: tuple[type[First], type[Second]],
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
     ) -> First | Second: ...
     @overload
     async def send(
-        self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
+        self,
+        content: AnyPayload,
+        *,
+        callback: Sequence[type[AnyPayload] | MessageIdentifier],
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
     ) -> Any: ...
-    async def send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Any:
-        """Send a payload or message, and wait for the answer.
+    async def send(
+        self,
+        content: AnyPayload,
+        *,
+        callback: Callback | None = None,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Any:
+        """Send a payload or message, and wait for its receipt, or for the answer if there is a `callback`.
 
         The answer need not come from the actor that handles the request: any later message of the flow of the kind
         that `callback` names is one. Cancelling leaves nothing behind.
@@ -118,6 +196,8 @@ class MessageHub:
             content: A payload or a message.
             callback: The kind of the answer; of several, the first to come counts. Default: wait for the receipt.
             timeout: Seconds to wait.
+            partition: The partition, if it is not the one of the payload class.
+            version: The version, if it is not the one of the payload class.
 
         Returns:
             The answer: a payload, the message if `callback` is an identifier, or None for a receipt.
@@ -127,7 +207,7 @@ class MessageHub:
             DeliveryError: The message reached no receiver.
             AnswerTimeoutError: The time has passed. Its `__cause__` is the `DeliveryError` of the message, if known.
         """
-        promise: Promise[Any] = self._promise(content, callback, timeout)
+        promise: Promise[Any] = self._promise(content, callback, timeout, partition, version)
         try:
             if not self._exchange.submit(promise.delivery):
                 await self._exchange.wait_for_room(promise.delivery, promise.seconds).wait()
@@ -136,24 +216,65 @@ class MessageHub:
             promise.leave()
 
     @overload
-    def try_send(self, content: object, *, timeout: Timeout = None) -> Promise[None]: ...
-    @overload
-    def try_send(self, content: object, *, callback: type[Answer], timeout: Timeout = None) -> Promise[Answer]: ...
+    def try_send(
+        self,
+        content: AnyPayload,
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Promise[None]: ...
     @overload
     def try_send(
-        self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None
+        self,
+        content: AnyPayload,
+        *,
+        callback: type[Answer],
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Promise[Answer]: ...
+    @overload
+    def try_send(
+        self,
+        content: AnyPayload,
+        *,
+        callback: MessageIdentifier,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
     ) -> Promise[Message]: ...
     @overload
     def try_send(
-        self, content: object, *, callback: tuple[type[First], type[Second]], timeout: Timeout = None
+        self,
+        content: AnyPayload,
+        *,
+        callback: tuple[type[First], type[Second]],
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
     ) -> Promise[First | Second]: ...
     @overload
     def try_send(
-        self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
+        self,
+        content: AnyPayload,
+        *,
+        callback: Sequence[type[AnyPayload] | MessageIdentifier],
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
     ) -> Promise[Any]: ...
-    def try_send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Promise[Any]:
+    def try_send(
+        self,
+        content: AnyPayload,
+        *,
+        callback: Callback | None = None,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Promise[Any]:
         """Send now, and return a promise of the answer. Raise `NoRoomError` if the receiver is full."""
-        promise: Promise[Any] = self._promise(content, callback, timeout)
+        promise: Promise[Any] = self._promise(content, callback, timeout, partition, version)
         try:
             if not self._exchange.submit(promise.delivery):
                 raise NoRoomError(str(promise.delivery.identifier))
@@ -162,37 +283,48 @@ class MessageHub:
             raise
         return promise
 
-    async def send_one_way(self, content: object) -> None:
+    async def send_one_way(
+        self, content: AnyPayload, *, partition: Partition = None, version: Version | None = None
+    ) -> None:
         """Send without waiting for an answer. Wait only while the receiver is full."""
-        await self._send(self._delivery(self._message(content), content))
+        await self._send(self._delivery(self._message(content, None, partition, version), content))
 
     async def _send(self, delivery: Delivery) -> None:
         if not self._exchange.submit(delivery):
             await self._exchange.wait_for_room(delivery).wait()
 
-    def try_send_one_way(self, content: object) -> None:
+    def try_send_one_way(
+        self, content: AnyPayload, *, partition: Partition = None, version: Version | None = None
+    ) -> None:
         """Send now, without waiting for an answer. Raise `NoRoomError` if the receiver is full."""
-        delivery = self._delivery(self._message(content), content)
+        delivery = self._delivery(self._message(content, None, partition, version), content)
         if not self._exchange.submit(delivery):
             raise NoRoomError(str(delivery.identifier))
 
-    async def broadcast(self, content: object) -> None:
+    async def broadcast(
+        self, content: AnyPayload, *, partition: Partition = None, version: Version | None = None
+    ) -> None:
         """Send to every actor that handles it, on every node, without waiting for an answer."""
-        await self._send(self._delivery(self._message(content, Distribution.BROADCAST), content))
+        message = self._message(content, Distribution.BROADCAST, partition, version)
+        await self._send(self._delivery(message, content))
         await asyncio.sleep(0)  # broadcasts never wait for room: let the receivers run between many of them
 
     @overload
     def stream(
-        self, content: object, *, callback: type[Answer], timeout: Timeout = None, limit: int | None = None
+        self, content: AnsweredBy[Answer], *, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Answer]: ...
     @overload
     def stream(
-        self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None, limit: int | None = None
+        self, content: AnyPayload, *, callback: type[Answer], timeout: Timeout = None, limit: int | None = None
+    ) -> Stream[Answer]: ...
+    @overload
+    def stream(
+        self, content: AnyPayload, *, callback: MessageIdentifier, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Message]: ...
     @overload
     def stream(
         self,
-        content: object,
+        content: AnyPayload,
         *,
         callback: tuple[type[First], type[Second]],
         timeout: Timeout = None,
@@ -201,24 +333,24 @@ class MessageHub:
     @overload
     def stream(
         self,
-        content: object,
+        content: AnyPayload,
         *,
-        callback: Sequence[type | MessageIdentifier],
+        callback: Sequence[type[AnyPayload] | MessageIdentifier],
         timeout: Timeout = None,
         limit: int | None = None,
     ) -> Stream[Any]: ...
     def stream(
-        self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
+        self, content: Any, *, callback: Callback | None = None, timeout: Timeout = None, limit: int | None = None
     ) -> Stream[Any]:
         """Broadcast, and return the answers as they come.
 
         Args:
-            content: A payload or a message.
-            callback: The kind of the answers, or several.
+            content: A request. With a `callback`, any payload or message.
+            callback: The kind of the answers, or several. Default: what answers the request.
             timeout: Seconds until the stream ends.
             limit: Number of replies after which the stream ends.
         """
-        reply_spec = reply_spec_of(callback)
+        reply_spec = reply_spec_of(callback_of(content) if callback is None else callback)
         if not (limit is None or limit >= 1):
             raise ArgumentError("limit", "at least 1", limit)
         message = self._message(content, Distribution.BROADCAST)
@@ -238,17 +370,32 @@ class MessageHub:
 
     # -- making messages ---------------------------------------------------------------------------------------------
 
-    def _message(self, content: object, distribution: Distribution | None = None) -> Message:
+    def _message(
+        self,
+        content: object,
+        distribution: Distribution | None = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> Message:
         self._require_open()
         if not isinstance(content, Message):
-            return to_message(content, distribution=distribution or Distribution.UNICAST)
+            distribution = distribution or Distribution.UNICAST
+            return to_message(content, partition=partition, version=version, distribution=distribution)
+        content = content.redirected(partition, version)
         if distribution is None or content.distribution == distribution:
             return content
         if content.receiver_node_identity or content.receiver_identity:
             raise ArgumentError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
         return content.clone(distribution=distribution)
 
-    def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
+    def _promise(
+        self,
+        content: object,
+        callback: Callback | None,
+        timeout: Timeout,
+        partition: Partition,
+        version: Version | None,
+    ) -> Promise[Any]:
         """Create the request and the promise of its answer. Written in place for payloads, the common case."""
         if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
             self._refuse()
@@ -256,9 +403,12 @@ class MessageHub:
         kind = getattr(content.__class__, PAYLOAD_MARK, None)
         if kind is None or kind.of is not content.__class__:
             if isinstance(content, Message):
-                return self._promise_for_message(content, callback, reply_spec, timeout)
+                message = content.redirected(partition, version)
+                return self._promise_for_message(message, callback, reply_spec, timeout)
             kind = payload_type(content.__class__)
         identifier = kind.identifier
+        if partition is not None or version is not None:
+            identifier = identifier.redirected(partition, version)
         if identifier in reply_spec.readers:  # the router would return it as its own answer, and no actor would see it
             raise ArgumentError("callback", "another kind of message than the one that is sent", str(identifier))
         # 1. How long to wait, and how long the message lives.

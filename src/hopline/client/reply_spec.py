@@ -17,6 +17,7 @@ from hopline.message import (
     HoplineError,
     Message,
     MessageIdentifier,
+    answers_of,
     payload_type,
 )
 
@@ -117,3 +118,17 @@ def reply_spec_of(callback: Callback | None) -> ReplySpec:
         return reply_spec
     except TypeError:  # a list is not hashable
         return ReplySpec.of(callback)
+
+
+def callback_of(content: object) -> Callback:
+    """Return what answers a request, as its class says.
+
+    Raises:
+        ArgumentError: The class does not say it.
+    """
+    cls = content.__class__
+    answers = answers_of(cls)
+    if not answers:
+        advice = f"a callback, or a request that names its answer: class {cls.__qualname__}(Request[Answer])"
+        raise ArgumentError("callback", advice, None)
+    return answers

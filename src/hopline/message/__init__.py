@@ -15,6 +15,8 @@ from hopline.errors import (
     PayloadError,
     PeerGoneError,
 )
+from hopline.message.answers import AnsweredBy, AnswerType, answers_of
+from hopline.message.attempts import ATTEMPT, attempt_of, numbered
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.extension import (
     LARGEST_EXTENSION,
@@ -30,6 +32,7 @@ from hopline.message.identifier import (
     MAX_VERSION,
     MessageIdentifier,
     Version,
+    as_bytes,
     version_from_text,
     version_to_text,
 )
@@ -47,12 +50,14 @@ from hopline.message.payload import (
     PAYLOAD_MARK,
     Payload,
     PayloadType,
+    Request,
     as_value,
     from_message,
     payload,
     payload_type,
     to_message,
 )
+from hopline.message.payload_classes import AnyPayload
 from hopline.message.printable import (
     LONGEST_LINES,
     LONGEST_NAME,
@@ -73,6 +78,7 @@ from hopline.message.serializers import JSON, MSGPACK, PROTOBUF, RAW, Serializer
 from hopline.message.wire_format import WireFormat
 
 __all__ = [
+    "ATTEMPT",
     "COMMON_VERSIONS",
     "COMMON_VERSION_TEXTS",
     "EXCEPTION",
@@ -91,6 +97,9 @@ __all__ = [
     "TICKS_PER_MICROSECOND",
     "ActorError",
     "AnswerTimeoutError",
+    "AnswerType",
+    "AnsweredBy",
+    "AnyPayload",
     "ArgumentError",
     "ArgumentTypeError",
     "BindError",
@@ -110,18 +119,23 @@ __all__ = [
     "PayloadType",
     "PeerGoneError",
     "ReceiverKind",
+    "Request",
     "RoutingEntry",
     "Serializer",
     "TraceOptions",
     "Version",
     "WireFormat",
+    "answers_of",
+    "as_bytes",
     "as_value",
+    "attempt_of",
     "from_message",
     "get_logger",
     "new_actor_identity",
     "new_flow_id",
     "new_hub_identity",
     "new_node_identity",
+    "numbered",
     "payload",
     "payload_type",
     "printable",

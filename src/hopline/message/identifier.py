@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
+from hopline.errors import ArgumentTypeError
 from hopline.message.printable import printable_name
 
 # A u16 in every format since late 2016. The first format carries text, "1.0" by convention: that is 1 here, so that
@@ -39,12 +40,40 @@ def version_to_text(version: Version) -> bytes:
     return version if isinstance(version, bytes) else b"%d.0" % version
 
 
+def as_bytes(name: str | bytes, field: str) -> bytes:
+    """Return an identity or a partition as the bytes that travel. Text is encoded in UTF-8.
+
+    Raises:
+        ArgumentTypeError: It is neither text nor bytes; the error names the `field`.
+    """
+    if isinstance(name, str):
+        return name.encode()
+    if not isinstance(name, bytes):
+        raise ArgumentTypeError(field, "text or bytes", name)
+    return name
+
+
 class MessageIdentifier(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """The kind of a message. Two are equal if all three parts are, byte for byte."""
 
     identity: bytes
     version: Version = 1
     partition: bytes = b""
+
+    @classmethod
+    def of(cls, identity: str | bytes, *, version: Version = 1, partition: str | bytes = b"") -> Self:
+        """Return the identifier with these parts, which may be text."""
+        return cls(as_bytes(identity, "identity"), version, as_bytes(partition, "partition"))
+
+    def redirected(self, partition: str | bytes | None, version: Version | None) -> Self:
+        """Return the identifier with another partition and another version, where they are given."""
+        if partition is None and version is None:
+            return self
+        return type(self)(
+            self.identity,
+            self.version if version is None else version,
+            self.partition if partition is None else as_bytes(partition, "partition"),
+        )
 
     def __str__(self) -> str:
         """Return it as logs, errors and terminals show it: ``NAME/VERSION/PARTITION``, printable and bounded."""

@@ -11,7 +11,7 @@ import msgspec
 
 from hopline.errors import ArgumentTypeError, LocalError
 from hopline.message.flow_ids import new_flow_id
-from hopline.message.identifier import MessageIdentifier, Version
+from hopline.message.identifier import MessageIdentifier, Version, as_bytes
 from hopline.message.wire_format import WireFormat
 
 # The correlation id of messages that belong to no flow: never empty, and never that of a flow.
@@ -79,20 +79,20 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     @classmethod
     def create(
         cls,
-        identity: bytes,
+        identity: str | bytes,
         body: bytes = b"",
         *,
         version: Version = 1,
-        partition: bytes = b"",
+        partition: str | bytes = b"",
         distribution: Distribution = Distribution.UNICAST,
         correlation_id: bytes = NO_FLOW,
         ttl: timedelta = timedelta(0),
     ) -> Self:
         """Return a message that starts no flow: a result, a service message, a broadcast."""
         return cls(
-            identity=identity,
+            identity=as_bytes(identity, "identity"),
             version=version,
-            partition=partition,
+            partition=as_bytes(partition, "partition"),
             bodies=(body,),
             distribution=distribution,
             correlation_id=correlation_id,
@@ -102,11 +102,11 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     @classmethod
     def flow_start(
         cls,
-        identity: bytes,
+        identity: str | bytes,
         body: bytes = b"",
         *,
         version: Version = 1,
-        partition: bytes = b"",
+        partition: str | bytes = b"",
         correlation_id: bytes | None = None,
         ttl: timedelta = timedelta(0),
     ) -> Self:
@@ -123,6 +123,13 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
     def clone(self, **changes: Any) -> Self:
         """Return a copy of the message with some fields changed."""
         return msgspec.structs.replace(self, **changes)
+
+    def redirected(self, partition: str | bytes | None, version: Version | None) -> Self:
+        """Return the message with another partition and another version, where they are given."""
+        if partition is None and version is None:
+            return self
+        identifier = self.identifier.redirected(partition, version)
+        return self.clone(version=identifier.version, partition=identifier.partition)
 
     # -- properties -------------------------------------------------------------------------------------------------
 
@@ -150,18 +157,18 @@ class Message(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     # -- receivers --------------------------------------------------------------------------------------------------
 
-    def with_receiver_node(self, node: bytes) -> Self:
+    def with_receiver_node(self, node: str | bytes) -> Self:
         """Return the message addressed to one node, for any actor there that handles it."""
         return self._addressed(node, b"")
 
-    def with_receiver_actor(self, node: bytes, actor: bytes) -> Self:
+    def with_receiver_actor(self, node: str | bytes, actor: bytes) -> Self:
         """Return the message addressed to one actor on one node."""
         return self._addressed(node, actor)
 
-    def _addressed(self, node: bytes, receiver: bytes) -> Self:
+    def _addressed(self, node: str | bytes, receiver: bytes) -> Self:
         if self.distribution == Distribution.BROADCAST:
             raise LocalError("receiver_node_identity", "no receiver on a broadcast", node)
-        return self.clone(receiver_node_identity=node, receiver_identity=receiver)
+        return self.clone(receiver_node_identity=as_bytes(node, "receiver node"), receiver_identity=receiver)
 
     # -- callbacks --------------------------------------------------------------------------------------------------
 

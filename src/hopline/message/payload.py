@@ -18,10 +18,11 @@ from typing import Any, TypeVar, dataclass_transform, overload
 import msgspec
 
 from hopline.errors import ArgumentTypeError
+from hopline.message.answers import AnsweredBy, AnswerType
 from hopline.message.flow_ids import new_flow_id
-from hopline.message.identifier import MessageIdentifier, Version
+from hopline.message.identifier import MessageIdentifier, Version, as_bytes
 from hopline.message.message import Distribution, Message
-from hopline.message.serializers import MSGPACK, Serializer, reader_of, writer_of
+from hopline.message.serializers import MSGPACK, Serializer, default_serializer, reader_of, writer_of
 from hopline.message.values import value_check
 
 Kind = TypeVar("Kind", bound=type)
@@ -49,17 +50,19 @@ def payload(
     identity: str | bytes,
     *,
     version: Version = 1,
-    partition: bytes = b"",
-    serializer: Serializer = MSGPACK,
+    partition: str | bytes = b"",
+    serializer: Serializer | None = None,
 ) -> Callable[[Kind], Kind]: ...
 def payload(
     identity: Any,
     *,
     version: Version = 1,
-    partition: bytes = b"",
-    serializer: Serializer = MSGPACK,
+    partition: str | bytes = b"",
+    serializer: Serializer | None = None,
 ) -> Any:
     """Make a class a payload class. It may be any class that the serializer can encode.
+
+    `MSGPACK` and `JSON` encode msgspec structs, dataclasses, attrs classes and pydantic models.
 
     Without arguments, as ``@payload``, the identity is the name of the class.
 
@@ -67,31 +70,30 @@ def payload(
         identity: The identity of the message.
         version: The version of the message.
         partition: The partition that messages go to unless another one is given.
-        serializer: Encodes and decodes the payload: `MSGPACK`, `JSON`, `PROTOBUF`, `RAW`, or one of your own.
+        serializer: Encodes and decodes the payload: `MSGPACK`, `JSON`, `PROTOBUF`, `RAW`, or one of your own. Default:
+            `PROTOBUF` for generated protobuf classes, `RAW` for classes derived from bytes, else `MSGPACK`.
 
     Raises:
         ArgumentTypeError: An argument has the wrong type.
     """
     if isinstance(identity, type):
         return payload(identity.__name__)(identity)
-    name = identity.encode() if isinstance(identity, str) else identity
-    for field, value, kinds, expected in (
-        ("identity", name, bytes, "text or bytes"),
-        ("version", version, (int, bytes), "a number"),
-        ("partition", partition, bytes, "bytes"),
-    ):
-        if not isinstance(value, kinds):
-            raise ArgumentTypeError(f"payload {field}", expected, value)
-    if not (hasattr(serializer, "encode") and hasattr(serializer, "decode")) or isinstance(serializer, str):
+    if not isinstance(version, (int, bytes)):
+        raise ArgumentTypeError("payload version", "a number", version)
+    is_serializer = hasattr(serializer, "encode") and hasattr(serializer, "decode") and not isinstance(serializer, str)
+    if not (serializer is None or is_serializer):
         raise ArgumentTypeError("payload serializer", "an object with encode and decode", serializer)
-    identifier = MessageIdentifier(name, version, partition)
+    identifier = MessageIdentifier(
+        as_bytes(identity, "payload identity"), version, as_bytes(partition, "payload partition")
+    )
 
     def mark(cls: Kind) -> Kind:
+        chosen = default_serializer(cls) if serializer is None else serializer
         is_plain = not issubclass(cls, (Awaitable, Iterator, AsyncIterator))
-        read: Callable[[bytes], Any] = reader_of(serializer, cls)
-        write = writer_of(serializer)
-        is_value = value_check(cls) if serializer is MSGPACK else None
-        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, serializer, cls, read, write, is_value, is_plain))
+        read: Callable[[bytes], Any] = reader_of(chosen, cls)
+        write = writer_of(chosen)
+        is_value = value_check(cls) if chosen is MSGPACK else None
+        setattr(cls, PAYLOAD_MARK, PayloadType(identifier, chosen, cls, read, write, is_value, is_plain))
         return cls
 
     return mark
@@ -111,6 +113,22 @@ class Payload(msgspec.Struct, frozen=True):
     """
 
 
+class Request(Payload, AnsweredBy[AnswerType], frozen=True):
+    """Base class of payloads that ask for an answer, and say of which class it is: `ask` waits for it and returns it.
+
+    The class may be a union of several; the first answer of any of them counts. A handler of the request whose return
+    annotation has none of them is refused when its actor is added to a node. Classes that cannot derive from this, such
+    as dataclasses and pydantic models, use the mix-in `AnsweredBy`.
+
+    >>> class Greeting(Payload):
+    ...     text: str
+    >>> class Greet(Request[Greeting]):
+    ...     name: str
+    >>> Greet("Ada")
+    Greet(name='Ada')
+    """
+
+
 def payload_type(cls: type) -> PayloadType:
     """Return the payload type of a class.
 
@@ -124,8 +142,9 @@ def payload_type(cls: type) -> PayloadType:
         return payload_type_of_class
     if issubclass(cls, type):
         raise ArgumentTypeError("payload", "an instance of a payload class, not the class itself", cls)
-    if cls is Payload or not issubclass(cls, Payload):
-        raise ArgumentTypeError("payload", "a class derived from Payload, or with the decorator @payload", cls)
+    if cls in (Payload, Request) or not issubclass(cls, Payload):
+        expected = "a class derived from Payload or Request, or with the decorator @payload"
+        raise ArgumentTypeError("payload", expected, cls)
     return payload_type(payload(cls.__name__)(cls))
 
 
@@ -140,7 +159,8 @@ def as_value(content: object) -> object | None:
 def to_message(
     content: Any,
     *,
-    partition: bytes | None = None,
+    partition: str | bytes | None = None,
+    version: Version | None = None,
     distribution: Distribution = Distribution.UNICAST,
     correlation_id: bytes | None = None,
     ttl: timedelta = timedelta(0),
@@ -150,6 +170,7 @@ def to_message(
     Args:
         content: The payload.
         partition: The partition, if it is not the one of the payload class.
+        version: The version, if it is not the one of the payload class.
         distribution: To one receiver, or to all of them.
         correlation_id: The flow that the message belongs to; None starts a new one.
         ttl: The lifetime of the message; zero is unlimited.
@@ -159,12 +180,12 @@ def to_message(
         LocalError: The serializer cannot encode it.
     """
     kind = payload_type(type(content))
-    named = kind.identifier
+    named = kind.identifier.redirected(partition, version)
     return Message.create(
         named.identity,
         kind.serializer.encode(content),
         version=named.version,
-        partition=named.partition if partition is None else partition,
+        partition=named.partition,
         distribution=distribution,
         correlation_id=new_flow_id() if correlation_id is None else correlation_id,
         ttl=ttl,

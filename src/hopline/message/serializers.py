@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from hopline.errors import LocalError, PayloadError
+from hopline.message import pydantic_models
 
 Payload = TypeVar("Payload")
 
@@ -28,11 +29,14 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class _MsgspecSerializer:
-    """A format of msgspec: structs, dataclasses, typed dicts and plain types. Decoding checks the types."""
+    """A format of msgspec: structs, dataclasses, attrs classes, typed dicts, plain types, and pydantic models anywhere.
 
-    def __init__(self, name: str, codec: Any) -> None:
+    Decoding checks the types.
+    """
+
+    def __init__(self, name: str, codec: Any, dump: Callable[[Any], Any]) -> None:
         self.name = name
-        self.write: Callable[[Any], bytes] = codec.Encoder().encode  # raises msgspec's own errors
+        self.write: Callable[[Any], bytes] = codec.Encoder(enc_hook=dump).encode  # raises msgspec's own errors
         self._decode = codec.decode
         self._decoder = codec.Decoder
 
@@ -44,7 +48,7 @@ class _MsgspecSerializer:
 
     def decode(self, body: bytes, kind: type[Payload]) -> Payload:
         try:
-            read: Payload = self._decode(body, type=kind)
+            read: Payload = self._decode(body, type=kind, dec_hook=pydantic_models.load)
         except _UNREADABLE as error:
             raise PayloadError(kind, str(error), body) from None
         return read
@@ -55,7 +59,7 @@ class _MsgspecSerializer:
         def read(body: bytes) -> Payload:
             nonlocal decode
             if decode is None:  # with the first body, because annotations may name classes that are defined later
-                decode = self._decoder(kind).decode
+                decode = self._decoder(kind, dec_hook=pydantic_models.load).decode
             try:
                 return decode(body)
             except _UNREADABLE as error:
@@ -110,7 +114,15 @@ def writer_of(serializer: Serializer) -> Callable[[Any], bytes]:
     return serializer.write if isinstance(serializer, _MsgspecSerializer) else serializer.encode
 
 
-MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack)
-JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json)
+MSGPACK: Serializer = _MsgspecSerializer("MessagePack", msgspec.msgpack, pydantic_models.dump)
+JSON: Serializer = _MsgspecSerializer("JSON", msgspec.json, pydantic_models.dump_for_json)
 PROTOBUF: Serializer = _ProtobufSerializer()
 RAW: Serializer = _RawSerializer()
+
+
+def default_serializer(cls: type) -> Serializer:
+    """Return the serializer of payload classes that name none."""
+    if issubclass(cls, bytes):
+        return RAW
+    is_generated = hasattr(cls, "SerializeToString") and hasattr(cls, "FromString")
+    return PROTOBUF if is_generated else MSGPACK

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import Any, cast
 
 from hopline.actors import ActorRuntime, HandlerContext
-from hopline.client import Callback, HandlerHub, MessageHub, Timeout
-from hopline.message import Message, MessageIdentifier
-
-Answer = TypeVar("Answer")
-First = TypeVar("First")
-Second = TypeVar("Second")
+from hopline.client import Asking, Callback, HandlerHub, MessageHub, Partition, Retry, Timeout
+from hopline.message import Version, attempt_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,8 +18,11 @@ class NodeRuntime(ActorRuntime):
     hub: MessageHub
 
 
-class Context(HandlerContext):
-    """The second argument of a handler that has one: its message, its flow, and the node's hub."""
+class Context(HandlerContext, Asking):
+    """The second argument of a handler that has one: its message, its flow, and the node's hub.
+
+    `context.ask` asks through the hub. What it asks belongs to the journey of the message that is handled.
+    """
 
     __slots__ = ()
 
@@ -35,30 +34,18 @@ class Context(HandlerContext):
         """
         return HandlerHub(cast(NodeRuntime, self._runtime).hub, self._deadline)
 
-    @overload
-    async def ask(self, content: object, callback: type[Answer], *, timeout: Timeout = None) -> Answer: ...
-    @overload
-    async def ask(self, content: object, callback: MessageIdentifier, *, timeout: Timeout = None) -> Message: ...
-    @overload
-    async def ask(
-        self, content: object, callback: tuple[type[First], type[Second]], *, timeout: Timeout = None
-    ) -> First | Second: ...
-    @overload
-    async def ask(
-        self, content: object, callback: Sequence[type | MessageIdentifier], *, timeout: Timeout = None
-    ) -> Any: ...
-    async def ask(self, content: object, callback: Callback, *, timeout: Timeout = None) -> Any:
-        """Send a request through the node's hub and return its answer: short for `context.hub.send`.
+    @property
+    def attempt(self) -> int:
+        """The attempt of the caller that this message belongs to, counted from 1; see `Retry`."""
+        return attempt_of(self.message)
 
-        Args:
-            content: A payload or a message.
-            callback: The kind of the answer; of several, the first to come wins.
-            timeout: Seconds to wait. Default: what is left of the lifetime of the message that is handled, or, where
-                that has no limit, the node's `request_timeout`.
-
-        Raises:
-            AnswerTimeoutError: No answer came in time, or none was left; then nothing is sent.
-            ActorError: The handler of the request failed.
-            DeliveryError: The request reached nobody.
-        """
-        return await self.hub.send(content, callback=cast(Any, callback), timeout=timeout)
+    def _ask(
+        self,
+        content: Any,
+        callback: Callback | None,
+        timeout: Timeout,
+        partition: Partition,
+        version: Version | None,
+        retry: Retry | None,
+    ) -> Coroutine[Any, Any, Any]:
+        return self.hub._ask(content, callback, timeout, partition, version, retry)

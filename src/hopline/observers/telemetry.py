@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hopline.actors.log import correlation_text
-from hopline.message import Distribution, ExceptionReport, LocalError, Message, read_extension, write_extension
+from hopline.message import (
+    Distribution,
+    ExceptionReport,
+    LocalError,
+    Message,
+    attempt_of,
+    read_extension,
+    write_extension,
+)
 from hopline.observers.observer import NodeObserver
 from hopline.routing import Delivery
 
@@ -139,7 +147,7 @@ class OpenTelemetry(NodeObserver):
         return origin if origin.is_valid else None
 
     def _attributes(self, message: Message, operation: str) -> dict[str, Any]:
-        return {
+        attributes: dict[str, Any] = {
             "messaging.system": SYSTEM,
             "messaging.operation.name": operation,
             "messaging.operation.type": operation,
@@ -151,6 +159,10 @@ class OpenTelemetry(NodeObserver):
             "hopline.hops": message.hops,
             "hopline.broadcast": message.distribution == Distribution.BROADCAST,
         }
+        attempt = attempt_of(message)
+        if attempt > 1:
+            attributes["hopline.attempt"] = attempt
+        return attributes
 
 
 def with_trace_context(extension: bytes, trace_context: Mapping[str, str]) -> bytes:

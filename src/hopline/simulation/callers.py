@@ -12,6 +12,7 @@ from hopline.message import (
     RECEIPT,
     ActorError,
     AnswerTimeoutError,
+    AnyPayload,
     DeliveryError,
     HoplineError,
     MessageIdentifier,
@@ -74,7 +75,7 @@ class Callers:
 
     async def check_calls(self) -> None:
         """Check that without faults every call gets its reply, or the right error, in time."""
-        calls: list[tuple[object, type | MessageIdentifier, str]] = [
+        calls: list[tuple[AnyPayload, type | MessageIdentifier, str]] = [
             (Ask(0), Answer, "answered"),
             (Note(0), RECEIPT, "answered"),
             (News(0), Acknowledgement, "answered"),
@@ -90,7 +91,7 @@ class Callers:
                 if not self._is_handled(type(content)):
                     expected = "DeliveryError"
                 if result != expected:
-                    raise Violation(f"without faults, {machine.name} sent {content}: {result}, not {expected}")
+                    raise Violation(f"without faults, {machine.name} sent {content!r}: {result}, not {expected}")
 
     async def check_discovery(self) -> None:
         """Check that a machine that has forgotten all others discovers a handler for a call."""
