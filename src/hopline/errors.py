@@ -16,6 +16,8 @@ so that code which knows nothing of Hopline handles it too::
     ├── AnswerTimeoutError (TimeoutError)   a request was not answered in time
     ├── NoRoomError                         a bounded queue is full
     ├── NotRunningError                     a node was used before its start or after its stop
+    ├── StartError                          the on_start of an actor failed
+    ├── NotJoinedError                      no rendezvous server answers
     ├── PeerGoneError                       another node cannot be reached
     ├── BindError (OSError)                 a server socket cannot be bound
     └── MissingExtraError (ImportError)     an optional dependency is not installed
@@ -160,6 +162,27 @@ class NoRoomError(HoplineError):
 
 class NotRunningError(HoplineError):
     """A node was used before it was started or after it was stopped."""
+
+
+class StartError(HoplineError):
+    """The `on_start` of an actor failed, so that its node does not start.
+
+    Attributes:
+        actor: The name of the actor's class.
+        error: What `on_start` raised; also the `__cause__`.
+    """
+
+    def __init__(self, actor: str, error: BaseException) -> None:
+        super().__init__(actor, error)
+        self.actor = actor
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"on_start of {self.actor} failed: {type(self.error).__name__}: {self.error}"
+
+
+class NotJoinedError(HoplineError):
+    """No rendezvous server answers."""
 
 
 class PeerGoneError(HoplineError):

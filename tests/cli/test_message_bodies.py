@@ -1,8 +1,7 @@
-"""Bodies, kinds and applications as people write them."""
+"""Bodies and kinds as people write them."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -10,14 +9,12 @@ import msgspec
 import pytest
 
 from hopline import MessageIdentifier
-from hopline.cli.commands.node.application import ApplicationError, actors_of, find_application
 from hopline.cli.errors import UsageError
 from hopline.cli.identifiers import find_node, parse_kind
 from hopline.cli.message_bodies import BodyEncoding, body_text, encode_body
 from hopline.display.bodies import read_body
-from hopline.message import HoplineError
 from hopline.routing import KnownNode
-from tests.cli.commands import APPLICATION, Command, prepare, run
+from tests.cli.commands import Command, prepare, run
 
 
 @pytest.mark.parametrize(
@@ -81,41 +78,6 @@ def test_a_node_is_meant_by_how_its_identity_begins() -> None:
         find_node("ab", nodes)
     with pytest.raises(UsageError, match="no node 'x' is known; known nodes: abc-1, abd-2"):
         find_node("x", nodes)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "an_application.py").write_text(APPLICATION)
-    (tmp_path / "a_broken_one.py").write_text("import nowhere_to_be_found")
-    (tmp_path / "a_failing_one.py").write_text("def make():\n    raise RuntimeError('no database')\n\n1 / 0")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("name", "count"), [("Greeter", 1), ("make", 2), ("make_later", 1)])
-def test_an_application_is_a_class_or_a_function_that_makes_actors(name: str, count: int) -> None:
-    path = f"an_application:{name}"
-    assert len(asyncio.run(actors_of(find_application(path), path))) == count
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(
-    ("path", "error", "told"),
-    [
-        ("greeter", UsageError, "--app: expected package.module:name, found 'greeter'"),
-        ("nowhere.at_all:app", UsageError, "--app: there is no module 'nowhere' in "),
-        ("an_application:Greater", UsageError, "has no 'Greater'; did you mean an_application:Greeter?"),
-        ("an_application:number", UsageError, "expected an_application:number to be an Actor, a list of actors, or a "),
-        ("a_broken_one:app", ApplicationError, "importing a_broken_one failed: No module named 'nowhere_to_be_found'"),
-        ("a_failing_one:make", ApplicationError, "importing a_failing_one failed: ZeroDivisionError"),
-    ],
-)
-def test_a_wrong_path_is_said_in_words(path: str, error: type[HoplineError], told: str) -> None:
-    with pytest.raises(error) as caught:
-        asyncio.run(actors_of(find_application(path), path))
-    assert told in str(caught.value)
 
 
 def test_every_command_teaches_with_an_example(tmp_path: Path) -> None:

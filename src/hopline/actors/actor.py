@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from hopline.actors.handler import HandlerDefinition, definitions_of
 from hopline.message import ArgumentError, MessageIdentifier, new_actor_identity
@@ -32,6 +32,26 @@ class Actor:
     def definitions(self) -> Iterable[HandlerDefinition]:
         """Return what this actor handles. Override it to bind handlers to a partition of this particular actor."""
         return definitions_of(type(self))
+
+    async def on_start(self, node: Any) -> None:
+        """Prepare for the first message: open files, connect to databases, begin tasks. Override it.
+
+        It runs before any actor of a starting node gets a message, with the actors in the order in which they were
+        added. The node has joined its network, so it can send requests to others; an error prevents its start.
+
+        Args:
+            node: The `Node` that starts, or to which the actor was added.
+        """
+
+    async def on_stop(self, node: Any) -> None:
+        """Clean up after the last message: what `on_start` did, in reverse. Override it.
+
+        It runs after the last handler of the node has ended, with the actors in reverse order, for the setting
+        `stop_timeout` at most. The node can still send. An error is logged, and the other actors still stop.
+
+        Args:
+            node: The `Node` that stops, or from which the actor was removed.
+        """
 
 
 def handler_map(actor: Actor) -> dict[MessageIdentifier, HandlerDefinition]:

@@ -3,183 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context as VariableContext
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import msgspec
 
 from hopline.actors import Actor, ActorHost, flow_log, handler_map
 from hopline.capture.events import Level
 from hopline.capture.settings import CaptureSettings
-from hopline.client import Deadlines, MessageHub
+from hopline.client import MessageHub
 from hopline.cluster import Membership
 from hopline.cluster.membership.refusals import Refusal
-from hopline.message import ArgumentError, Message, NotRunningError, WireFormat, new_node_identity
-from hopline.node.context import Context, NodeRuntime
+from hopline.message import ArgumentError, Message, NotRunningError, new_node_identity
 from hopline.node.introspection import Introspection
-from hopline.node.network.connection import NetworkConnection
+from hopline.node.lifespan import ActorStart, has_on_start, require_async_hooks
+from hopline.node.middleware import Middleware, checked
 from hopline.node.network.settings import Network
-from hopline.node.report import ActorReport, NodeReport, software
+from hopline.node.report import ActorReport, NodeReport, StopReport, software
 from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
+from hopline.node.running import RunningNode
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
-from hopline.observers.observer import NodeObserver, Observers
-from hopline.observers.outcomes import FailureLog, OutcomeHook
-from hopline.observers.recorder import TrafficRecorder
-from hopline.observers.telemetry import telemetry_for
-from hopline.routing import KnownNode, MessageOutcome, Tables
-from hopline.wire import DEFAULT_LIMITS
+from hopline.observers.observer import NodeObserver
+from hopline.routing import KnownNode, MessageOutcome
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 log = flow_log("hopline.node")
 
+Lifespan: TypeAlias = Callable[["Node"], AbstractAsyncContextManager[object]]
+
 STANDALONE_URI = "tcp://localhost"
-
-
-class StopReport(msgspec.Struct, frozen=True):
-    """What could not be finished before a node stopped."""
-
-    failed_messages: int = 0
-    cancelled_handlers: int = 0
-    failed_promises: int = 0
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether everything was finished."""
-        return not (self.failed_messages or self.cancelled_handlers or self.failed_promises)
-
-
-class _Running:
-    """The parts of a node that exist only while it runs."""
-
-    def __init__(self, node: Node) -> None:
-        self.loop = asyncio.get_running_loop()
-        settings, clock = node.settings, node.clock or time.monotonic
-        self.clock = clock
-        self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
-        self.connection = (
-            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
-        )
-        self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
-        self.deadlines = Deadlines(self.loop, clock)
-        self.router = self._new_router(node)
-        self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
-        self.hubs: list[MessageHub] = []
-        self.hub = self.new_hub(node)
-        self.runtime = NodeRuntime(
-            exchange=self.router,
-            loop=self.loop,
-            threads=self.threads,
-            base_context=VariableContext(),
-            context_type=Context,
-            concurrency=settings.concurrency,
-            mailbox_capacity=settings.mailbox_capacity,
-            include_tracebacks=settings.include_tracebacks,
-            slow_handler=settings.slow_handler,
-            hub=self.hub,
-        )
-        self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
-        self.started_at = clock()
-        self.hosts: dict[bytes, ActorHost] = {}
-        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
-        self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
-        self.stopping: asyncio.Future[StopReport] | None = None
-        self.ending: asyncio.Future[None] | None = None
-
-    def _new_router(self, node: Node) -> Router:
-        connection = self.connection
-        if connection is None:
-            return Router(
-                self.tables,
-                node.settings,
-                self.observers,
-                self.deadlines,
-                self.clock,
-                uri=node.uri,
-                connect=node.connect,
-                discover=node.discover,
-            )
-        return Router(
-            self.tables,
-            node.settings,
-            self.observers,
-            self.deadlines,
-            self.clock,
-            uri=connection.uri,
-            connect=connection.connect,
-            discover=connection.discover,
-            explain=connection.explain,
-        )
-
-    def _new_recorder(self, node: Node, capture: CaptureSettings) -> TrafficRecorder:
-        network, connection = node.network, self.connection
-        recorder = TrafficRecorder(
-            capture,
-            self.observers,
-            node=node.identity,
-            uri=node.uri if connection is None else connection.uri,
-            wire_format=(network and network.wire_format) or WireFormat.V5,
-            limits=DEFAULT_LIMITS if network is None else network.limits,
-            clock=self.clock,
-            label_of=self.router.directory.label,
-            sees_frames=connection is not None,
-        )
-        recorder.start()
-        return recorder
-
-    def new_hub(self, node: Node) -> MessageHub:
-        hub = MessageHub(
-            self.router,
-            self.deadlines,
-            self.loop,
-            node_identity=node.identity,
-            request_timeout=node.settings.request_timeout,
-        )
-        self.router.directory.add_hub(hub)
-        self.hubs.append(hub)
-        return hub
-
-    def new_host(self, actor: Actor) -> ActorHost:
-        handlers = handler_map(actor)
-        host = ActorHost(actor, handlers, self.runtime)
-        handled = {identifier: definition.keep_local for identifier, definition in handlers.items()}
-        self.router.directory.add_actor(host, handled)
-        return host
-
-    def is_idle(self) -> bool:
-        return not self.router.waiting and all(host.is_idle() for host in self.all_hosts)
-
-    @property
-    def all_hosts(self) -> tuple[ActorHost, ...]:
-        return (*self.hosts.values(), *self.leaving, *self.built_in)
-
-    async def idle(self) -> None:
-        """Wait until nothing waits or runs. Repeat, because one actor may have given work to another meanwhile."""
-        while not self.is_idle():
-            await self.router.nothing_waits()
-            for host in self.all_hosts:
-                await host.idle()
-
-
-def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
-    """Return the observers that a node has as long as it runs. Capture is added once there is a router."""
-    telemetry = telemetry_for(node.identity, node.tracer_provider)
-    observers = Observers()
-    observers.add(FailureLog(clock))
-    if node.on_outcome is not None:
-        observers.add(OutcomeHook(node.on_outcome, clock))
-    if telemetry is not None:
-        observers.add(telemetry)
-    for observer in node.observers:
-        observers.add(observer)
-    return observers
 
 
 def _actor_report(host: ActorHost) -> ActorReport:
@@ -211,6 +69,8 @@ class Node:
         connect: Opens links to other nodes, to plug in another kind of network.
         discover: Looks for a route to a message, to plug in another kind of network.
         capture: Where traffic may be recorded, and at which level to start.
+        middleware: What runs around every handler, the outermost first.
+        lifespan: Returns an async context manager, which is entered before the node starts and left after it stopped.
         observers: Further observers of what happens to messages.
     """
 
@@ -227,6 +87,8 @@ class Node:
         connect: Connect | None = None,
         discover: Callable[[Message], None] | None = None,
         capture: CaptureSettings | None = None,
+        middleware: Iterable[Middleware] = (),
+        lifespan: Lifespan | None = None,
         observers: Iterable[NodeObserver] = (),
     ) -> None:
         for name, value, kind in (
@@ -247,9 +109,11 @@ class Node:
         self.connect = connect
         self.discover = discover
         self.capture = capture
+        self.middleware = checked(middleware)
+        self.lifespan = lifespan
         self.observers = tuple(observers)
         self._actors: dict[bytes, Actor] = {}
-        self._running: _Running | None = None
+        self._running: RunningNode | None = None
         self._final_stats: Stats | None = None
         for actor in actors:
             self.add(actor)
@@ -260,19 +124,40 @@ class Node:
         """Start the node and its actors. Does nothing if it is running."""
         if self._running is not None and self._running.stopping is not None:
             await asyncio.shield(self._running.stopping)
-        if self._running is None:
-            running = self._running = _Running(self)
-            for actor in self._actors.values():
-                self._host(actor)
-            if running.connection is not None:
-                self.uri = running.connection.uri
-                self._host_built_in(running)
-                try:
-                    await running.connection.attach(running.router)
-                except BaseException:
-                    if self._running is running:
-                        await self.stop(0.0)
-                    raise
+        if self._running is not None:
+            return
+        running = self._running = RunningNode(self)
+        try:
+            await self._open(running)
+        except BaseException:
+            if self._running is running:
+                await self.stop(0.0)
+            raise
+
+    async def _open(self, running: RunningNode) -> None:
+        connection = running.connection
+        if connection is not None:
+            self.uri = connection.uri
+        if self.lifespan is not None:
+            await running.resources.enter_async_context(self.lifespan(self))
+        # Actors that have to start first are announced when all have started, others together with the node.
+        starts_later = any(has_on_start(actor) for actor in self.actors)
+        if not starts_later:
+            await self._start_actors(running)
+        if connection is not None:
+            self._host_built_in(running)
+            await connection.attach(running.router)
+        if starts_later:
+            await self._start_actors(running)
+
+    async def _start_actors(self, running: RunningNode) -> None:
+        lifespan = running.lifespan
+        while unstarted := [actor for actor in self.actors if not lifespan.has_started(actor)]:
+            await lifespan.start(unstarted[0])
+            running.require_not_stopping()
+        for actor in self.actors:
+            self._host(running, actor)
+        running.has_started = True
 
     async def stop(self, drain_timeout: float | None = None) -> StopReport:
         """Stop the node: finish what is under way, then fail the rest.
@@ -294,6 +179,9 @@ class Node:
         if any(host.runs(asyncio.current_task()) for host in running.hosts.values()):
             advice = "a call from outside its handlers, which it would wait for: asyncio.create_task(node.stop())"
             raise ArgumentError("stop", advice, "a call from a handler")
+        if running.lifespan.stops_in(asyncio.current_task()):
+            advice = "a call from outside on_stop, which it would wait for: asyncio.create_task(node.stop())"
+            raise ArgumentError("stop", advice, "a call from on_stop")
         if running.stopping is None:
             running.stopping = asyncio.get_running_loop().create_future()
             try:
@@ -303,7 +191,7 @@ class Node:
                 running.ending = asyncio.ensure_future(self._end(running, running.stopping))
         return await asyncio.shield(running.stopping)
 
-    async def _drain(self, running: _Running, seconds: float) -> None:
+    async def _drain(self, running: RunningNode, seconds: float) -> None:
         connection = running.connection
         if connection is not None and seconds > 0:  # else the goodbye follows at once, and withdraws everything
             connection.withdraw_actors()
@@ -317,15 +205,16 @@ class Node:
         except TimeoutError:
             pass
 
-    async def _end(self, running: _Running, stopped: asyncio.Future[StopReport]) -> None:
+    async def _end(self, running: RunningNode, stopped: asyncio.Future[StopReport]) -> None:
         report, problem = StopReport(), None
         try:
-            try:
-                report = await self._fail_the_rest(running)
-            finally:
-                report = await self._leave_network(running, report)
-                if running.recorder is not None:
-                    await running.recorder.close()
+            async with running.resources:
+                try:
+                    report = await self._fail_the_rest(running)
+                finally:
+                    report = await self._leave_network(running, report)
+                    if running.recorder is not None:
+                        await running.recorder.close()
         except Exception as error:  # passed on to those who wait in `stop`
             problem = error
         finally:
@@ -345,7 +234,7 @@ class Node:
                 report.failed_promises,
             )
 
-    async def _leave_network(self, running: _Running, report: StopReport) -> StopReport:
+    async def _leave_network(self, running: RunningNode, report: StopReport) -> StopReport:
         """Leave the network, and add the messages that never left to the report."""
         if running.connection is None:
             return report
@@ -355,7 +244,7 @@ class Node:
         await running.connection.gone()
         return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
 
-    async def _fail_the_rest(self, running: _Running) -> StopReport:
+    async def _fail_the_rest(self, running: RunningNode) -> StopReport:
         failed = running.router.fail_pending()
         hosts = running.all_hosts
         for host in hosts:
@@ -363,10 +252,20 @@ class Node:
             failed += len(unhandled)
             running.router.close(host.identity, unhandled)
         cancelled = sum(await asyncio.gather(*(host.stop(self.settings.cancel_timeout) for host in hosts)))
+        await self._stop_actors(running)
         while pending := running.router.fail_pending():  # what the last handlers sent, and the reports about it
             failed += pending
         error = NotRunningError("the node stopped before the answer came")
         return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
+
+    async def _stop_actors(self, running: RunningNode) -> None:
+        """Stop the actors, after their last handler. What they send on this occasion still leaves."""
+        await running.cancel_starts(*running.starting)
+        may_have_sent = await running.lifespan.stop_all()
+        if may_have_sent and running.connection is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.stop_timeout):
+                    await running.connection.flushed()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -383,7 +282,7 @@ class Node:
         """Whether the node was started and has not stopped."""
         return self._running is not None
 
-    def _require_running(self) -> _Running:
+    def _require_running(self) -> RunningNode:
         if self._running is None:
             raise NotRunningError("the node is not running: use `async with Node(...) as node`, or await node.start()")
         return self._running
@@ -426,24 +325,48 @@ class Node:
         """The hosts of the node's actors."""
         return tuple(self._require_running().hosts.values())
 
-    def add(self, actor: Actor) -> None:
-        """Add an actor. If the node is running, messages reach it from now on."""
+    def add(self, actor: Actor) -> Awaitable[None]:
+        """Add an actor. If the node is running, messages reach it from now on, or after its `on_start`.
+
+        Returns:
+            The actor's start: ``await node.add(actor)`` waits until messages reach it, and raises `StartError` if its
+            `on_start` fails. Not to wait is fine; then the failure is logged. Either way the actor is not added.
+        """
         if not isinstance(actor, Actor):
             raise ArgumentError("actor", "an instance of a class derived from Actor", actor)
         if actor.identity in self._actors:
             raise ArgumentError("actor", "one that is not on this node already", actor)
         handler_map(actor)  # raises here, and not when the node starts, if its handlers are invalid
+        require_async_hooks(actor)
         self._actors[actor.identity] = actor
-        if self._running is not None:
-            self._host(actor)
+        running = self._running
+        if running is None or not running.has_started:
+            return ActorStart()
+        if has_on_start(actor):
+            return ActorStart(running.start_in_task(actor, self._start_added(running, actor)))
+        running.lifespan.note_start(actor)
+        self._host(running, actor)
+        return ActorStart()
 
-    def _host(self, actor: Actor) -> None:
-        running = self._require_running()
+    async def _start_added(self, running: RunningNode, actor: Actor) -> None:
+        try:
+            await running.lifespan.start(actor)
+            running.require_not_stopping()
+        except BaseException as error:
+            self._actors.pop(actor.identity, None)
+            if isinstance(error, Exception):
+                log.error("%s was not added: %s", type(actor).__qualname__, error, exc_info=error)
+            elif running.stopping is not None:
+                raise NotRunningError("the node was stopped while the actor started") from None
+            raise
+        self._host(running, actor)
+
+    def _host(self, running: RunningNode, actor: Actor) -> None:
         if not handler_map(actor):
             log.warning("%s handles nothing", type(actor).__qualname__)
-        running.hosts[actor.identity] = running.new_host(actor)
+        running.hosts[actor.identity] = running.new_host(actor, self.middleware)
 
-    def _host_built_in(self, running: _Running) -> None:
+    def _host_built_in(self, running: RunningNode) -> None:
         """Add the built-in actor, which answers requests about this node."""
         actor = Introspection(running.tables, self.report, self.set_capture_level)
         running.built_in.append(running.new_host(actor))
@@ -464,15 +387,24 @@ class Node:
         if running is None:
             del self._actors[actor.identity]
             return
-        if running.hosts[actor.identity].runs(asyncio.current_task()):
+        host = running.hosts.get(actor.identity)
+        if host is not None and host.runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
             raise ArgumentError("remove", advice, "a call from a handler")
         del self._actors[actor.identity]
-        host = running.hosts.pop(actor.identity)
+        if host is None:  # its `on_start` still runs
+            await running.cancel_starts(actor.identity)
+        else:
+            await self._retire(running, host, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
+        await running.lifespan.stop(actor)
+
+    async def _retire(self, running: RunningNode, host: ActorHost, drain_timeout: float) -> None:
+        """Withdraw an actor, and wait for its handlers."""
+        del running.hosts[host.identity]
         running.router.remove(host.identity, host.close())
         running.leaving.append(host)
         try:
-            async with asyncio.timeout(self.settings.drain_timeout if drain_timeout is None else drain_timeout):
+            async with asyncio.timeout(drain_timeout):
                 await host.idle()
         except TimeoutError:
             await host.stop(self.settings.cancel_timeout)
@@ -534,7 +466,7 @@ class Node:
             raise ArgumentError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
         recorder.set_level(Level(level))
 
-    def _count(self, running: _Running) -> Stats:
+    def _count(self, running: RunningNode) -> Stats:
         counters = running.router.counters
         unsent = 0 if running.connection is None else running.connection.unsent
         in_mailboxes = sum(host.waiting for host in running.all_hosts)

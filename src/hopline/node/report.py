@@ -68,3 +68,16 @@ def software() -> str:
         return f"hopline {version('hopline')}"
     except PackageNotFoundError:  # run from a checkout that was not installed
         return "hopline"
+
+
+class StopReport(msgspec.Struct, frozen=True):
+    """What could not be finished before a node stopped."""
+
+    failed_messages: int = 0
+    cancelled_handlers: int = 0
+    failed_promises: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was finished."""
+        return not (self.failed_messages or self.cancelled_handlers or self.failed_promises)

@@ -22,6 +22,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     hop_limit: int = DEFAULT_HOP_LIMIT  # how many times a message may be forwarded
     drain_timeout: float = 5.0  # how long stopping waits for running handlers
     cancel_timeout: float = 1.0  # how long a cancelled handler may take to finish
+    stop_timeout: float = 5.0  # how long the on_stop of an actor may take
     slow_handler: float = 0.5  # how long a plain function may hold the event loop before a warning is logged
     include_tracebacks: bool = False  # whether the errors that callers get include the handler's traceback
 
@@ -44,5 +45,6 @@ _ACCEPTED = {
     "hop_limit": _UNLIMITED_OR_NONE,
     "drain_timeout": _UNLIMITED_OR_NONE,
     "cancel_timeout": _UNLIMITED_OR_NONE,
+    "stop_timeout": _UNLIMITED_OR_NONE,
     "slow_handler": _UNLIMITED_OR_NONE,
 }

@@ -12,7 +12,7 @@ import typer
 from hopline.actors import Actor, handler_map
 from hopline.capture.events import Level
 from hopline.cli import event_loop
-from hopline.cli.commands.node.application import actors_of, find_application
+from hopline.cli.application import actors_of, find_application
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.identifiers import identity_text
 from hopline.cli.logs import LogLevel, set_up_logs
@@ -71,7 +71,8 @@ def node_command(
         typer.Option(
             "--app",
             metavar="MODULE:NAME",
-            help="The actors, as package.module:name of an actor, a list, or a function that returns them.",
+            help="The application: package.module:name of an actor, a list, an async context manager that yields them, "
+            "or a function that returns them.",
         ),
     ],
     config: ConfigOption = None,
@@ -154,7 +155,7 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
     async with AsyncExitStack() as stack:
 
         async def start() -> tuple[Node, list[Actor], str | None]:
-            actors = await actors_of(application, path)
+            actors = await stack.enter_async_context(actors_of(application, path))
             node = Node(
                 *actors,
                 identity=configuration.identity,

@@ -1,0 +1,194 @@
+"""The parts of a node that exist only while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from contextvars import Context as VariableContext
+from typing import TYPE_CHECKING, Any
+
+from hopline.actors import Actor, ActorHost, handler_map
+from hopline.capture.settings import CaptureSettings
+from hopline.client import Deadlines, MessageHub
+from hopline.message import NotRunningError, WireFormat
+from hopline.node.context import Context, NodeRuntime
+from hopline.node.lifespan import ActorLifespan
+from hopline.node.middleware import Middleware, MiddlewareHost
+from hopline.node.network.connection import NetworkConnection
+from hopline.node.report import StopReport
+from hopline.node.routing.router import Router
+from hopline.observers.observer import Observers
+from hopline.observers.outcomes import FailureLog, OutcomeHook
+from hopline.observers.recorder import TrafficRecorder
+from hopline.observers.telemetry import telemetry_for
+from hopline.routing import Tables
+from hopline.wire import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from hopline.node.node import Node
+
+
+class RunningNode:
+    """The router, the hubs, the hosts and the connection of one run of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.loop = asyncio.get_running_loop()
+        settings, clock = node.settings, node.clock or time.monotonic
+        self.clock = clock
+        self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
+        self.connection = (
+            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
+        )
+        self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
+        self.deadlines = Deadlines(self.loop, clock)
+        self.router = self._new_router(node)
+        self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
+        self.hubs: list[MessageHub] = []
+        self.hub = self.new_hub(node)
+        self.runtime = NodeRuntime(
+            exchange=self.router,
+            loop=self.loop,
+            threads=self.threads,
+            base_context=VariableContext(),
+            context_type=Context,
+            concurrency=settings.concurrency,
+            mailbox_capacity=settings.mailbox_capacity,
+            include_tracebacks=settings.include_tracebacks,
+            slow_handler=settings.slow_handler,
+            hub=self.hub,
+        )
+        self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
+        self.started_at = clock()
+        self.hosts: dict[bytes, ActorHost] = {}
+        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
+        self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
+        self.resources = AsyncExitStack()  # what the node was given to hold while it runs
+        self.lifespan = ActorLifespan(node, settings)
+        self.cancel_timeout = settings.cancel_timeout
+        self.has_started = False  # whether all actors have: from then on others start when they are added
+        self.starting: dict[bytes, asyncio.Task[None]] = {}  # of actors that were added since
+        self.stopping: asyncio.Future[StopReport] | None = None
+        self.ending: asyncio.Future[None] | None = None
+
+    def _new_router(self, node: Node) -> Router:
+        connection = self.connection
+        if connection is None:
+            return Router(
+                self.tables,
+                node.settings,
+                self.observers,
+                self.deadlines,
+                self.clock,
+                uri=node.uri,
+                connect=node.connect,
+                discover=node.discover,
+            )
+        return Router(
+            self.tables,
+            node.settings,
+            self.observers,
+            self.deadlines,
+            self.clock,
+            uri=connection.uri,
+            connect=connection.connect,
+            discover=connection.discover,
+            explain=connection.explain,
+        )
+
+    def _new_recorder(self, node: Node, capture: CaptureSettings) -> TrafficRecorder:
+        network, connection = node.network, self.connection
+        recorder = TrafficRecorder(
+            capture,
+            self.observers,
+            node=node.identity,
+            uri=node.uri if connection is None else connection.uri,
+            wire_format=(network and network.wire_format) or WireFormat.V5,
+            limits=DEFAULT_LIMITS if network is None else network.limits,
+            clock=self.clock,
+            label_of=self.router.directory.label,
+            sees_frames=connection is not None,
+        )
+        recorder.start()
+        return recorder
+
+    def new_hub(self, node: Node) -> MessageHub:
+        """Return another hub, which the router knows."""
+        hub = MessageHub(
+            self.router,
+            self.deadlines,
+            self.loop,
+            node_identity=node.identity,
+            request_timeout=node.settings.request_timeout,
+        )
+        self.router.directory.add_hub(hub)
+        self.hubs.append(hub)
+        return hub
+
+    def new_host(self, actor: Actor, middleware: tuple[Middleware, ...] = ()) -> ActorHost:
+        """Return the host of an actor, which messages reach from now on."""
+        handlers = handler_map(actor)
+        if middleware:
+            host: ActorHost = MiddlewareHost(actor, handlers, self.runtime, middleware)
+        else:
+            host = ActorHost(actor, handlers, self.runtime)
+        handled = {identifier: definition.keep_local for identifier, definition in handlers.items()}
+        self.router.directory.add_actor(host, handled)
+        return host
+
+    def start_in_task(self, actor: Actor, start: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run the start of an actor that was added."""
+        task = self.starting[actor.identity] = self.loop.create_task(start)
+
+        def forget(task: asyncio.Task[None]) -> None:
+            self.starting.pop(actor.identity, None)
+            if not task.cancelled():
+                task.exception()  # it has been logged, if nobody waits for it
+
+        task.add_done_callback(forget)
+        return task
+
+    async def cancel_starts(self, *actors: bytes) -> None:
+        """Cancel the starts of actors that were added, and wait until they have ended."""
+        tasks = [task for actor in actors if (task := self.starting.get(actor)) is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.cancel_timeout)
+
+    def require_not_stopping(self) -> None:
+        """Raise `NotRunningError` if the node has begun to stop."""
+        if self.stopping is not None:
+            raise NotRunningError("the node was stopped while it started")
+
+    def is_idle(self) -> bool:
+        """Return whether nothing waits and nothing runs."""
+        return not self.router.waiting and all(host.is_idle() for host in self.all_hosts)
+
+    @property
+    def all_hosts(self) -> tuple[ActorHost, ...]:
+        """The hosts of all actors, also of those that applications do not see."""
+        return (*self.hosts.values(), *self.leaving, *self.built_in)
+
+    async def idle(self) -> None:
+        """Wait until nothing waits or runs. Repeat, because one actor may have given work to another meanwhile."""
+        while not self.is_idle():
+            await self.router.nothing_waits()
+            for host in self.all_hosts:
+                await host.idle()
+
+
+def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
+    """Return the observers that a node has as long as it runs. Capture is added once there is a router."""
+    telemetry = telemetry_for(node.identity, node.tracer_provider)
+    observers = Observers()
+    observers.add(FailureLog(clock))
+    if node.on_outcome is not None:
+        observers.add(OutcomeHook(node.on_outcome, clock))
+    if telemetry is not None:
+        observers.add(telemetry)
+    for observer in node.observers:
+        observers.add(observer)
+    return observers
