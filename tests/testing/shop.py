@@ -5,11 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from hopline import Actor, Context, Payload, handler
-
-
-class Price(Payload):
-    sku: str
+from hopline import Actor, Context, Payload, Request, handler
 
 
 class Priced(Payload):
@@ -17,7 +13,7 @@ class Priced(Payload):
     cents: int
 
 
-class Quote(Payload):
+class Price(Request[Priced]):
     sku: str
 
 
@@ -25,19 +21,23 @@ class Quoted(Payload):
     text: str
 
 
+class Quote(Request[Quoted]):
+    sku: str
+
+
 class Noted(Payload):
     text: str
-
-
-class Wait(Payload):
-    seconds: float
 
 
 class Waited(Payload):
     seconds: float
 
 
-class Compute(Payload):
+class Wait(Request[Waited]):
+    seconds: float
+
+
+class Compute(Request[Waited]):
     seconds: float
 
 
@@ -61,7 +61,7 @@ class Quoting(Actor):
     @handler
     async def quote(self, quote: Quote, context: Context) -> Quoted:
         await context.send(Noted(f"asked for {quote.sku}"))
-        priced = await context.ask(Price(quote.sku), Priced)
+        priced = await context.ask(Price(quote.sku))
         await context.send(Noted("answered"))
         return Quoted(f"{priced.sku}: {priced.cents / 100:.2f}")
 

@@ -10,7 +10,7 @@ import pytest
 
 from hopline import AnswerTimeoutError, ArgumentError, NodeSettings
 from hopline.testing import DeadlockError, VirtualRunner, node, run, virtual_time
-from tests.testing.shop import Compute, Price, Priced, Pricing, Wait, Waited, Waiting
+from tests.testing.shop import Compute, Price, Pricing, Wait, Waited, Waiting
 
 AT_ONCE = 20.0  # seconds that hours may take, on a machine that has much else to do
 
@@ -42,7 +42,7 @@ def test_a_request_times_out_after_a_minute_that_takes_no_time() -> None:
             loop = asyncio.get_running_loop()
             began = loop.time()
             with pytest.raises(AnswerTimeoutError):
-                await pricing.hub.send(Price("lamp"), callback=Priced, timeout=60)
+                await pricing.hub.ask(Price("lamp"), timeout=60)
             return loop.time() - began
 
     began = time.monotonic()
@@ -53,7 +53,7 @@ def test_a_request_times_out_after_a_minute_that_takes_no_time() -> None:
 def test_a_node_makes_the_time_of_any_loop_of_asyncio_virtual_while_it_runs() -> None:
     async def answer() -> Waited:
         async with node(Waiting()) as waiting:
-            return await waiting.hub.send(Wait(3600), callback=Waited, timeout=4000)
+            return await waiting.hub.ask(Wait(3600), timeout=4000)
 
     began = time.monotonic()
     assert asyncio.run(answer()) == Waited(3600)
@@ -89,7 +89,7 @@ def test_virtual_time_within_virtual_time_changes_nothing() -> None:
 def test_a_blocking_handler_has_the_time_that_it_needs() -> None:
     async def compute() -> Waited:
         async with node(Waiting()) as waiting:
-            return await waiting.hub.send(Compute(0.1), callback=Waited, timeout=60)
+            return await waiting.hub.ask(Compute(0.1), timeout=60)
 
     assert run(compute()).seconds >= 0.1
 
@@ -137,6 +137,6 @@ def test_a_node_passes_its_settings_on() -> None:
         async with node(Pricing(), settings=NodeSettings(request_timeout=5), identity=b"shop") as pricing:
             assert pricing.identity == b"shop"
             with pytest.raises(AnswerTimeoutError, match="within 5 s"):
-                await pricing.hub.send(Price("lamp"), callback=Priced)
+                await pricing.hub.ask(Price("lamp"))
 
     run(time_out())

@@ -54,7 +54,7 @@ def test_several_answers_are_for_several_requests_and_the_last_one_for_all_other
     handling.answer(Price, Priced("first", 1), Priced("second", 2))
 
     async def ask() -> list[str]:
-        return [(await handling.ask(Price("any"), Priced)).sku for _ in range(3)]
+        return [(await handling.ask(Price("any"))).sku for _ in range(3)]
 
     assert run(ask()) == ["first", "second", "second"]
 
@@ -119,7 +119,7 @@ def test_a_handler_of_raw_messages_can_be_scripted_by_identifier() -> None:
     handling.answer(MessageIdentifier(b"Price"), lambda message: Priced(from_message(message, Price).sku, 7))
 
     async def ask() -> Priced:
-        return await handling.ask(Price("lamp"), Priced)
+        return await handling.ask(Price("lamp"))
 
     assert run(ask()) == Priced("lamp", 7)
 
@@ -129,7 +129,7 @@ def test_a_request_in_another_partition_is_answered_too() -> None:
     handling.answer(Price, Priced("lamp", 7))
 
     async def ask() -> Priced:
-        return await handling.ask(to_message(Price("lamp"), partition=b"eu"), Priced)
+        return await handling.ask(Price("lamp"), partition="eu")
 
     assert run(ask()) == Priced("lamp", 7)
     expect(handling).sent(Price("lamp"))
@@ -149,7 +149,7 @@ def test_requests_inherit_the_time_that_is_left() -> None:
     async def ask() -> int:
         handling = context(timeout=5)
         handling.answer(Price, Priced("lamp", 7))
-        await handling.ask(Price("lamp"), Priced)
+        await handling.ask(Price("lamp"))
         (sent,) = handling.record
         return sent.message.ttl_ticks
 
@@ -168,7 +168,7 @@ def test_a_blocking_handler_can_wait_for_an_answer() -> None:
 
 
 async def _price(context: Context, quote: Quote) -> Priced:
-    return await context.ask(Price(quote.sku), Priced)
+    return await context.ask(Price(quote.sku))
 
 
 @pytest.mark.parametrize("module", [clock, contexts, expectations, networks, nodes], ids=lambda module: module.__name__)

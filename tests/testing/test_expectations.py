@@ -97,7 +97,7 @@ def test_after_clearing_nothing_was_sent(handling: FakeContext) -> None:
 def test_a_node_records_requests_answers_and_failures() -> None:
     async def ask() -> None:
         async with node(Pricing()) as pricing:
-            assert await pricing.hub.send(Price("lamp"), callback=Priced, timeout=100) == LAMP
+            assert await pricing.hub.ask(Price("lamp"), timeout=100) == LAMP
             expect(pricing).sent_in_order(Price("lamp"), LAMP)
             await pricing.hub.send_one_way(Price("sofa"))
             with pytest.raises(AssertionError) as failure:
@@ -114,13 +114,13 @@ def test_a_node_records_requests_answers_and_failures() -> None:
 def test_a_failed_handler_is_shown_as_an_error() -> None:
     class Failing(Actor):
         @handler(Price)
-        def price(self, price: Price) -> None:
+        def price(self, price: Price) -> Priced:
             raise KeyError(price.sku)
 
     async def ask() -> None:
         async with node(Failing()) as failing:
             with pytest.raises(Exception, match="KeyError"):
-                await failing.hub.send(Price("sofa"), callback=Priced)
+                await failing.hub.ask(Price("sofa"))
             with pytest.raises(AssertionError, match=r"2\. an error: KeyError: 'sofa'"):
                 expect(failing).sent(Priced)
 
@@ -131,7 +131,7 @@ def test_actors_that_are_added_later_are_known_too() -> None:
     async def ask() -> None:
         async with node() as pricing:
             pricing.add(Pricing())
-            await pricing.hub.send(Price("lamp"), callback=Priced, timeout=100)
+            await pricing.hub.ask(Price("lamp"), timeout=100)
             with pytest.raises(AssertionError, match=r"2\. Priced\(sku='lamp', cents=2990\)"):
                 expect(pricing).sent(Noted)
 

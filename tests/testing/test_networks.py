@@ -31,7 +31,7 @@ def on_network(scenario: Scenario, seed: int = 0) -> Any:
 
 
 async def price(machines: InProcessNetwork, timeout: float = 10.0) -> Priced:
-    return await machines["customer"].hub.send(Price("lamp"), callback=Priced, timeout=timeout)
+    return await machines["customer"].hub.ask(Price("lamp"), timeout=timeout)
 
 
 def now() -> float:
@@ -51,7 +51,7 @@ def test_a_request_crosses_nodes() -> None:
 def test_the_record_of_the_network_has_everything_in_its_order_and_who_sent_it() -> None:
     async def scenario(machines: InProcessNetwork) -> None:
         await machines.add("quoting", Quoting())
-        await machines["customer"].hub.send(Quote("lamp"), callback=Quoted, timeout=10)
+        await machines["customer"].hub.ask(Quote("lamp"), timeout=10)
         expect(machines).sent_in_order(Quote("lamp"), Price("lamp"), LAMP, Quoted("lamp: 29.90"))
         with pytest.raises(AssertionError) as failure:
             expect(machines).nothing_sent()
@@ -162,7 +162,7 @@ def test_nodes_that_are_cut_off_together_reach_each_other() -> None:
         machines.cut("pricing", "customer")
         assert await price(machines) == LAMP
         with pytest.raises(HoplineError):
-            await machines["other"].hub.send(Price("lamp"), callback=Priced, timeout=10)
+            await machines["other"].hub.ask(Price("lamp"), timeout=10)
 
     on_network(scenario)
 
@@ -179,7 +179,7 @@ def test_waiting_for_a_network_that_cannot_settle_ends() -> None:
 def test_a_handler_that_fails_on_another_node_is_an_actor_error() -> None:
     async def scenario(machines: InProcessNetwork) -> None:
         with pytest.raises(ActorError, match="KeyError: 'sofa'"):
-            await machines["customer"].hub.send(Price("sofa"), callback=Priced, timeout=10)
+            await machines["customer"].hub.ask(Price("sofa"), timeout=10)
 
     on_network(scenario)
 

@@ -18,14 +18,14 @@ OPTIONS = ["-W", "error", "-p", "no:randomly", *([] if IS_INSTALLED else ["-p", 
 ACTORS = """
     import asyncio
     import pytest
-    from hopline import Actor, Payload, handler
+    from hopline import Actor, Payload, Request, handler
     from hopline.testing import context, expect, node
-
-    class Greet(Payload):
-        name: str
 
     class Greeting(Payload):
         text: str
+
+    class Greet(Request[Greeting]):
+        name: str
 
     class Greeter(Actor):
         @handler
@@ -34,7 +34,7 @@ ACTORS = """
             return Greeting(f"Hello, {greet.name}!")
 
     def greet(node):
-        return node.hub.send(Greet("Ada"), callback=Greeting, timeout=4000)
+        return node.hub.ask(Greet("Ada"), timeout=4000)
 """
 
 

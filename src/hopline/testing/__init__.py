@@ -14,15 +14,12 @@ from hopline.testing.contexts import FakeContext, context
 from hopline.testing.expectations import Expectation, expect
 from hopline.testing.networks import InProcessNetwork, network
 from hopline.testing.nodes import node
-from hopline.testing.record import SentMessage, SentMessages
 
 __all__ = [
     "DeadlockError",
     "Expectation",
     "FakeContext",
     "InProcessNetwork",
-    "SentMessage",
-    "SentMessages",
     "VirtualRunner",
     "context",
     "expect",

@@ -16,6 +16,7 @@ from hopline.actors import exception_result, receipt, result
 from hopline.client import Deadlines, HandlerHub, MessageHub
 from hopline.message import (
     RECEIPT,
+    AnyPayload,
     ArgumentError,
     ExceptionReport,
     HoplineError,
@@ -33,38 +34,40 @@ from hopline.testing.clock import run
 from hopline.testing.record import SentMessages
 
 Result = TypeVar("Result")
-_NOTHING = MessageIdentifier(b"NOTHING")
+_NOTHING = b"NOTHING"  # the identity of what is handled when a test does not say it
 
 
-def context(handled: object = None, *, timeout: float | None = None) -> FakeContext:
+def context(handled: AnyPayload | None = None, *, timeout: float | None = None) -> FakeContext:
     """Return a context for calling a handler directly.
 
     Args:
         handled: The payload or message that the handler is called with, for `context.message` and the flow.
         timeout: Seconds that the caller of the handler still waits, which its requests inherit. Default: no limit.
 
-    >>> from hopline import Actor, Context, Payload, handler
-    >>> class Price(Payload):
-    ...     sku: str
+    >>> from hopline import Actor, Context, Payload, Request, handler
+    >>> from hopline.testing import expect, run
     >>> class Priced(Payload):
     ...     cents: int
-    >>> class Quoting(Actor):
-    ...     @handler(Price)
-    ...     async def quote(self, price: Price, context: Context) -> None:
-    ...         priced = await context.ask(price, Priced)
-    ...         await context.send(Priced(priced.cents * 2))
+    >>> class Price(Request[Priced]):
+    ...     sku: str
+    >>> class Looked(Payload):
+    ...     sku: str
+    >>> class Window(Actor):
+    ...     @handler(Looked)
+    ...     async def look(self, looked: Looked, context: Context) -> None:
+    ...         await context.ask(Price(looked.sku))
     >>> handling = context()
     >>> handling.answer(Price, Priced(100))
-    >>> asyncio.run(Quoting().quote(Price("lamp"), handling))
-    >>> from hopline.testing import expect
-    >>> expect(handling).sent(Priced)
-    [Priced(cents=200)]
+    >>> run(Window().look(Looked("lamp"), handling))
+    >>> expect(handling).sent(Price)
+    [Price(sku='lamp')]
     """
-    if handled is None:
-        message = Message(_NOTHING.identity)
-    else:
-        message = handled if isinstance(handled, Message) else to_message(handled)
+    message = Message(_NOTHING) if handled is None else _as_message(handled)
     return FakeContext(message, timeout)
+
+
+def _as_message(content: AnyPayload) -> Message:
+    return content if isinstance(content, Message) else to_message(content)
 
 
 class FakeContext(Context):
@@ -105,15 +108,19 @@ class FakeContext(Context):
             self.record.know(request)
             self._exchange.add_script(payload_type(request).identifier, _Script(request, answers))
 
-    async def send(self, content: object) -> None:
+    async def send(
+        self, content: AnyPayload, *, partition: str | bytes | None = None, version: Version | None = None
+    ) -> None:
         """Send a payload or message. It is recorded."""
         self.record.know_content(content)
-        await super().send(content)
+        await super().send(content, partition=partition, version=version)
 
-    def try_send(self, content: object) -> None:
+    def try_send(
+        self, content: AnyPayload, *, partition: str | bytes | None = None, version: Version | None = None
+    ) -> None:
         """Send a payload or message. It is recorded."""
         self.record.know_content(content)
-        super().try_send(content)
+        super().try_send(content, partition=partition, version=version)
 
     @property
     def hub(self) -> MessageHub:

@@ -38,10 +38,10 @@ async def network(seed: int = 0) -> AsyncIterator[InProcessNetwork]:
         seed: Decides whatever is left to chance: which messages are lost, and how long each takes. The same seed gives
             the same run.
 
-    >>> from hopline import Actor, Payload, handler
+    >>> from hopline import Actor, Payload, Request, handler
     >>> from hopline.testing import run
-    >>> class Ping(Payload): ...
     >>> class Pong(Payload): ...
+    >>> class Ping(Request[Pong]): ...
     >>> class Ponger(Actor):
     ...     @handler
     ...     def answer(self, ping: Ping) -> Pong:
@@ -50,7 +50,7 @@ async def network(seed: int = 0) -> AsyncIterator[InProcessNetwork]:
     ...     async with network() as machines:
     ...         await machines.add("server", Ponger())
     ...         client = await machines.add("client")
-    ...         await client.hub.send(Ping(), callback=Pong)
+    ...         await client.hub.ask(Ping())
     >>> run(test_a_ping())
     """
     with virtual_time():

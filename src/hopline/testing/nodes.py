@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from hopline.actors import Actor
-from hopline.node import Network, Node, NodeSettings
+from hopline.node import Middleware, Network, Node, NodeSettings
+from hopline.node.node import Lifespan
 from hopline.testing.clock import virtual_time
 from hopline.testing.record import SentMessages
 
@@ -17,6 +18,8 @@ async def node(
     *actors: Actor,
     identity: bytes | None = None,
     settings: NodeSettings | None = None,
+    middleware: Iterable[Middleware] = (),
+    lifespan: Lifespan | None = None,
 ) -> AsyncIterator[Node]:
     """Run a node in virtual time, and record what it sends for `expect`.
 
@@ -28,15 +31,17 @@ async def node(
         actors: The actors of the node.
         identity: The node's identity. Default: a new one.
         settings: Capacities and timeouts, as for `hopline.Node`.
+        middleware: What runs around every handler, as for `hopline.Node`.
+        lifespan: What is open as long as the node runs, as for `hopline.Node`.
 
     Raises:
         ArgumentError: The event loop is not one of asyncio's own; see `virtual_time`.
 
     >>> import asyncio
-    >>> from hopline import Actor, Payload, handler
-    >>> class Nap(Payload):
-    ...     hours: int
+    >>> from hopline import Actor, Payload, Request, handler
     >>> class Rested(Payload): ...
+    >>> class Nap(Request[Rested]):
+    ...     hours: int
     >>> class Sleeper(Actor):
     ...     @handler
     ...     async def sleep(self, nap: Nap) -> Rested:
@@ -44,22 +49,32 @@ async def node(
     ...         return Rested()
     >>> async def test_a_nap() -> None:
     ...     async with node(Sleeper()) as sleeping:
-    ...         await sleeping.hub.send(Nap(8), callback=Rested, timeout=9 * 3600)
+    ...         await sleeping.hub.ask(Nap(8), timeout=9 * 3600)
     >>> asyncio.run(test_a_nap())
     """
     with virtual_time():
-        async with recorded_node(*actors, identity=identity, settings=settings) as running:
+        running = recorded_node(*actors, identity=identity, settings=settings, middleware=middleware, lifespan=lifespan)
+        async with running:
             yield running
 
 
 def recorded_node(
     *actors: Actor,
-    identity: bytes | None = None,
-    settings: NodeSettings | None = None,
+    identity: bytes | None,
+    settings: NodeSettings | None,
+    middleware: Iterable[Middleware] = (),
+    lifespan: Lifespan | None = None,
     network: Network | None = None,
     record: SentMessages | None = None,
 ) -> Node:
     """Return a node that records what it sends, not started yet, on the clock of the running loop."""
-    record = SentMessages() if record is None else record
-    clock = asyncio.get_running_loop().time
-    return Node(*actors, identity=identity, settings=settings, clock=clock, network=network, observers=[record])
+    return Node(
+        *actors,
+        identity=identity,
+        settings=settings,
+        clock=asyncio.get_running_loop().time,
+        network=network,
+        middleware=middleware,
+        lifespan=lifespan,
+        observers=[SentMessages() if record is None else record],
+    )
