@@ -8,12 +8,14 @@ This package exports what an application needs. The rest is public in the packag
 * `hopline.security`: profiles of signatures, keys and key files;
 * `hopline.transport`: socket settings, key pairs for CURVE;
 * `hopline.cluster`, `hopline.rendezvous`: how nodes find each other, and the settings of that;
-* `hopline.node`: reports and counters of a running node;
+* `hopline.node`: reports and counters of a running node, middleware;
+* `hopline.application`: nodes of a configuration, the client that `connect` returns;
 * `hopline.capture`, `hopline.pipeline`, `hopline.query`: recorded traffic, and the tables that are made of it.
 """
 
 import hopline._starting  # noqa: F401 - before all else, for an interrupt while the rest is imported
 from hopline.actors import Actor, CorrelationFilter, handler
+from hopline.application import connect
 from hopline.capture.events import Level as CaptureLevel
 from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub, Promise, Retry, Stream
@@ -96,6 +98,7 @@ __all__ = [
     "SecurityError",
     "Stream",
     "WireFormat",
+    "connect",
     "from_message",
     "handler",
     "new_key",

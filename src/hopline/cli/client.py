@@ -12,6 +12,7 @@ import msgspec
 from hopline.capture.events import Level
 from hopline.client import MessageHub
 from hopline.config import Configuration
+from hopline.errors import NotJoinedError
 from hopline.message import HoplineError, Message, MessageIdentifier, to_message
 from hopline.node import Node
 from hopline.node.introspection import NodeCapture, NodeStats, Probe, Probed, RequestCapture, RequestStats
@@ -24,10 +25,6 @@ DISCOVERY_TIME = 3.0  # seconds to wait for announcements at most
 REQUEST_TIMEOUT = 2.0  # seconds for a node to answer a question about itself
 _POLL_INTERVAL = 0.02
 _DISCOVERY_SHARE = 0.8  # of a command's timeout: "nobody handles it" is reported before the timeout is
-
-
-class NotJoinedError(HoplineError):
-    """No rendezvous server answered."""
 
 
 class RefusedError(HoplineError):

@@ -46,10 +46,25 @@ class Signals:
         self._loop.add_signal_handler(signal.SIGHUP, callback)
 
     async def start(self, start: Awaitable[Result]) -> Result | None:
-        """Return the result of starting something, or None if a stop was requested first, which cancels it."""
-        starting: asyncio.Future[Result] = asyncio.ensure_future(start)
-        is_started = await self._ends_before(starting, self.stop_requested)
-        return starting.result() if is_started else None
+        """Return the result of starting something, or None if a stop was requested first, which cancels it.
+
+        It starts in the task of the caller, because what it opens may have to be closed there.
+        """
+        try:
+            async with asyncio.timeout(None) as limit:
+                watching = asyncio.ensure_future(self._end_at_stop(limit))
+                try:
+                    return await start
+                finally:
+                    watching.cancel()
+        except TimeoutError:
+            if not limit.expired():  # an error of its own
+                raise
+            return None
+
+    async def _end_at_stop(self, limit: asyncio.Timeout) -> None:
+        await self.stop_requested.wait()
+        limit.reschedule(self._loop.time())
 
     async def stop(self, stop: Callable[[], Awaitable[Result]]) -> Result:
         """Stop something. A forced stop cancels the call of `stop`, and calls it again for its result."""

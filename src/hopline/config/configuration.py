@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -219,6 +220,25 @@ class Configuration:
         if path is not None:
             values["directory"] = str(path)
         settings: CaptureSettings = make(CaptureSettings, values, "capture", self._tree["capture"])
+        return settings
+
+    def writable_capture(self) -> CaptureSettings | None:
+        """Return the capture settings. Create the directory, which a running node could only miss in its log.
+
+        Raises:
+            ConfigurationError: The directory cannot be created, or not be written to.
+        """
+        settings = self.capture()
+        if settings is None:
+            return None
+        directory = Path(settings.directory)
+        expected = f"expected a directory to record in, found {directory}"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._error("capture", "directory", f"{expected}: {error}") from None
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise self._error("capture", "directory", f"{expected}: not writable")
         return settings
 
     # -- errors and files ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -117,6 +118,36 @@ class Node:
         self._final_stats: Stats | None = None
         for actor in actors:
             self.add(actor)
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | PathLike[str] | None = None,
+        *,
+        actors: Iterable[Actor] = (),
+        middleware: Iterable[Middleware] = (),
+        lifespan: Lifespan | None = None,
+        on_outcome: Callable[[MessageOutcome], None] | None = None,
+        tracer_provider: TracerProvider | None = None,
+    ) -> Self:
+        """Return the node that ``hopline node`` would run: its network, keys, settings, capture and metrics.
+
+        Args:
+            path: The configuration file. Default: the one that ``HOPLINE_CONFIG`` names, or ``hopline.toml`` in the
+                current directory if it exists. Variables such as ``HOPLINE_NODE__ADDRESS`` override it.
+            actors: As for the class, as everything below.
+            middleware: What runs around every handler.
+            lifespan: What is held while the node runs. The endpoint for metrics is opened before it.
+            on_outcome: Called with every message and its outcome.
+            tracer_provider: Where OpenTelemetry spans go.
+
+        Raises:
+            ConfigurationError: For the first value that cannot be used.
+        """
+        # The one import that goes up: a class cannot be given its constructors from above.
+        from hopline.application.configured import node_from_file
+
+        return node_from_file(cls, path, actors, middleware, lifespan, on_outcome, tracer_provider)
 
     # -- starting and stopping -----------------------------------------------------------------------------------------
 

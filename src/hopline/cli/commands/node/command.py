@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from hopline.actors import Actor, handler_map
+from hopline.application.configured import ConfiguredNode, configured_node
 from hopline.capture.events import Level
 from hopline.cli import event_loop
 from hopline.cli.application import actors_of, find_application
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text
 from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import (
@@ -32,8 +32,7 @@ from hopline.cli.security_summary import describe_security
 from hopline.cli.signals import EXIT_TIME, Signals, exit_within
 from hopline.cli.terminal import write_line
 from hopline.config import Configuration
-from hopline.metrics import MetricsServer, NodeCollector
-from hopline.node import Network, Node, Stats, StopReport
+from hopline.node import Node, Stats, StopReport
 from hopline.security import DomainSecurity
 
 EPILOG = """
@@ -127,76 +126,52 @@ def node_command(
                 "capture.level": ("--capture-level", capture_level),
             },
         )
-        _check_capture(configuration)
         event_loop.run(_run(find_application(app), app, configuration))
 
 
 node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"
 
 
-def _check_capture(configuration: Configuration) -> None:
-    """Raise `UsageError` if the capture directory cannot be written to; a running node would only log that."""
-    settings = configuration.capture()
-    if settings is None:
-        return
-    directory = Path(settings.directory)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--capture: expected a directory to record in, found {directory}: {error}") from None
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise UsageError(f"--capture: expected a directory to record in, found {directory}: not writable")
-
-
 async def _run(application: Any, path: str, configuration: Configuration) -> None:
     signals = Signals()
-    network = configuration.network()
-    metrics_address = configuration.metrics()
     async with AsyncExitStack() as stack:
 
-        async def start() -> tuple[Node, list[Actor], str | None]:
+        async def start() -> tuple[ConfiguredNode[Node], list[Actor]]:
             actors = await stack.enter_async_context(actors_of(application, path))
-            node = Node(
-                *actors,
-                identity=configuration.identity,
-                settings=configuration.settings,
-                network=network,
-                capture=configuration.capture(),
-            )
-            metrics_uri = None
-            if metrics_address is not None:
-                # Before the node is announced to others, because the port may be in use.
-                server = MetricsServer(NodeCollector(node), *metrics_address)
-                metrics_uri = (await stack.enter_async_context(server)).uri
-            await node.start()
-            return node, actors, metrics_uri
+            configured = configured_node(configuration, *actors, node_type=Node)
+            await configured.node.start()
+            stack.push_async_callback(configured.node.stop)  # unless it has stopped, when writing a line fails
+            return configured, actors
 
         started = await signals.start(start())
         if started is None:
             write_line("stopped before it was ready")
             return
-        node, actors, metrics_uri = started
-        write_line(_started_text(node, actors, network, configuration.file, metrics_uri))
-        if isinstance(network.security, DomainSecurity) and network.security.key_ring is not None:
-            signals.on_hangup(network.security.reload_keys)  # at once; the node checks the file every second
+        configured, actors = started
+        node = configured.node
+        write_line(_started_text(configured, actors, configuration.file))
+        security = configured.network.security
+        if isinstance(security, DomainSecurity) and security.key_ring is not None:
+            signals.on_hangup(security.reload_keys)  # at once; the node checks the file every second
         await signals.stop_requested.wait()
         write_line("stopping: waiting for messages in progress; press Ctrl-C again to stop at once")
         report = await signals.stop(node.stop)
         write_line(_stopped_text(node.stats(), report))
-        if report.cancelled_handlers:
-            exit_within(EXIT_TIME, 0)
+    if report.cancelled_handlers:
+        exit_within(EXIT_TIME, 0)
 
 
-def _started_text(node: Node, actors: list[Actor], network: Network, file: Path | None, metrics: str | None) -> str:
+def _started_text(configured: ConfiguredNode[Node], actors: list[Actor], file: Path | None) -> str:
+    node, metrics = configured.node, configured.metrics
     kinds = sorted({str(kind) for actor in actors for kind in handler_map(actor)})
     report = node.report()
     properties = {
         "listens on": node.uri,
         "follows": _rendezvous_text(node),
         "handles": ", ".join(kinds) or "nothing",
-        "security": describe_security(network),
+        "security": describe_security(configured.network),
         "configuration": str(file or "none"),
-        "metrics": metrics or "none",
+        "metrics": "none" if metrics is None else metrics.uri,
         "capture": "none" if report.capture is None else f"{report.capture.level}, in {report.capture.directory}",
     }
     return ready_lines(f"hopline node {identity_text(node.identity)}", properties)
