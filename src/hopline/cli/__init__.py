@@ -16,6 +16,8 @@ from hopline.cli.commands.export import export_command
 from hopline.cli.commands.generate import generate_command
 from hopline.cli.commands.keys import keys_app
 from hopline.cli.commands.node import node_command
+from hopline.cli.commands.nodes import nodes_command
+from hopline.cli.commands.ping import ping_command
 from hopline.cli.commands.pipeline import pipeline_app
 from hopline.cli.commands.rendezvous import rendezvous_command
 from hopline.cli.commands.replay import replay_command
@@ -24,6 +26,7 @@ from hopline.cli.commands.routes import routes_command
 from hopline.cli.commands.send import send_command
 from hopline.cli.commands.stats import stats_command
 from hopline.cli.commands.tables import tables_command
+from hopline.cli.commands.tail import tail_command
 from hopline.cli.commands.trace import trace_command
 from hopline.cli.errors import FAILED
 from hopline.cli.standard_streams import discard_stdout, prepare_streams
@@ -66,6 +69,9 @@ app.command("send", rich_help_panel=_ASK)(send_command)
 app.command("trace", rich_help_panel=_ASK)(trace_command)
 app.command("stats", rich_help_panel=_ASK)(stats_command)
 app.command("routes", rich_help_panel=_ASK)(routes_command)
+app.command("nodes", rich_help_panel=_ASK)(nodes_command)
+app.command("ping", rich_help_panel=_ASK)(ping_command)
+app.command("tail", rich_help_panel=_ASK)(tail_command)
 app.command("decode", rich_help_panel=_LOOK)(decode_command)
 app.command("generate", rich_help_panel=_LOOK)(generate_command)
 app.add_typer(capture_app, name="capture", rich_help_panel=_RECORD)

@@ -15,8 +15,20 @@ from hopline.config import Configuration
 from hopline.errors import NotJoinedError
 from hopline.message import HoplineError, Message, MessageIdentifier, to_message
 from hopline.node import Node
-from hopline.node.introspection import NodeCapture, NodeStats, Probe, Probed, RequestCapture, RequestStats
-from hopline.node.report import NodeReport
+from hopline.node.introspection import (
+    NodeCapture,
+    NodePeers,
+    NodeStats,
+    Probe,
+    Probed,
+    RequestCapture,
+    RequestPeers,
+    RequestStats,
+    RequestTail,
+    Tail,
+)
+from hopline.node.report import NodeReport, PeerReport
+from hopline.observers.tail import Fetched, TailFilter
 from hopline.routing import KnownNode, MessageOutcome
 
 QUIET_TIME = 0.3  # seconds without a route announcement, after which all nodes are taken to have announced theirs
@@ -97,6 +109,28 @@ async def request_stats(hub: MessageHub, node: bytes) -> NodeReport | None:
     return answer.report
 
 
+async def request_peers(hub: MessageHub, node: bytes) -> tuple[PeerReport, ...] | None:
+    """Ask a node which others it knows; return None if it does not answer."""
+    request = to_message(RequestPeers()).with_receiver_node(node)
+    try:
+        answer = await hub.send(request, callback=NodePeers, timeout=REQUEST_TIMEOUT)
+    except HoplineError:
+        return None
+    return answer.peers
+
+
+async def fetch_tail(
+    hub: MessageHub, node: bytes, reader: bytes, wanted: TailFilter | None, timeout: float = REQUEST_TIMEOUT
+) -> Fetched | None:
+    """Ask a node for its latest messages; without a filter, end the tail. Return None if it does not answer."""
+    request = to_message(RequestTail(reader, wanted)).with_receiver_node(node)
+    try:
+        answer = await hub.send(request, callback=Tail, timeout=timeout)
+    except HoplineError:
+        return None
+    return answer.fetched
+
+
 async def request_capture(hub: MessageHub, node: bytes, level: Level | None = None) -> NodeCapture | None:
     """Ask a node for the state of its capture, and set it to `level` first; return None if it does not answer."""
     request = to_message(RequestCapture(level)).with_receiver_node(node)
@@ -106,18 +140,22 @@ async def request_capture(hub: MessageHub, node: bytes, level: Level | None = No
         return None
 
 
-async def probe(hub: MessageHub, node: bytes, kind: MessageIdentifier) -> Probed | None:
+async def probe(
+    hub: MessageHub, node: bytes, kind: MessageIdentifier, timeout: float = REQUEST_TIMEOUT
+) -> Probed | None:
     """Ask a node which actors would receive a message; return None if it does not answer, as the reference does not."""
     request = to_message(Probe(kind)).with_receiver_node(node)
     try:
-        return await hub.send(request, callback=Probed, timeout=REQUEST_TIMEOUT)
+        return await hub.send(request, callback=Probed, timeout=timeout)
     except HoplineError:
         return None
 
 
-async def ask(hub: MessageHub, node: bytes, request: Message, answer: MessageIdentifier) -> Message | None:
+async def ask(
+    hub: MessageHub, node: bytes, request: Message, answer: MessageIdentifier, timeout: float = REQUEST_TIMEOUT
+) -> Message | None:
     """Send a service message of the protocol to a node; return its answer, or None if there is none in time."""
     try:
-        return await hub.send(request.with_receiver_node(node), callback=answer, timeout=REQUEST_TIMEOUT)
+        return await hub.send(request.with_receiver_node(node), callback=answer, timeout=timeout)
     except HoplineError:
         return None

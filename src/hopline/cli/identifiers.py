@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from hopline.cli.errors import UsageError
 from hopline.message import MAX_VERSION, MessageIdentifier, printable_name, receiver_kind
+from hopline.observers.tail import KindPattern
 from hopline.routing import KnownNode
 
 _HEX_PREFIX = "hex:"
@@ -34,6 +35,15 @@ def parse_kind(text: str, version: int | None = None, partition: str | None = No
         expected = f"NAME, NAME/VERSION or NAME/VERSION/PARTITION, with a version of 0 to {MAX_VERSION}"
         raise UsageError(f"{text!r} is not a kind of message: expected {expected}")
     return MessageIdentifier(_to_bytes(name), version, _to_bytes(partition))
+
+
+def parse_pattern(text: str) -> KindPattern:
+    """Parse the kinds that a text names: those of a name in any version, or one as `parse_kind` takes it."""
+    kind = parse_kind(text)
+    name, _, _ = _split_kind(text)
+    if name == text:
+        return KindPattern(kind.identity)
+    return KindPattern(kind.identity, kind.version, kind.partition or None)
 
 
 def _split_kind(text: str) -> tuple[str, int, str]:
@@ -76,7 +86,7 @@ def shorten_identity(name: str) -> str:
 
 
 def find_node(text: str, nodes: Iterable[KnownNode]) -> KnownNode:
-    """Return the node whose identity is `text`, or the only one whose identity begins with it.
+    """Return the node whose identity or address is `text`, or the only one whose identity begins with it.
 
     Raises:
         UsageError: If no node matches, or several begin with `text`.
@@ -84,6 +94,9 @@ def find_node(text: str, nodes: Iterable[KnownNode]) -> KnownNode:
     by_name = {identity_text(node.identity): node for node in nodes}
     if text in by_name:
         return by_name[text]
+    at_address = [node for node in by_name.values() if text in (node.uri, node.uri.removeprefix("tcp://"))]
+    if len(at_address) == 1:
+        return at_address[0]
     matches = [name for name in by_name if text and name.startswith(text)]
     if len(matches) == 1:
         return by_name[matches[0]]

@@ -1,4 +1,4 @@
-"""Requests that every node of a network answers: for its routes, its statistics, its capture, and a probe.
+"""Requests that every node of a network answers: for its routes, statistics, peers, capture and messages, and a probe.
 
 They are addressed to a node by its identity, and never announced. The route queries are the reference's, byte for byte.
 The others are Hopline's own: a node of the reference does not know them, and drops them.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hopline.actors import Actor, handler
+from hopline.actors import Actor, HandlerContext, handler
 from hopline.capture.events import Level
 from hopline.cluster.messages.service import (
     EXTERNAL_ROUTES,
@@ -35,9 +35,18 @@ from hopline.cluster.messages.service_pb2 import (
     ReceiverRegistration,
     RequestMessageRoutes,
 )
-from hopline.message import MAX_VERSION, Message, MessageIdentifier, get_logger, payload
-from hopline.node.report import ActorReport, NodeReport
+from hopline.message import (
+    MAX_VERSION,
+    Message,
+    MessageIdentifier,
+    get_logger,
+    payload,
+    printable_name,
+    to_message,
+)
+from hopline.node.report import ActorReport, NodeReport, PeerReport
 from hopline.observers.recorder import CaptureReport
+from hopline.observers.tail import Fetched, NodeTail, TailFilter
 from hopline.routing import KnownNode, Tables
 
 log = get_logger("hopline.node")
@@ -88,6 +97,33 @@ class NodeCapture(msgspec.Struct, frozen=True):
     report: CaptureReport | None = None
 
 
+@payload("HOPLINE.REQPEERS")
+class RequestPeers(msgspec.Struct, frozen=True):
+    """Asks which other nodes a node knows."""
+
+
+@payload("HOPLINE.PEERS")
+class NodePeers(msgspec.Struct, frozen=True):
+    """The answer: the other nodes, as this one sees them."""
+
+    peers: tuple[PeerReport, ...]
+
+
+@payload("HOPLINE.REQTAIL")
+class RequestTail(msgspec.Struct, frozen=True):
+    """Asks for what has happened on a node since this reader asked last; without a filter, ends its tail."""
+
+    reader: bytes
+    wanted: TailFilter | None = None
+
+
+@payload("HOPLINE.TAIL")
+class Tail(msgspec.Struct, frozen=True):
+    """The answer: what has happened."""
+
+    fetched: Fetched = Fetched()
+
+
 class Introspection(Actor):
     """The built-in actor. It is kept local: other nodes reach it by the identity of its node only."""
 
@@ -95,22 +131,26 @@ class Introspection(Actor):
         self,
         tables: Tables,
         report: Callable[[], NodeReport],
+        peers: Callable[[], tuple[PeerReport, ...]],
+        tail: NodeTail,
         set_capture_level: Callable[[Level], None],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._tables = tables
         self._report = report
+        self._peers = peers
+        self._tail = tail
         self._set_capture_level = set_capture_level
         self._wall_clock = wall_clock
 
     @handler(keep_local=True)
-    def probe(self, probe: Probe) -> Probed:
+    def probe(self, probe: Probe, context: HandlerContext) -> Message:
         """Return which actors would get a message, and when the request came."""
         arrived_at = self._wall_clock()
         report = self._report()
         by_identity = {actor.identity: actor for actor in report.actors}
         turns = self._tables.internal.messages.get(probe.kind, ())
-        return Probed(
+        probed = Probed(
             node=report.node,
             uri=report.uri,
             software=report.software,
@@ -118,11 +158,12 @@ class Introspection(Actor):
             answered_at=self._wall_clock(),
             actors=tuple(by_identity[actor] for actor in turns if actor in by_identity),
         )
+        return _answer(context.message, probed)
 
     @handler(keep_local=True)
-    def stats(self, _: RequestStats) -> NodeStats:
+    def stats(self, _: RequestStats, context: HandlerContext) -> Message:
         """Return the report of this node."""
-        return NodeStats(self._report())
+        return _answer(context.message, NodeStats(self._report()))
 
     @handler(keep_local=True)
     def capture(self, request: RequestCapture) -> NodeCapture:
@@ -131,6 +172,24 @@ class Introspection(Actor):
             self._set_capture_level(request.level)
             log.info("capture level changed to %s by a request over the network", request.level)
         return NodeCapture(self._report().capture)
+
+    @handler(keep_local=True)
+    def peers(self, _: RequestPeers, context: HandlerContext) -> Message:
+        """Return the other nodes that this one knows."""
+        return _answer(context.message, NodePeers(self._peers()))
+
+    @handler(keep_local=True)
+    def tail(self, request: RequestTail) -> Tail:
+        """Return what has happened on this node since a reader asked last, or end the tail of that reader."""
+        reader = request.reader
+        if request.wanted is None:
+            return Tail(self._tail.end(reader))
+        is_new = not self._tail.has(reader)
+        fetched = self._tail.fetch(reader, request.wanted)
+        if is_new and not fetched.problem:
+            shown = "with their bodies" if request.wanted.body_bytes else "without bodies"
+            log.info("messages of this node are shown to %s over the network, %s", printable_name(reader), shown)
+        return Tail(fetched)
 
     @handler(REQUEST_MESSAGE_ROUTES, keep_local=True)
     def message_routes(self, message: Message) -> Message:
@@ -149,10 +208,10 @@ class Introspection(Actor):
             content.internal_routes.CopyFrom(
                 MessageReceivingRoute(node_identity=self._tables.node_identity, actor_identity=actors)
             )
-        return service_message(MESSAGE_ROUTES, content)
+        return _in_domain_of(message, service_message(MESSAGE_ROUTES, content))
 
     @handler(REQUEST_EXTERNAL_ROUTES, keep_local=True)
-    def external_routes(self, message: Message) -> Message:  # noqa: ARG002 - the request has no parameters
+    def external_routes(self, message: Message) -> Message:
         """Return the receivers of other nodes that this node knows."""
         routes = [
             NodeExternalRegistration(
@@ -163,10 +222,10 @@ class Introspection(Actor):
             )
             for node in self._tables.external.known()
         ]
-        return service_message(EXTERNAL_ROUTES, ExternalRoutes(routes=routes))
+        return _in_domain_of(message, service_message(EXTERNAL_ROUTES, ExternalRoutes(routes=routes)))
 
     @handler(REQUEST_INTERNAL_ROUTES, keep_local=True)
-    def internal_routes(self, message: Message) -> Message:  # noqa: ARG002 - the request has no parameters
+    def internal_routes(self, message: Message) -> Message:
         """Return the receivers of this node."""
         internal = self._tables.internal
         content = InternalRoutes(
@@ -176,7 +235,16 @@ class Introspection(Actor):
             ],
             message_routes=_registrations(internal.messages),
         )
-        return service_message(INTERNAL_ROUTES, content)
+        return _in_domain_of(message, service_message(INTERNAL_ROUTES, content))
+
+
+def _answer(question: Message, content: object) -> Message:
+    return _in_domain_of(question, to_message(content))
+
+
+def _in_domain_of(question: Message, answer: Message) -> Message:
+    """Return an answer labelled with the domain of its question, for who asks may have no key of another."""
+    return answer.clone(domain=question.domain) if question.domain else answer
 
 
 def _handlers(node: KnownNode) -> dict[MessageIdentifier, tuple[bytes, ...]]:

@@ -22,7 +22,7 @@ from hopline.node.introspection import Introspection
 from hopline.node.lifespan import ActorStart, has_on_start, require_async_hooks
 from hopline.node.middleware import Middleware, checked
 from hopline.node.network.settings import Network
-from hopline.node.report import ActorReport, NodeReport, StopReport, software
+from hopline.node.report import ActorReport, NodeReport, PeerReport, StopReport, software
 from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.running import RunningNode
@@ -399,7 +399,7 @@ class Node:
 
     def _host_built_in(self, running: RunningNode) -> None:
         """Add the built-in actor, which answers requests about this node."""
-        actor = Introspection(running.tables, self.report, self.set_capture_level)
+        actor = Introspection(running.tables, self.report, lambda: self.peers, running.tail, self.set_capture_level)
         running.built_in.append(running.new_host(actor))
 
     async def remove(self, actor: Actor, drain_timeout: float | None = None) -> None:
@@ -467,6 +467,12 @@ class Node:
     def known_nodes(self) -> list[KnownNode]:
         """The other nodes that this one knows, with their receivers."""
         return self._require_running().tables.external.known()
+
+    @property
+    def peers(self) -> tuple[PeerReport, ...]:
+        """The other nodes, as announcements and heartbeats describe them; none without a network."""
+        connection = self._require_running().connection
+        return () if connection is None else connection.peers()
 
     @property
     def is_joined(self) -> bool:

@@ -48,6 +48,18 @@ class NetworkReport(msgspec.Struct, frozen=True, kw_only=True):
     unacknowledged: int = 0  # messages sent on connections that broke before the peer's system had them
 
 
+class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Another node, as the node that reports knows it from announcements and heartbeats. Times are in seconds."""
+
+    node: bytes
+    uri: str
+    domains: tuple[str, ...]  # in which it has been announced, the strongest first
+    format: str  # the wire format of messages to it
+    known_for: float
+    heartbeat_interval: float
+    heartbeat_age: float | None  # since its latest heartbeat; None before the first one
+
+
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a node at one moment."""
 

@@ -23,8 +23,10 @@ from hopline.node.routing.router import Router
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
+from hopline.observers.tail import NodeTail
 from hopline.observers.telemetry import telemetry_for
 from hopline.routing import Tables
+from hopline.security.services import is_question
 from hopline.wire import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class RunningNode:
             slow_handler=settings.slow_handler,
             hub=self.hub,
         )
+        self.tail = NodeTail(self.observers, self.router.directory.label, is_question, clock, time.time)
+        self.observers.add(self.tail)
         self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()
         self.hosts: dict[bytes, ActorHost] = {}

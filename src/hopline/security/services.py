@@ -19,8 +19,8 @@ QUESTIONS = frozenset(
 SERVICES = QUESTIONS | {b"KINO.PING", b"KINO.EXCEPTION", b"KINO.RCPTCONFIRM"}
 """Identities on the data plane that need not be listed in a domain: those that are no questions are in the first."""
 
-COMMANDS = frozenset({b"HOPLINE.REQCAPTURE"})
-"""Requests that change a node's state: accepted only in the domain that they belong to."""
+COMMANDS = frozenset({b"HOPLINE.REQCAPTURE", b"HOPLINE.REQTAIL"})
+"""Requests that change what a node does, or show its messages: accepted only in the domain that they belong to."""
 
 LOCAL_ONLY = frozenset(
     {
@@ -42,10 +42,15 @@ def is_service(identity: bytes) -> bool:
     return identity in SERVICES or identity.startswith(_OWN_REQUESTS)
 
 
+def is_question(identity: bytes) -> bool:
+    """Return whether a message is a question to a node about itself, or the answer to one."""
+    return identity in QUESTIONS or identity.startswith(_OWN_REQUESTS)
+
+
 def is_for_any_domain(identity: bytes) -> bool:
     """Return whether messages of an identity are accepted in every domain in which they are signed.
 
-    Each node chooses the domain of the protocol's own messages that it sends. Requests that change a node's state are
+    Each node chooses the domain of the protocol's own messages that it sends. `COMMANDS` are
     different: the node that receives them decides in which domain, by the order of its domains or by a mapping.
     """
     return is_service(identity) and identity not in COMMANDS

@@ -67,6 +67,13 @@ class DomainAuthority:
             return None
         return known.location
 
+    def domains_of(self, node: bytes) -> tuple[str, ...]:
+        """Return the domains that have announced a node, the strongest first; none if it is unknown."""
+        known = self._nodes.get(node)
+        if known is None:
+            return ()
+        return tuple(sorted(known.ranks, key=known.ranks.__getitem__))
+
     def is_announced_in(self, domain: str, node: bytes) -> bool:
         """Return whether a domain has announced a node."""
         known = self._nodes.get(node)

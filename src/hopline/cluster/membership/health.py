@@ -31,8 +31,18 @@ class HealthFeed(Protocol):
 class _Peer(msgspec.Struct):
     uri: str
     interval: float
+    known_at: float
     heard_at: float
     has_heartbeat: bool = False  # since it is watched at this address
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a watched peer. Times are seconds that this node spent listening."""
+
+    node: bytes
+    interval: float  # between two heartbeats
+    known_for: float
+    heartbeat_age: float | None  # since the latest heartbeat; None before the first one
 
 
 class Health:
@@ -59,13 +69,13 @@ class Health:
         """Watch a peer. If it is watched already, its address or interval may have changed."""
         peer = self._peers.get(node)
         if peer is None:
-            self._peers[node] = _Peer(uri, interval, self._listened)
+            self._peers[node] = _Peer(uri, interval, known_at=self._listened, heard_at=self._listened)
             self._subscribe(uri)
         elif (peer.uri, peer.interval) != (uri, interval):
             if peer.uri != uri:
                 self._unsubscribe(peer.uri)
                 self._subscribe(uri)
-            self._peers[node] = _Peer(uri, interval, self._listened)
+            self._peers[node] = _Peer(uri, interval, known_at=peer.known_at, heard_at=self._listened)
 
     def record_heartbeat(self, node: bytes) -> bool:
         """Record a heartbeat; return whether the node is watched."""
@@ -80,6 +90,19 @@ class Health:
         """Return whether a watched peer has sent any heartbeat."""
         peer = self._peers.get(node)
         return peer is not None and peer.has_heartbeat
+
+    def observations(self) -> list[Observation]:
+        """Return what is known of every watched peer."""
+        now = self._listened
+        return [
+            Observation(
+                node=node,
+                interval=peer.interval,
+                known_for=now - peer.known_at,
+                heartbeat_age=now - peer.heard_at if peer.has_heartbeat else None,
+            )
+            for node, peer in self._peers.items()
+        ]
 
     def forget(self, node: bytes) -> None:
         """Stop watching a peer."""

@@ -36,6 +36,7 @@ from hopline.cluster.membership.advertiser import RouteAdvertiser
 from hopline.cluster.membership.control_receiver import ControlReceiver
 from hopline.cluster.membership.control_sender import ControlSender
 from hopline.cluster.membership.discovery import RouteDiscovery
+from hopline.cluster.membership.domain_authority import DomainAuthority
 from hopline.cluster.membership.domain_rules import DomainRules
 from hopline.cluster.membership.drain_barrier import DrainBarrier
 from hopline.cluster.membership.follower import RendezvousFollower
@@ -122,6 +123,11 @@ class Membership:
     def health(self) -> Health:
         """The known nodes and their heartbeats."""
         return self._peers.health
+
+    @property
+    def authority(self) -> DomainAuthority:
+        """The known nodes, and the domains that have announced them."""
+        return self._peers.authority
 
     @property
     def drain_barrier(self) -> DrainBarrier:

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from random import Random
 
 from hopline.cluster import Member, Membership, RendezvousAddress, ping
+from hopline.cluster.membership.health import Observation
 from hopline.cluster.membership.refusals import Refusal
 from hopline.cluster.messages.formats import Evidence, PeerFormats
 from hopline.message import ArgumentError, Message, MessageIdentifier, NotRunningError, WireFormat, get_logger
@@ -36,7 +37,7 @@ from hopline.node.network.rendezvous_client import RendezvousClient
 from hopline.node.network.settings import Network
 from hopline.node.network.sockets import NodeSockets
 from hopline.node.network.withdrawal import withdrawn
-from hopline.node.report import NetworkReport
+from hopline.node.report import NetworkReport, PeerReport
 from hopline.node.routing.router import Router
 from hopline.observers.observer import Observers
 from hopline.security import DomainSecurity
@@ -325,6 +326,26 @@ class NetworkConnection:
     def unsent(self) -> int:
         """Number of messages that the router has sent and that have not left."""
         return self.outbound.unsent
+
+    def peers(self) -> tuple[PeerReport, ...]:
+        """Return the other nodes, as this one knows them from announcements and heartbeats."""
+        if not self._is_attached:
+            return ()
+        return tuple(map(self._peer_report, self.membership.health.observations()))
+
+    def _peer_report(self, observation: Observation) -> PeerReport:
+        node = observation.node
+        authority = self.membership.authority
+        location = authority.location_of(node)
+        return PeerReport(
+            node=node,
+            uri="" if location is None else location.uri,
+            domains=authority.domains_of(node),
+            format=self.formats.of(node),
+            known_for=observation.known_for,
+            heartbeat_interval=observation.interval,
+            heartbeat_age=observation.heartbeat_age,
+        )
 
     def report(self) -> NetworkReport | None:
         """Return the state of this node's part in the network, or None before it is attached."""
