@@ -5,13 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from hopline import Actor, Node, Payload, handler
-
-
-class QuoteWanted(Payload):
-    """Something that every shop may answer."""
-
-    what: str
+from hopline import Actor, Node, Payload, Request, handler
 
 
 class Quote(Payload):
@@ -19,6 +13,12 @@ class Quote(Payload):
 
     shop: str
     cents: int
+
+
+class QuoteWanted(Request[Quote]):
+    """Something that every shop may answer."""
+
+    what: str
 
 
 class Shop(Actor):
@@ -50,7 +50,7 @@ async def main() -> None:
     ]
     node = Node(*shops)
     await node.start()
-    quotes = node.hub.stream(QuoteWanted("lamp"), callback=Quote, timeout=0.2)
+    quotes = node.hub.stream(QuoteWanted("lamp"), timeout=0.2)
     best: Quote | None = None
     async for quote in quotes:
         print(f"{quote.shop} wants {quote.cents} cents")

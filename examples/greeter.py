@@ -6,19 +6,19 @@
 
 from __future__ import annotations
 
-from hopline import Actor, Payload, handler
-
-
-class Greet(Payload):
-    """Somebody wants to be greeted."""
-
-    name: str
+from hopline import Actor, Payload, Request, handler
 
 
 class Greeting(Payload):
-    """And was."""
+    """A greeting."""
 
     text: str
+
+
+class Greet(Request[Greeting]):
+    """Somebody wants one."""
+
+    name: str
 
 
 class Greeter(Actor):

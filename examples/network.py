@@ -11,24 +11,34 @@ import os
 import sys
 from collections import Counter
 
-from hopline import Actor, AnswerTimeoutError, Network, Node, Payload, RendezvousServer, RendezvousSettings, handler
+from hopline import (
+    Actor,
+    AnswerTimeoutError,
+    Network,
+    Node,
+    Payload,
+    RendezvousServer,
+    RendezvousSettings,
+    Request,
+    handler,
+)
 from hopline.cluster import ClusterSettings, RendezvousAddress
 
 CLUSTER = ClusterSettings(heartbeat_interval=1.0)
 
 
-class Price(Payload):
-    """A question."""
-
-    sku: str
-
-
 class Priced(Payload):
-    """Its answer, and which process it came from."""
+    """An answer, and which process it came from."""
 
     sku: str
     cents: int
     process: int
+
+
+class Price(Request[Priced]):
+    """Its question."""
+
+    sku: str
 
 
 class Pricing(Actor):
@@ -61,7 +71,7 @@ async def ask(node: Node, count: int) -> Counter[str]:
 
     async def one(number: int) -> str:
         try:
-            priced = await node.hub.send(Price(f"item {number}"), callback=Priced, timeout=2)
+            priced = await node.hub.ask(Price(f"item {number}"), timeout=2)
         except AnswerTimeoutError:
             return "nobody in time"
         return f"process {priced.process}"

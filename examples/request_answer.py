@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from hopline import Actor, ActorError, DeliveryError, Node, Payload, handler
+from hopline import Actor, ActorError, DeliveryError, Node, Payload, Request, handler
 
 
-class Divide(Payload):
-    """A question."""
+class Quotient(Payload):
+    """An answer."""
+
+    value: float
+
+
+class Divide(Request[Quotient]):
+    """Its question."""
 
     dividend: int
     divisor: int
 
 
-class Quotient(Payload):
-    """Its answer."""
-
-    value: float
-
-
-class Multiply(Payload):
+class Multiply(Request[Quotient]):
     """A question that nobody here answers."""
 
     factors: tuple[int, int]
@@ -39,14 +39,14 @@ class Calculator(Actor):
 async def main() -> None:
     """Ask three questions."""
     async with Node(Calculator()) as node:
-        answer = await node.hub.send(Divide(42, 8), callback=Quotient)
+        answer = await node.hub.ask(Divide(42, 8))
         print(f"42 / 8 = {answer.value}")
         try:
-            await node.hub.send(Divide(1, 0), callback=Quotient)
+            await node.hub.ask(Divide(1, 0))
         except ActorError as error:
             print(f"1 / 0 failed where it was calculated: {error}")
         try:
-            await node.hub.send(Multiply((6, 7)), callback=Quotient)
+            await node.hub.ask(Multiply((6, 7)))
         except DeliveryError as error:
             print(f"6 * 7 reached nobody: {error}")
         print(f"every message accounted for: {node.stats().is_balanced}")

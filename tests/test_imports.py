@@ -32,6 +32,10 @@ ALLOWED = {
     "hopline.actors": PURE
     | {"asyncio", "concurrent", "contextlib", "contextvars", "inspect", "logging", "msgspec", "sys", "traceback"}
     | {"types", "hopline.message", "hopline.routing"},
+    "hopline.application": PURE
+    | {"asyncio", "atexit", "concurrent", "contextlib", "os", "pathlib", "threading", "types", "opentelemetry"}
+    | {"hopline.actors", "hopline.client", "hopline.config", "hopline.message", "hopline.metrics", "hopline.node"}
+    | {"hopline.observers.dead_letters", "hopline.routing"},
     "hopline.capture": PURE
     | {
         "contextlib",

@@ -19,7 +19,7 @@ SUPPORTED = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 PROBE = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 PROBE_TIME = 30.0  # seconds
 
-EXTRAS = ".[curve,fast,generator,telemetry]"
+EXTRAS = ".[curve,fast,generator,pydantic,telemetry]"
 
 # What needs neither Spark nor minutes, and uses the event loop, threads, sockets and processes as all the rest does.
 FAST = (

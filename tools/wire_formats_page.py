@@ -84,6 +84,7 @@ keeps the names that it does not know.
 
 | name | value |
 |---|---|
+| `attempt` | the number of the attempt, from 2 on, of a request that is [asked again](actors.md#asking-again) |
 | `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
 | `{READS}` | in announcements: [formats that the node reads](../explanation/compatibility.md), at most {MOST_FORMATS} |
 """

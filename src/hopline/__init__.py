@@ -48,6 +48,7 @@ from hopline.message import (
     to_message,
 )
 from hopline.node import Context, Network, Node, NodeSettings
+from hopline.observers.dead_letters import DeadLetter
 from hopline.rendezvous import RendezvousServer, RendezvousSettings
 from hopline.routing import MessageOutcome, Outcome
 from hopline.security import Domain, DomainSecurity, KeyRing, SecurityError, new_key
@@ -71,6 +72,7 @@ __all__ = [
     "Context",
     "CorrelationFilter",
     "Curve",
+    "DeadLetter",
     "DeliveryError",
     "Distribution",
     "Domain",

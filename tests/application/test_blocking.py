@@ -20,11 +20,15 @@ from hopline import (
     AnswerTimeoutError,
     ArgumentError,
     DeliveryError,
+    MessageIdentifier,
     Network,
     Node,
     NodeSettings,
     NotRunningError,
     Payload,
+    Request,
+    Retry,
+    from_message,
     handler,
 )
 from hopline.application import Client
@@ -33,7 +37,7 @@ from hopline.errors import NotJoinedError, StartError
 from tests.network.processes import LONGEST, ROOT, free_ports
 
 
-class Ask(Payload):
+class Ask(Request["Told"]):
     number: int
 
 
@@ -80,28 +84,40 @@ def client(actor: Answering) -> Iterator[Client]:
 
 
 def test_a_client_sends_without_an_event_loop(client: Client, actor: Answering) -> None:
-    assert client.send(Ask(1), callback=Told) == Told(2)
-    assert client.send(Ask(2)) is None  # its receipt
+    assert client.ask(Ask(1)) == Told(2)
+    client.send(Ask(2))
     client.send_one_way(Ask(3))
     client.broadcast(Ask(4))
-    assert client.send(Ask(5), callback=Told, timeout=LONGEST) == Told(6)
+    assert client.ask(Ask(5), timeout=LONGEST) == Told(6)
     assert actor.seen == [1, 2, 3, 4, 5]
 
 
+def test_the_arguments_of_ask_are_those_of_the_hub(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("CRITICAL", logger="hopline")
+    message = client.ask(Ask(1), MessageIdentifier(b"Told"))
+    assert from_message(message, Told) == Told(2)
+    assert client.ask(Ask(1), (Told, Never)) == Told(2)
+    with pytest.raises(DeliveryError, match="unroutable: Ask/1/north"):
+        client.ask(Ask(1), partition="north")
+    retry = Retry(attempts=3, backoff=0.001, on=(ActorError,))
+    with pytest.raises(ActorError):
+        client.ask(Ask(-1), retry=retry)
+
+
 def test_a_stream_of_answers_is_read_by_a_loop(client: Client) -> None:
-    assert list(client.stream(Ask(1), callback=Told, timeout=LONGEST, limit=1)) == [Told(2)]
-    assert next(iter(client.stream(Ask(2), callback=Told, timeout=LONGEST))) == Told(3)  # and given up
+    assert list(client.stream(Ask(1), timeout=LONGEST, limit=1)) == [Told(2)]
+    assert next(iter(client.stream(Ask(2), timeout=LONGEST))) == Told(3)  # and given up
 
 
 def test_several_threads_use_one_client(client: Client) -> None:
     with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda number: client.send(Ask(number), callback=Told), range(200)))
+        answers = list(threads.map(lambda number: client.ask(Ask(number)), range(200)))
     assert answers == [Told(number + 1) for number in range(200)]
 
 
 def test_a_client_works_beside_a_running_event_loop(client: Client) -> None:
     async def as_in_a_notebook() -> Told:
-        return client.send(Ask(1), callback=Told)
+        return client.ask(Ask(1))
 
     assert asyncio.run(as_in_a_notebook()) == Told(2)
 
@@ -109,16 +125,16 @@ def test_a_client_works_beside_a_running_event_loop(client: Client) -> None:
 def test_errors_are_those_of_the_hub(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", logger="hopline")
     with pytest.raises(ActorError, match="ValueError: below zero"):
-        client.send(Ask(-1), callback=Told)
+        client.ask(Ask(-1))
     with pytest.raises(AnswerTimeoutError):
-        client.send(Never(), callback=Told, timeout=0.01)
+        client.ask(Never(), Told, timeout=0.01)
     with pytest.raises(DeliveryError, match="unroutable"):
-        client.send(Told(1), callback=Ask)
+        client.ask(Told(1), Ask)
 
 
 def test_a_closed_client_says_so(actor: Answering) -> None:
     with hopline.connect(node=Node(actor)) as client:
-        stream = client.stream(Ask(1), callback=Told, timeout=LONGEST)
+        stream = client.stream(Ask(1), timeout=LONGEST)
         next(stream)
     for use in (lambda: client.send(Ask(1)), lambda: client.broadcast(Ask(1)), lambda: next(stream)):
         with pytest.raises(NotRunningError, match="the client is closed"):
@@ -129,7 +145,7 @@ def test_a_closed_client_says_so(actor: Answering) -> None:
 def test_closing_ends_the_calls_of_other_threads_and_the_thread(actor: Answering) -> None:
     client = hopline.connect(node=Node(actor))
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(client.send, Never(), callback=Told)
+        waiting = threads.submit(client.ask, Never(), Told)
         assert actor.has_begun.wait(LONGEST)
         client.close(drain_timeout=0.0)
         with pytest.raises(Exception, match=r"stopped|closed"):
@@ -164,14 +180,14 @@ def test_a_call_from_the_clients_own_loop_is_refused() -> None:
     class Calling(Actor):
         @handler
         def call(self, _: Never) -> Told:
-            for use in (lambda: calling.send(Ask(1), callback=Told), lambda: calling.close()):
+            for use in (lambda: calling.ask(Ask(1)), lambda: calling.close()):
                 with pytest.raises(ArgumentError) as caught:
                     use()
                 refused.append(caught.value)
             return Told(0)
 
     with hopline.connect(node=Node(Calling(), Answering())) as calling:
-        calling.send(Never(), callback=Told)
+        calling.ask(Never(), Told)
     assert ["outside" in str(error) for error in refused] == [True, True]
 
 
@@ -198,10 +214,10 @@ def test_a_client_joins_the_network_of_its_configuration(tmp_path: Path, monkeyp
     file.write_text(f'[node]\nidentity = "shop"\nembedded = true\nrendezvous = {rendezvous}\n')
     with hopline.connect(node=Node(Answering(), network=Network(rendezvous=[server], embedded=True))):
         with hopline.connect(file) as client:  # the identity is the service's, which it does not take
-            assert client.send(Ask(1), callback=Told, timeout=LONGEST) == Told(2)
+            assert client.ask(Ask(1), timeout=LONGEST) == Told(2)
         monkeypatch.setenv("HOPLINE_CONFIG", str(file))
         with hopline.connect() as client:
-            assert client.send(Ask(1), callback=Told, timeout=LONGEST) == Told(2)
+            assert client.ask(Ask(1), timeout=LONGEST) == Told(2)
 
 
 SCRIPT = """
@@ -210,11 +226,11 @@ from tests.application.test_blocking import *
 
 client = hopline.connect(node=Node(Answering()))
 try:
-    print(client.send(Ask(1), callback=Told), flush=True)
+    print(client.ask(Ask(1)), flush=True)
     if "wait" in sys.argv:
-        client.send(Never(), callback=Told)
+        client.ask(Never(), Told)
 except KeyboardInterrupt:
-    print(client.send(Ask(2), callback=Told), flush=True)
+    print(client.ask(Ask(2)), flush=True)
     raise
 print("end", flush=True)
 """
@@ -238,4 +254,4 @@ def test_ctrl_c_ends_a_call_and_leaves_the_client_usable() -> None:
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=LONGEST)
     assert "Told(number=3)\n" in output
-    assert output.endswith("KeyboardInterrupt\n")
+    assert "\nKeyboardInterrupt\n" in output

@@ -109,7 +109,8 @@ class PageRun:
             (self._directory / block.file).write_text(program, encoding="utf-8")
         elif block.language == "python":
             lines = "\n" * block.line + block.code  # so that a traceback names the line of the page
-            exec(compile(lines, str(self._page), "exec"), self._variables)  # noqa: S102
+            code = compile(lines, str(self._page), "exec", dont_inherit=True)  # without this file's own `__future__`
+            exec(code, self._variables)  # noqa: S102
         elif block.language == "toml":
             check_keys(block.code)
         elif block.language == "sh" and block.note == _BACKGROUND:

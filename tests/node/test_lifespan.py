@@ -311,3 +311,64 @@ async def test_a_lifespan_that_fails_refuses_the_start() -> None:
         await node.start()
     assert not node.is_running
     assert log == []
+
+
+@on_loop
+async def test_a_lifespan_may_hold_a_task_group() -> None:
+    ticks = asyncio.Event()
+
+    async def tick() -> None:
+        while True:
+            ticks.set()
+            await asyncio.sleep(0.001)
+
+    @asynccontextmanager
+    async def lifespan(node: Node) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(tick())
+            yield
+            task.cancel()
+
+    node = Node(lifespan=lifespan)
+    await asyncio.create_task(node.start())
+    await soon(ticks.wait())
+    await asyncio.create_task(node.stop())
+    assert not node.is_running
+
+
+@on_loop
+async def test_an_error_of_a_lifespan_that_is_left_is_raised_by_the_stop() -> None:
+    @asynccontextmanager
+    async def lifespan(node: Node) -> AsyncIterator[None]:
+        yield
+        raise ConnectionError("the database has gone")
+
+    node = Node(lifespan=lifespan)
+    await node.start()
+    with pytest.raises(ConnectionError, match="has gone"):
+        await node.stop()
+    assert not node.is_running
+
+
+@on_loop
+async def test_cancelling_the_start_leaves_a_lifespan_that_is_being_entered() -> None:
+    log: list[str] = []
+    entering = asyncio.Event()
+
+    @asynccontextmanager
+    async def lifespan(node: Node) -> AsyncIterator[None]:
+        try:
+            entering.set()
+            await asyncio.Event().wait()
+            yield
+        finally:
+            log.append("left")
+
+    node = Node(lifespan=lifespan)
+    starting = asyncio.create_task(node.start())
+    await soon(entering.wait())
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert log == ["left"]
+    assert not node.is_running

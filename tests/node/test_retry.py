@@ -152,7 +152,7 @@ async def test_spans_have_the_number_of_the_attempt() -> None:
 
 @on_loop
 async def test_captures_have_the_number_of_the_attempt(tmp_path: Path) -> None:
-    capture = CaptureSettings(directory=tmp_path, level=CaptureLevel.FULL)
+    capture = CaptureSettings(directory=str(tmp_path), level=CaptureLevel.FULL)
     async with started(Flaky(works=3), capture=capture) as node:
         await node.hub.ask(Ask(), retry=Retry(3, AT_ONCE, on=(ActorError,)))
     asked = [message_of(row) for row in rows_of(tmp_path) if row["event"] == "delivered"]

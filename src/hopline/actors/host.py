@@ -380,6 +380,7 @@ class ActorHost:
         if not isinstance(error, HandlerCancelledError):
             summary = f"{report.type_name}: {report.text}"
             log.error("the handler of %s in %s failed: %s", message.identifier, self.name, summary, exc_info=error)
+        self._runtime.exchange.failed(delivery, error)
         is_own_receiver = message.identifier == EXCEPTION and EXCEPTION not in message.callback_point
         if not is_own_receiver:  # else this very handler would get the report, and fail again
             self._send_soon(exception_result(message, report))

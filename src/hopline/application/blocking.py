@@ -7,7 +7,7 @@ own rules, calls of other threads that are not answered in time raise `NotRunnin
 
 The lock orders calls and closing: a coroutine is submitted either before the loop was asked to end, which then cancels
 it, or never. The thread is a daemon, so that a client that nobody closed does not hold up the end of the process: it is
-closed then.
+closed then, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -18,19 +18,28 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, overload
 
-from hopline.client import Callback, MessageHub, Stream, Timeout
+from hopline.client import MessageHub, Partition, Retry, Stream, Timeout
 from hopline.config import read_configuration
 from hopline.errors import NotJoinedError
-from hopline.message import ArgumentError, Message, MessageIdentifier, NotRunningError
+from hopline.message import (
+    AnsweredBy,
+    AnyPayload,
+    ArgumentError,
+    Message,
+    MessageIdentifier,
+    NotRunningError,
+    Version,
+)
 from hopline.node import Node
 
-Answer = TypeVar("Answer")
-First = TypeVar("First")
-Second = TypeVar("Second")
+Answer = TypeVar("Answer", bound=AnyPayload)
+First = TypeVar("First", bound=AnyPayload)
+Second = TypeVar("Second", bound=AnyPayload)
 Result = TypeVar("Result")
 
 
@@ -38,7 +47,7 @@ def connect(config: str | os.PathLike[str] | None = None, *, node: Node | None =
     """Join a network from a program without an event loop.
 
         with hopline.connect() as client:
-            greeting = client.send(Greet("world"), callback=Greeting)
+            greeting = client.ask(Greet("world"))
 
     Args:
         config: The configuration file, as for `Node.from_config`: its network, its keys and its settings. The client
@@ -75,7 +84,7 @@ class Client:
         except BaseException:  # also Ctrl-C
             self._started.cancel()
             raise
-        atexit.register(self.close)
+        atexit.register(self.close, 0.0)
 
     # -- the thread ----------------------------------------------------------------------------------------------------
 
@@ -130,55 +139,127 @@ class Client:
             raise
 
     @overload
-    def send(self, content: object, *, timeout: Timeout = None) -> None: ...
+    def ask(
+        self,
+        content: AnsweredBy[Answer],
+        callback: None = None,
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+        retry: Retry | None = None,
+    ) -> Answer: ...
     @overload
-    def send(self, content: object, *, callback: type[Answer], timeout: Timeout = None) -> Answer: ...
+    def ask(
+        self,
+        content: AnyPayload,
+        callback: type[Answer],
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+        retry: Retry | None = None,
+    ) -> Answer: ...
     @overload
-    def send(self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None) -> Message: ...
+    def ask(
+        self,
+        content: AnyPayload,
+        callback: MessageIdentifier,
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+        retry: Retry | None = None,
+    ) -> Message: ...
     @overload
-    def send(
-        self, content: object, *, callback: tuple[type[First], type[Second]], timeout: Timeout = None
+    def ask(
+        self,
+        content: AnyPayload,
+        callback: tuple[type[First], type[Second]],
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+        retry: Retry | None = None,
     ) -> First | Second: ...
     @overload
-    def send(
-        self, content: object, *, callback: Sequence[type | MessageIdentifier], timeout: Timeout = None
+    def ask(
+        self,
+        content: AnyPayload,
+        callback: Sequence[type[AnyPayload] | MessageIdentifier],
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+        retry: Retry | None = None,
     ) -> Any: ...
-    def send(self, content: object, *, callback: Callback | None = None, timeout: Timeout = None) -> Any:
-        """Send a payload or message, and wait for the answer or the receipt; see `MessageHub.send`."""
-        return self._call(lambda hub: hub.send(content, callback=cast(Any, callback), timeout=timeout))
+    def ask(
+        self,
+        content: Any,
+        callback: Any = None,
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+        retry: Retry | None = None,
+    ) -> Any:
+        """Send a request, and return its answer; see `MessageHub.ask`.
 
-    def send_one_way(self, content: object) -> None:
+        Raises:
+            NotRunningError: The client is closed, or was before the answer came.
+        """
+        return self._call(
+            lambda hub: hub.ask(content, callback, timeout=timeout, partition=partition, version=version, retry=retry)
+        )
+
+    def send(
+        self,
+        content: AnyPayload,
+        *,
+        timeout: Timeout = None,
+        partition: Partition = None,
+        version: Version | None = None,
+    ) -> None:
+        """Send a payload or message, and wait until an actor has received it; see `MessageHub.send`."""
+        self._call(lambda hub: hub.send(content, timeout=timeout, partition=partition, version=version))
+
+    def send_one_way(self, content: AnyPayload, *, partition: Partition = None, version: Version | None = None) -> None:
         """Send without waiting for an answer. Wait only while the receiver is full."""
-        self._call(lambda hub: hub.send_one_way(content))
+        self._call(lambda hub: hub.send_one_way(content, partition=partition, version=version))
 
-    def broadcast(self, content: object) -> None:
+    def broadcast(self, content: AnyPayload, *, partition: Partition = None, version: Version | None = None) -> None:
         """Send to every actor that handles it, on every node, without waiting for an answer."""
-        self._call(lambda hub: hub.broadcast(content))
+        self._call(lambda hub: hub.broadcast(content, partition=partition, version=version))
 
     @overload
     def stream(
-        self, content: object, *, callback: type[Answer], timeout: Timeout = None, limit: int | None = None
+        self, content: AnsweredBy[Answer], *, timeout: Timeout = None, limit: int | None = None
     ) -> Iterator[Answer]: ...
     @overload
     def stream(
-        self, content: object, *, callback: MessageIdentifier, timeout: Timeout = None, limit: int | None = None
+        self, content: AnyPayload, *, callback: type[Answer], timeout: Timeout = None, limit: int | None = None
+    ) -> Iterator[Answer]: ...
+    @overload
+    def stream(
+        self, content: AnyPayload, *, callback: MessageIdentifier, timeout: Timeout = None, limit: int | None = None
     ) -> Iterator[Message]: ...
     @overload
     def stream(
         self,
-        content: object,
+        content: AnyPayload,
         *,
-        callback: Sequence[type | MessageIdentifier],
+        callback: Sequence[type[AnyPayload] | MessageIdentifier],
         timeout: Timeout = None,
         limit: int | None = None,
     ) -> Iterator[Any]: ...
     def stream(
-        self, content: object, *, callback: Callback, timeout: Timeout = None, limit: int | None = None
+        self, content: Any, *, callback: Any = None, timeout: Timeout = None, limit: int | None = None
     ) -> Iterator[Any]:
         """Broadcast, and yield the answers as they come; see `MessageHub.stream`."""
 
         async def open_stream(hub: MessageHub) -> Stream[Any]:
-            return hub.stream(content, callback=cast(Any, callback), timeout=timeout, limit=limit)
+            stream: Stream[Any] = hub.stream(content, callback=callback, timeout=timeout, limit=limit)
+            return stream
 
         async def read(_: MessageHub) -> Any:
             return await anext(stream, _END)
@@ -191,7 +272,7 @@ class Client:
             while (answer := self._call(read)) is not _END:
                 yield answer
         finally:
-            if self._is_open:
+            with suppress(NotRunningError):  # closed meanwhile, with all that waited
                 self._call(close)
 
     # -- closing -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from hopline.config import Configuration, read_configuration
 from hopline.metrics import MetricsServer, NodeCollector
 from hopline.node import Middleware, Network, Node
 from hopline.node.node import Lifespan
+from hopline.observers.dead_letters import DeadLetter
 from hopline.routing import MessageOutcome
 
 if TYPE_CHECKING:
@@ -31,27 +32,9 @@ class ConfiguredNode(Generic[NodeType]):
     metrics: MetricsServer | None
 
 
-def node_from_file(
-    node_type: type[NodeType],
-    path: str | os.PathLike[str] | None,
-    actors: Iterable[Actor],
-    middleware: Iterable[Middleware],
-    lifespan: Lifespan | None,
-    on_outcome: Callable[[MessageOutcome], None] | None,
-    tracer_provider: TracerProvider | None,
-) -> NodeType:
-    """Return the node of a file and of the environment; see `Node.from_config`."""
-    configuration = read_configuration(None if path is None else Path(path), os.environ)
-    configured = configured_node(
-        configuration,
-        *actors,
-        node_type=node_type,
-        middleware=middleware,
-        lifespan=lifespan,
-        on_outcome=on_outcome,
-        tracer_provider=tracer_provider,
-    )
-    return configured.node
+def found_configuration(path: str | os.PathLike[str] | None) -> Configuration:
+    """Return the configuration of a file, by default of the one that commands find, and of the environment."""
+    return read_configuration(None if path is None else Path(path), os.environ)
 
 
 def configured_node(
@@ -61,6 +44,7 @@ def configured_node(
     middleware: Iterable[Middleware] = (),
     lifespan: Lifespan | None = None,
     on_outcome: Callable[[MessageOutcome], None] | None = None,
+    on_dead_letter: Callable[[DeadLetter], object] | None = None,
     tracer_provider: TracerProvider | None = None,
 ) -> ConfiguredNode[NodeType]:
     """Return a node as its configuration describes it. Reads the key files.
@@ -77,6 +61,7 @@ def configured_node(
         capture=configuration.writable_capture(),
         middleware=middleware,
         on_outcome=on_outcome,
+        on_dead_letter=on_dead_letter,
         tracer_provider=tracer_provider,
     )
     address = configuration.metrics()

@@ -89,7 +89,8 @@ def _type_argument(cls: type) -> tuple[Any, type]:
 
 def _evaluated(cls: type, named: object, defined_in: type) -> Any:
     """Return a type argument with the names in it replaced by what they stand for, in the module of their class."""
-    namespace = vars(sys.modules[defined_in.__module__])
+    module = sys.modules.get(defined_in.__module__)  # none, where a program is run without being imported
+    namespace = {} if module is None else vars(module)
     try:
         return typing.get_type_hints(SimpleNamespace(__annotations__={"answer": named}), namespace)["answer"]
     except NameError as error:

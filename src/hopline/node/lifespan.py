@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from hopline.actors import Actor, flow_log
@@ -27,6 +28,11 @@ log = flow_log("hopline.node")
 def has_on_start(actor: Actor) -> bool:
     """Return whether an actor has an `on_start` of its own."""
     return getattr(actor.on_start, "__func__", None) is not Actor.on_start
+
+
+def has_on_stop(actor: Actor) -> bool:
+    """Return whether an actor has an `on_stop` of its own."""
+    return getattr(actor.on_stop, "__func__", None) is not Actor.on_stop
 
 
 def require_async_hooks(actor: Actor) -> None:
@@ -46,6 +52,49 @@ class ActorStart:
     def __await__(self) -> Generator[Any, None, None]:
         if self._task is not None:
             yield from self._task.__await__()
+
+
+class HeldContext:
+    """Holds an async context manager between two calls, in a task of its own.
+
+    It is entered and left in the same task, as task groups require, although a node may be started in one task and
+    stopped in another.
+    """
+
+    def __init__(self, context: AbstractAsyncContextManager[object]) -> None:
+        self._context = context
+        self._is_released = asyncio.Event()
+        self._is_entered = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+
+    async def enter(self) -> None:
+        """Enter the context, or raise its error."""
+        self._holding = holding = asyncio.create_task(self._hold())
+        entered = asyncio.create_task(self._is_entered.wait())
+        try:
+            await asyncio.wait((holding, entered), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            holding.cancel()
+            raise
+        finally:
+            entered.cancel()
+        if holding.done():
+            await self.leave()
+
+    async def _hold(self) -> None:
+        async with self._context:
+            self._is_entered.set()
+            await self._is_released.wait()
+
+    async def leave(self) -> None:
+        """Leave the context if it was entered. Raise its error, also one that ended it before."""
+        self._is_released.set()
+        holding, self._holding = self._holding, None
+        if holding is None:
+            return
+        await asyncio.wait((holding,))
+        if not holding.cancelled():
+            holding.result()
 
 
 class ActorLifespan:
@@ -84,7 +133,8 @@ class ActorLifespan:
 
     async def stop(self, actor: Actor) -> None:
         """Run `on_stop`, for a limited time. Log what goes wrong."""
-        if self._started.pop(actor.identity, None) is None:
+        has_started = self._started.pop(actor.identity, None) is not None
+        if not (has_started and has_on_stop(actor)):
             return
         name = type(actor).__qualname__
         task = asyncio.create_task(actor.on_stop(self._node))
@@ -104,7 +154,7 @@ class ActorLifespan:
         actors = list(reversed(self._started.values()))
         for actor in actors:
             await self.stop(actor)
-        return any(getattr(actor.on_stop, "__func__", None) is not Actor.on_stop for actor in actors)
+        return any(has_on_stop(actor) for actor in actors)
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:

@@ -17,7 +17,7 @@ from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub
 from hopline.cluster import Membership
 from hopline.cluster.membership.refusals import Refusal
-from hopline.message import ArgumentError, Message, NotRunningError, new_node_identity
+from hopline.message import ArgumentError, Message, NotRunningError, as_bytes, new_node_identity
 from hopline.node.introspection import Introspection
 from hopline.node.lifespan import ActorStart, has_on_start, require_async_hooks
 from hopline.node.middleware import Middleware, checked
@@ -28,6 +28,7 @@ from hopline.node.routing.router import Router
 from hopline.node.running import RunningNode
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
+from hopline.observers.dead_letters import DeadLetter
 from hopline.observers.observer import NodeObserver
 from hopline.routing import KnownNode, MessageOutcome
 
@@ -64,6 +65,7 @@ class Node:
         uri: The address that messages of this node carry in their trace, if it has no network.
         settings: Capacities and timeouts.
         on_outcome: Called with every message and its outcome.
+        on_dead_letter: Called with every message that reached no receiver or whose handler failed, soon afterwards.
         tracer_provider: Where OpenTelemetry spans go. Default: the provider of the process, if one is set.
         clock: Returns monotonic seconds, for tests.
         network: The network to join, where nodes find each other.
@@ -78,10 +80,11 @@ class Node:
     def __init__(
         self,
         *actors: Actor,
-        identity: bytes | None = None,
+        identity: str | bytes | None = None,
         uri: str = STANDALONE_URI,
         settings: NodeSettings | None = None,
         on_outcome: Callable[[MessageOutcome], None] | None = None,
+        on_dead_letter: Callable[[DeadLetter], object] | None = None,
         tracer_provider: TracerProvider | None = None,
         clock: Callable[[], float] | None = None,
         network: Network | None = None,
@@ -93,17 +96,17 @@ class Node:
         observers: Iterable[NodeObserver] = (),
     ) -> None:
         for name, value, kind in (
-            ("identity", identity, bytes),
             ("settings", settings, NodeSettings),
             ("network", network, Network),
             ("capture", capture, CaptureSettings),
         ):
             if not (value is None or isinstance(value, kind)):
                 raise ArgumentError(f"node {name}", f"{kind.__name__}, or nothing", value)
-        self.identity = new_node_identity() if identity is None else identity
+        self.identity = new_node_identity() if identity is None else as_bytes(identity, "node identity")
         self.uri = uri
         self.settings = settings or NodeSettings()
         self.on_outcome = on_outcome
+        self.on_dead_letter = on_dead_letter
         self.tracer_provider = tracer_provider
         self.clock = clock
         self.network = network
@@ -128,6 +131,7 @@ class Node:
         middleware: Iterable[Middleware] = (),
         lifespan: Lifespan | None = None,
         on_outcome: Callable[[MessageOutcome], None] | None = None,
+        on_dead_letter: Callable[[DeadLetter], object] | None = None,
         tracer_provider: TracerProvider | None = None,
     ) -> Self:
         """Return the node that ``hopline node`` would run: its network, keys, settings, capture and metrics.
@@ -139,15 +143,26 @@ class Node:
             middleware: What runs around every handler.
             lifespan: What is held while the node runs. The endpoint for metrics is opened before it.
             on_outcome: Called with every message and its outcome.
+            on_dead_letter: Called with every message that reached no receiver or whose handler failed.
             tracer_provider: Where OpenTelemetry spans go.
 
         Raises:
             ConfigurationError: For the first value that cannot be used.
         """
         # The one import that goes up: a class cannot be given its constructors from above.
-        from hopline.application.configured import node_from_file
+        from hopline.application.configured import configured_node, found_configuration
 
-        return node_from_file(cls, path, actors, middleware, lifespan, on_outcome, tracer_provider)
+        configured = configured_node(
+            found_configuration(path),
+            *actors,
+            node_type=cls,
+            middleware=middleware,
+            lifespan=lifespan,
+            on_outcome=on_outcome,
+            on_dead_letter=on_dead_letter,
+            tracer_provider=tracer_provider,
+        )
+        return configured.node
 
     # -- starting and stopping -----------------------------------------------------------------------------------------
 
@@ -169,8 +184,9 @@ class Node:
         connection = running.connection
         if connection is not None:
             self.uri = connection.uri
-        if self.lifespan is not None:
-            await running.resources.enter_async_context(self.lifespan(self))
+        if running.held is not None:
+            await running.held.enter()
+            running.require_not_stopping()
         # Actors that have to start first are announced when all have started, others together with the node.
         starts_later = any(has_on_start(actor) for actor in self.actors)
         if not starts_later:
@@ -184,8 +200,9 @@ class Node:
     async def _start_actors(self, running: RunningNode) -> None:
         lifespan = running.lifespan
         while unstarted := [actor for actor in self.actors if not lifespan.has_started(actor)]:
-            await lifespan.start(unstarted[0])
-            running.require_not_stopping()
+            for actor in unstarted:  # each may add others
+                await lifespan.start(actor)
+                running.require_not_stopping()
         for actor in self.actors:
             self._host(running, actor)
         running.has_started = True
@@ -239,13 +256,11 @@ class Node:
     async def _end(self, running: RunningNode, stopped: asyncio.Future[StopReport]) -> None:
         report, problem = StopReport(), None
         try:
-            async with running.resources:
-                try:
-                    report = await self._fail_the_rest(running)
-                finally:
-                    report = await self._leave_network(running, report)
-                    if running.recorder is not None:
-                        await running.recorder.close()
+            try:
+                report = await self._fail_the_rest(running)
+            finally:
+                report = await self._leave_network(running, report)
+                await self._release(running)
         except Exception as error:  # passed on to those who wait in `stop`
             problem = error
         finally:
@@ -264,6 +279,14 @@ class Node:
                 report.cancelled_handlers,
                 report.failed_promises,
             )
+
+    async def _release(self, running: RunningNode) -> None:
+        try:
+            if running.recorder is not None:
+                await running.recorder.close()
+        finally:
+            if running.held is not None:
+                await running.held.leave()
 
     async def _leave_network(self, running: RunningNode, report: StopReport) -> StopReport:
         """Leave the network, and add the messages that never left to the report."""

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
 from contextvars import Context as VariableContext
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,12 @@ from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
 from hopline.message import NotRunningError, WireFormat
 from hopline.node.context import Context, NodeRuntime
-from hopline.node.lifespan import ActorLifespan
+from hopline.node.lifespan import ActorLifespan, HeldContext
 from hopline.node.middleware import Middleware, MiddlewareHost
 from hopline.node.network.connection import NetworkConnection
 from hopline.node.report import StopReport
 from hopline.node.routing.router import Router
+from hopline.observers.dead_letters import DeadLetters
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
@@ -69,7 +69,7 @@ class RunningNode:
         self.hosts: dict[bytes, ActorHost] = {}
         self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
         self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
-        self.resources = AsyncExitStack()  # what the node was given to hold while it runs
+        self.held = None if node.lifespan is None else HeldContext(node.lifespan(node))
         self.lifespan = ActorLifespan(node, settings)
         self.cancel_timeout = settings.cancel_timeout
         self.has_started = False  # whether all actors have: from then on others start when they are added
@@ -189,6 +189,8 @@ def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
     telemetry = telemetry_for(node.identity, node.tracer_provider)
     observers = Observers()
     observers.add(FailureLog(clock))
+    if node.on_dead_letter is not None:
+        observers.add(DeadLetters(node.on_dead_letter, asyncio.get_running_loop()))
     if node.on_outcome is not None:
         observers.add(OutcomeHook(node.on_outcome, clock))
     if telemetry is not None:

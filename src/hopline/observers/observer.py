@@ -9,7 +9,7 @@ A message that is submitted on this node goes through these events:
 
     submitting -> submitted | refused
     sending -> sent [-> returned], for each copy to another node
-    delivered [-> handling -> end of the handling] [-> resolved], for each copy to a receiver of this node
+    delivered [-> handling -> failed, end of the handling] [-> resolved], for each copy to a receiver of this node
     ended, if it reaches neither
 
 One that comes from another node begins with `received` instead. What an observer has to find again later travels on
@@ -86,6 +86,9 @@ class NodeObserver:
     def handling(self, delivery: Delivery, receiver: bytes, handler: str) -> Handling | None:
         """Note that a handler starts, in its own context. Return what is to be called when it finishes, if anything."""
 
+    def failed(self, delivery: Delivery, error: BaseException) -> None:
+        """Note that the handler of a message that was delivered failed."""
+
     def resolved(self, delivery: Delivery, receiver: bytes) -> None:
         """Note that a promise or stream of a hub accepted a message that was delivered."""
 
@@ -157,6 +160,7 @@ class Observers:
     received: Callable[[Frames | None, Message, float], int | None] | None
     delivered: Callable[[Delivery, bytes], Delivery] | None
     handling: Callable[[Delivery, bytes, str], Handling | None] | None
+    failed: Callable[[Delivery, BaseException], None] | None
     resolved: Callable[[Delivery, bytes], None] | None
     ended: Callable[[Delivery, Outcome, str, Frames | None], int | None] | None
     frames_sent: Callable[[bytes, Frames, float], None] | None

@@ -165,6 +165,10 @@ class Exchange(Protocol):
         """Report that a handler starts, in the handler's own context. Return None if no observer follows it."""
         ...
 
+    def failed(self, delivery: Delivery, error: BaseException) -> None:
+        """Report that the handler of a delivery failed."""
+        ...
+
     def handled(self, error: BaseException | None) -> None:
         """Count a handler that finished."""
         ...

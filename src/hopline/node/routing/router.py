@@ -676,6 +676,11 @@ class Router:
         observe = self._observers.handling
         return None if observe is None else observe(delivery, receiver, handler)
 
+    def failed(self, delivery: Delivery, error: BaseException) -> None:
+        """Report that the handler of a delivery failed."""
+        if self._observers.failed is not None:
+            self._observers.failed(delivery, error)
+
     def handled(self, error: BaseException | None) -> None:
         """Count a handler that finished."""
         self.counters.handled += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from hopline.application.configured import ConfiguredNode, configured_node
 from hopline.capture.events import Level
 from hopline.cli import event_loop
 from hopline.cli.application import actors_of, find_application
+from hopline.cli.commands.node.reload import run_reloading
 from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text
 from hopline.cli.logs import LogLevel, set_up_logs
@@ -104,12 +106,21 @@ def node_command(
         Level | None,
         typer.Option("--capture-level", help="What to record. Default: wire. `hopline capture` changes it."),
     ] = None,
+    reload: Annotated[
+        bool,
+        typer.Option(
+            "--reload", help="For development: start anew when a .py or .toml file below the current directory changes."
+        ),
+    ] = False,
     log_level: LogLevelOption = LogLevel.INFO,
     log_json: LogJsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Run actors as a node of a network, until Ctrl-C or SIGTERM."""
     with one_line_errors("node", debug=debug):
+        if reload:
+            arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
+            raise typer.Exit(run_reloading(arguments, Path.cwd()))
         set_up_logs(log_level, as_json=log_json)
         configuration = configuration_of(
             config,
