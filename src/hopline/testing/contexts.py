@@ -207,6 +207,9 @@ class _FakeExchange:
     def ended(self, delivery: Delivery, outcome: Outcome, reason: str) -> None:
         """Do nothing."""
 
+    def failed(self, delivery: Delivery, error: BaseException) -> None:
+        """Do nothing."""
+
     def abandoned(self, message: Message, reason: str) -> None:
         """Do nothing."""
 

@@ -116,7 +116,7 @@ class InProcessNetwork:
             transport=transport,
         )
         node = recorded_node(
-            *actors, identity=name.encode(), settings=settings, network=attached, record=SentMessages(name, self.record)
+            *actors, identity=name, settings=settings, network=attached, record=SentMessages(name, self.record)
         )
         self._nodes[name] = node
         await node.start()

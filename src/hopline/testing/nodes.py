@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from hopline.actors import Actor
 from hopline.node import Middleware, Network, Node, NodeSettings
 from hopline.node.node import Lifespan
+from hopline.observers.dead_letters import DeadLetter
 from hopline.testing.clock import virtual_time
 from hopline.testing.record import SentMessages
 
@@ -16,10 +17,11 @@ from hopline.testing.record import SentMessages
 @asynccontextmanager
 async def node(
     *actors: Actor,
-    identity: bytes | None = None,
+    identity: str | bytes | None = None,
     settings: NodeSettings | None = None,
     middleware: Iterable[Middleware] = (),
     lifespan: Lifespan | None = None,
+    on_dead_letter: Callable[[DeadLetter], object] | None = None,
 ) -> AsyncIterator[Node]:
     """Run a node in virtual time, and record what it sends for `expect`.
 
@@ -33,6 +35,7 @@ async def node(
         settings: Capacities and timeouts, as for `hopline.Node`.
         middleware: What runs around every handler, as for `hopline.Node`.
         lifespan: What is open as long as the node runs, as for `hopline.Node`.
+        on_dead_letter: Called with every message that ended badly, as for `hopline.Node`.
 
     Raises:
         ArgumentError: The event loop is not one of asyncio's own; see `virtual_time`.
@@ -53,17 +56,25 @@ async def node(
     >>> asyncio.run(test_a_nap())
     """
     with virtual_time():
-        running = recorded_node(*actors, identity=identity, settings=settings, middleware=middleware, lifespan=lifespan)
+        running = recorded_node(
+            *actors,
+            identity=identity,
+            settings=settings,
+            middleware=middleware,
+            lifespan=lifespan,
+            on_dead_letter=on_dead_letter,
+        )
         async with running:
             yield running
 
 
 def recorded_node(
     *actors: Actor,
-    identity: bytes | None,
+    identity: str | bytes | None,
     settings: NodeSettings | None,
     middleware: Iterable[Middleware] = (),
     lifespan: Lifespan | None = None,
+    on_dead_letter: Callable[[DeadLetter], object] | None = None,
     network: Network | None = None,
     record: SentMessages | None = None,
 ) -> Node:
@@ -76,5 +87,6 @@ def recorded_node(
         network=network,
         middleware=middleware,
         lifespan=lifespan,
+        on_dead_letter=on_dead_letter,
         observers=[SentMessages() if record is None else record],
     )
