@@ -61,7 +61,8 @@ def hopline_run(request: pytest.FixtureRequest) -> Iterator[Run]:
     if others and inspect.iscoroutinefunction(inspect.unwrap(request.function)):
         pytest.fail(
             f"the marker {others[0]!r} has this test run on another event loop than that of Hopline's fixtures: use "
-            "`async with hopline.testing.node(...) as node` within the test instead of a fixture, or remove the marker",
+            "`async with hopline.testing.node(...) as node` within the test instead of a fixture, or remove the marker "
+            "(pytest-asyncio adds it in its mode auto, and not in its mode strict)",
             pytrace=False,
         )
     from hopline.testing import VirtualRunner  # only when a test needs it: importing takes a while

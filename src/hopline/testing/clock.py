@@ -49,7 +49,8 @@ class VirtualTime:
         selector = getattr(loop, "_selector", None)
         if not isinstance(selector, selectors.BaseSelector):
             expected = "a loop of asyncio that waits in a selector; hopline.testing.run makes one"
-            raise ArgumentError("event loop", expected, type(loop).__qualname__)
+            kind = type(loop)
+            raise ArgumentError("event loop", expected, f"{kind.__module__}.{kind.__qualname__}")
         self.now = loop.time() if loop.is_running() else 0.0
         self._selector = selector
         self._wait = selector.select
