@@ -108,6 +108,10 @@ ALLOWED = {
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},
+    "hopline.testing": PURE
+    | {"asyncio", "contextlib", "msgspec", "random", "selectors", "time", "types", "weakref"}
+    | {"hopline.actors", "hopline.client", "hopline.cluster", "hopline.display", "hopline.message", "hopline.node"}
+    | {"hopline.observers", "hopline.routing", "hopline.simulation"},
     "hopline.transport": PURE
     | {"asyncio", "atexit", "contextlib", "errno", "fcntl", "importlib", "ipaddress", "logging", "math", "msgspec"}
     | {"os", "random", "socket", "sys", "termios", "threading", "time", "zmq"}
@@ -133,6 +137,11 @@ def test_a_package_imports_what_the_design_allows_and_nothing_else(package: str)
     for path in files:
         for module in imported(path):
             assert any(module == name or module.startswith(f"{name}.") for name in allowed), f"{path}: {module}"
+
+
+def test_only_the_plugin_imports_pytest() -> None:
+    importing = {path.parent.name for path in SOURCE.rglob("*.py") if "pytest" in set(imported(path))}
+    assert importing == {"pytest_hopline"}
 
 
 def test_nothing_is_pickled_anywhere() -> None:

@@ -14,7 +14,15 @@ from pathlib import Path
 from types import ModuleType
 
 SNAPSHOT = Path(__file__).parent.parent / "tests" / "data" / "public_api.txt"
-MODULES = ("hopline", "hopline.errors", "hopline.message", "hopline.wire", "hopline.security", "hopline.transport")
+MODULES = (
+    "hopline",
+    "hopline.errors",
+    "hopline.message",
+    "hopline.wire",
+    "hopline.security",
+    "hopline.transport",
+    "hopline.testing",
+)
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
 

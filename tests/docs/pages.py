@@ -21,6 +21,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -33,6 +34,7 @@ from hopline.config.schema import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 DEFAULT_RENDEZVOUS = "tcp://127.0.0.1:8001"  # another test may use it at the same time
+EXAMPLE_METRICS = "127.0.0.1:9101"  # as above
 SHOWN_ONLY = {"text", "dockerfile"}
 RUN = {"python", "sh", "toml"}
 
@@ -83,6 +85,7 @@ class PageRun:
         python_path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         self._environment = os.environ | {"PATH": path, "PYTHONPATH": python_path, "COLUMNS": "100"} | environment
         self._rendezvous = environment["HOPLINE_RENDEZVOUS__ADDRESS"]
+        self._metrics = f"127.0.0.1:{free_port()}"
         self._variables: dict[str, Any] = {"__name__": page.stem.replace("-", "_")}
         self._started: list[subprocess.Popen[str]] = []
 
@@ -121,7 +124,7 @@ class PageRun:
 
     def _run_commands(self, block: Block) -> None:
         done = subprocess.run(
-            ["bash", "-ec", _as_installed(block.code)],
+            ["bash", "-ec", self._as_installed(block.code)],
             cwd=self._directory,
             env=self._environment,
             capture_output=True,
@@ -132,7 +135,7 @@ class PageRun:
 
     def start(self, commands: str) -> None:
         """Start each line as a command in the background, and wait until each has printed something."""
-        for command in commands.splitlines():
+        for command in self._as_installed(commands).splitlines():
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"],
                 cwd=self._directory,
@@ -152,6 +155,18 @@ class PageRun:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
 
+    def _as_installed(self, commands: str) -> str:
+        commands = commands.replace(EXAMPLE_METRICS, self._metrics)
+        # `make demo` and `make test` have tests of their own, or would run this test again.
+        return commands.replace(".venv/bin/hopline", "hopline").replace("make ", "make --dry-run ")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
 
 def check_keys(toml: str) -> None:
     """Raise unless every key of a configuration file is a key that Hopline reads."""
@@ -161,8 +176,3 @@ def check_keys(toml: str) -> None:
         for key in table:
             name = f"{section}.{key}"
             assert name in known or name in sections, name
-
-
-def _as_installed(commands: str) -> str:
-    # `make demo` and `make test` have tests of their own, or would run this test again.
-    return commands.replace(".venv/bin/hopline", "hopline").replace("make ", "make --dry-run ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 from tools import cli_page
 
 import hopline
-from tests.docs.pages import ROOT, RUN, PageRun, blocks
+from tests.docs.pages import ROOT, RUN, PageRun, blocks, free_port
 
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
@@ -32,12 +31,6 @@ def needs(page: Path) -> str:
     """Return what a page needs before its first block runs: nothing, a network or captures."""
     named = re.search(r"^<!-- needs: (\w+) -->$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return named[1] if named else ""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from hopline.node.running import RunningNode
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 from hopline.observers.dead_letters import DeadLetter
+from hopline.observers.observer import NodeObserver
 from hopline.observers.timings import Timings
 from hopline.routing import KnownNode, MessageOutcome
 from hopline.schemas.book import SchemaBook
@@ -82,6 +83,7 @@ class Node:
         capture: Where traffic may be recorded, and at which level to start.
         middleware: What runs around every handler, the outermost first.
         lifespan: Returns an async context manager, which is entered before the node starts and left after it stopped.
+        observers: Further observers of what happens to messages.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Node:
         capture: CaptureSettings | None = None,
         middleware: Iterable[Middleware] = (),
         lifespan: Lifespan | None = None,
+        observers: Iterable[NodeObserver] = (),
     ) -> None:
         for name, value, kind in (
             ("settings", settings, NodeSettings),
@@ -121,6 +124,7 @@ class Node:
         self.capture = capture
         self.middleware = checked(middleware)
         self.lifespan = lifespan
+        self.observers = tuple(observers)
         self.is_timed = False
         self.schemas = SchemaBook()
         self._actors: dict[bytes, Actor] = {}

@@ -211,4 +211,6 @@ def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
         observers.add(OutcomeHook(node.on_outcome, clock))
     if telemetry is not None:
         observers.add(telemetry)
+    for observer in node.observers:
+        observers.add(observer)
     return observers

@@ -98,8 +98,10 @@ class SimulatedLink:
             return
         network = self._network
         written = message
+        conditions = None
         if not is_service(message):
             written = decode(frames) if waited else message
+            conditions = network.conditions_of(written)
             network.on_sent(self._peers.host, written)
         if self._peers.on_sent is not None:
             now = self._peers.clock()
@@ -107,7 +109,7 @@ class SimulatedLink:
         received = [AUTO_ID, *frames[1:]]
         arrive = partial(self._arrive, listener, received, written)
         self._under_way += 1
-        network.transmit(self._connection, Load.of(frames), arrive, self._ended)
+        network.transmit(self._connection, Load.of(frames), arrive, self._ended, conditions)
 
     def _arrive(self, listener: SimulatedListener, frames: list[bytes], message: Message) -> None:
         if not is_service(message):

@@ -6,6 +6,7 @@ waiting for it, and is called when something is bound there, goes away, or is cu
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,7 +17,6 @@ import msgspec
 
 from hopline.cluster.messages.service import HEARTBEAT, SYNOD
 from hopline.message import Message, WireFormat
-from hopline.simulation.loop import VirtualLoop
 
 FORMATS = (WireFormat.V4, WireFormat.V5, WireFormat.V6)
 
@@ -110,8 +110,8 @@ class Bound(Protocol):
 class VirtualNetwork:
     """All hosts and addresses, the conditions between them, and which hosts are cut off from each other."""
 
-    def __init__(self, loop: VirtualLoop, random: Random, link_capacity: int = 1_000) -> None:
-        self.loop = loop
+    def __init__(self, loop: asyncio.AbstractEventLoop, random: Random, link_capacity: int = 1_000) -> None:
+        self.loop = loop  # in virtual time
         self.random = random
         self.link_capacity = link_capacity
         self.conditions = NetworkConditions()
@@ -119,6 +119,7 @@ class VirtualNetwork:
         self.on_sent: Callable[[Host, Message], None] = _ignore  # by one node to another
         self.on_arrived: Callable[[Host, Message], None] = _ignore
         self.on_control_message: Callable[[Host, list[bytes]], None] = _ignore  # announcements and heartbeats
+        self.conditions_of: Callable[[Message], NetworkConditions | None] = _ignore  # of one message between nodes
         self.bound: dict[str, Bound] = {}
         self.hosts: dict[str, Host] = {}
         self._connecting: dict[str, dict[Connecting, None]] = {}
@@ -178,6 +179,7 @@ class VirtualNetwork:
         load: Load,
         arrive: Callable[[], None],
         ended: Callable[[], None] | None = None,
+        conditions: NetworkConditions | None = None,
     ) -> None:
         """Transmit a message.
 
@@ -186,10 +188,11 @@ class VirtualNetwork:
             load: What is counted of it.
             arrive: Called for each copy that arrives.
             ended: Called for each copy, whether it arrived or was lost.
+            conditions: Its own conditions. Default: those of the network.
         """
         source = connection.source
         if source.is_held_up:
-            transmission = partial(self.transmit, connection, load, arrive, ended)
+            transmission = partial(self.transmit, connection, load, arrive, ended, conditions)
             source.held.append(transmission)
             return
         self.traffic.sent += 1
@@ -199,24 +202,25 @@ class VirtualNetwork:
             self.traffic.elections += 1
         else:
             self.traffic.bytes += load.size
-        copies = self._copies()
+        conditions = conditions or self.conditions
+        copies = self._copies(conditions)
         if not copies and ended is not None:
             self.loop.call_soon(ended)
         for _ in range(copies):
-            jitter = self.random.random() * self.conditions.jitter
-            delay = self.conditions.latency + jitter
+            jitter = self.random.random() * conditions.jitter
+            delay = conditions.latency + jitter
             arrival = self.loop.time() + delay
             if connection.is_ordered:
                 arrival = max(arrival, connection.last_arrival)
                 connection.last_arrival = arrival
             self.loop.call_at(arrival, self._arrive, connection, arrive, ended)
 
-    def _copies(self) -> int:
+    def _copies(self, conditions: NetworkConditions) -> int:
         """Return how many copies of a message arrive."""
-        if self._happens(self.conditions.drop):
+        if self._happens(conditions.drop):
             self.traffic.dropped += 1
             return 0
-        if self._happens(self.conditions.duplicate):
+        if self._happens(conditions.duplicate):
             self.traffic.duplicated += 1
             return 2
         return 1
@@ -309,4 +313,4 @@ class VirtualNetwork:
 
 
 def _ignore(*_: object) -> None:
-    """Do nothing: the default of every hook."""
+    """Do nothing and return nothing: the default of every hook."""
