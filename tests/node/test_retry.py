@@ -161,6 +161,10 @@ async def test_captures_have_the_number_of_the_attempt(tmp_path: Path) -> None:
     assert len({message.correlation_id for message in requests}) == 1
 
 
+def test_many_attempts_without_a_pause_are_no_problem() -> None:
+    assert Retry(attempts=10_000, backoff=0.0).pause_after(9_999) == 0.0
+
+
 def test_a_number_that_is_none_counts_as_the_first_attempt() -> None:
     message = to_message(Ask())
     for entries in ({}, {ATTEMPT: "2"}, {ATTEMPT: True}, {ATTEMPT: -1}, {ATTEMPT: [2]}):

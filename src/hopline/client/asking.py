@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from hopline.client.reply_spec import Callback
 from hopline.client.retry import Retry
@@ -18,6 +18,20 @@ Timeout: TypeAlias = float | timedelta | None
 Partition: TypeAlias = str | bytes | None
 
 
+class SendOptions(TypedDict, total=False):
+    """Arguments of `send` that all its forms have."""
+
+    timeout: Timeout
+    partition: Partition
+    version: Version | None
+
+
+class AskOptions(SendOptions, total=False):
+    """Arguments of `ask` that all its forms have."""
+
+    retry: Retry | None
+
+
 class Asking:
     """Mix-in with `ask`."""
 
@@ -25,58 +39,22 @@ class Asking:
 
     @overload
     async def ask(
-        self,
-        content: AnsweredBy[Answer],
-        callback: None = None,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
+        self, content: AnsweredBy[Answer], callback: None = None, **options: Unpack[AskOptions]
     ) -> Answer: ...
     @overload
-    async def ask(
-        self,
-        content: AnyPayload,
-        callback: type[Answer],
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
-    ) -> Answer: ...
+    async def ask(self, content: AnyPayload, callback: type[Answer], **options: Unpack[AskOptions]) -> Answer: ...
+    @overload
+    async def ask(self, content: AnyPayload, callback: MessageIdentifier, **options: Unpack[AskOptions]) -> Message: ...
     @overload
     async def ask(
-        self,
-        content: AnyPayload,
-        callback: MessageIdentifier,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
-    ) -> Message: ...
-    @overload
-    async def ask(
-        self,
-        content: AnyPayload,
-        callback: tuple[type[First], type[Second]],
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
+        self, content: AnyPayload, callback: tuple[type[First], type[Second]], **options: Unpack[AskOptions]
     ) -> First | Second: ...
     @overload
     async def ask(
         self,
         content: AnyPayload,
         callback: Sequence[type[AnyPayload] | MessageIdentifier],
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
+        **options: Unpack[AskOptions],
     ) -> Any: ...
     async def ask(
         self,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopline.client.asking import Partition, Timeout
+from hopline.client.asking import Timeout
 from hopline.client.hub import MessageHub, ticks_of
 from hopline.client.promise import Promise
 from hopline.client.reply_spec import Callback, callback_of
 from hopline.client.stream import Stream
-from hopline.message import AnswerTimeoutError, Message, Version, payload_type
+from hopline.message import AnswerTimeoutError, Message, payload_type
 from hopline.routing import NO_DEADLINE
 
 
@@ -30,19 +30,11 @@ class HandlerHub(MessageHub):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._hub, name)
 
-    def _promise(
-        self,
-        content: object,
-        callback: Callback | None,
-        timeout: Timeout,
-        partition: Partition,
-        version: Version | None,
-    ) -> Promise[Any]:
+    def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
         seconds = self._inherited(content, timeout)
         if seconds is None:
-            return self._hub._promise(content, callback, timeout, partition, version)
-        limited = content if callback is None else _limited(content, seconds)
-        return self._hub._promise(limited, callback, seconds, partition, version)
+            return self._hub._promise(content, callback, timeout)
+        return self._hub._promise(content if callback is None else _limited(content, seconds), callback, seconds)
 
     def _time_to_wait(self, message: Message, timeout: Timeout) -> float:
         seconds = self._inherited(message, timeout)

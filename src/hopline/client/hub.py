@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import timedelta
 from threading import get_ident
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, Unpack, overload
 
 import msgspec
 
-from hopline.client.asking import Answer, Asking, First, Partition, Second, Timeout
+from hopline.client.asking import Answer, Asking, First, Partition, Second, SendOptions, Timeout
 from hopline.client.deadlines import Deadlines, Line
 from hopline.client.promise import OnOver, Promise, TimedPromise
 from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, callback_of, error_of, reply_spec_of
@@ -131,7 +131,7 @@ class MessageHub(Asking):
                 return await self.send(request, callback=callback, timeout=seconds)
             except retry.on:
                 pause = retry.pause_after(attempt)
-                if attempt == retry.attempts or self._clock() + pause >= deadline:
+                if attempt >= retry.attempts or self._clock() + pause >= deadline:
                     raise
             await asyncio.sleep(pause)
             attempt += 1
@@ -141,43 +141,16 @@ class MessageHub(Asking):
         return self._seconds(timeout, message.ttl_ticks)
 
     @overload
-    async def send(
-        self,
-        content: AnyPayload,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> None: ...
+    async def send(self, content: AnyPayload, **options: Unpack[SendOptions]) -> None: ...
+    @overload
+    async def send(self, content: AnyPayload, *, callback: type[Answer], **options: Unpack[SendOptions]) -> Answer: ...
     @overload
     async def send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: type[Answer],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> Answer: ...
-    @overload
-    async def send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: MessageIdentifier,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: MessageIdentifier, **options: Unpack[SendOptions]
     ) -> Message: ...
     @overload
     async def send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: tuple[type[First], type[Second]],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: tuple[type[First], type[Second]], **options: Unpack[SendOptions]
     ) -> First | Second: ...
     @overload
     async def send(
@@ -185,9 +158,7 @@ class MessageHub(Asking):
         content: AnyPayload,
         *,
         callback: Sequence[type[AnyPayload] | MessageIdentifier],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        **options: Unpack[SendOptions],
     ) -> Any: ...
     async def send(
         self,
@@ -218,7 +189,10 @@ class MessageHub(Asking):
             DeliveryError: The message reached no receiver.
             AnswerTimeoutError: The time has passed. Its `__cause__` is the `DeliveryError` of the message, if known.
         """
-        promise: Promise[Any] = self._promise(content, callback, timeout, partition, version)
+        if partition is None and version is None:
+            promise: Promise[Any] = self._promise(content, callback, timeout)
+        else:
+            promise = self._redirected_promise(content, callback, timeout, partition, version)
         try:
             if not self._exchange.submit(promise.delivery):
                 await self._exchange.wait_for_room(promise.delivery, promise.seconds).wait()
@@ -227,43 +201,18 @@ class MessageHub(Asking):
             promise.leave()
 
     @overload
-    def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> Promise[None]: ...
+    def try_send(self, content: AnyPayload, **options: Unpack[SendOptions]) -> Promise[None]: ...
     @overload
     def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: type[Answer],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: type[Answer], **options: Unpack[SendOptions]
     ) -> Promise[Answer]: ...
     @overload
     def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: MessageIdentifier,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: MessageIdentifier, **options: Unpack[SendOptions]
     ) -> Promise[Message]: ...
     @overload
     def try_send(
-        self,
-        content: AnyPayload,
-        *,
-        callback: tuple[type[First], type[Second]],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        self, content: AnyPayload, *, callback: tuple[type[First], type[Second]], **options: Unpack[SendOptions]
     ) -> Promise[First | Second]: ...
     @overload
     def try_send(
@@ -271,9 +220,7 @@ class MessageHub(Asking):
         content: AnyPayload,
         *,
         callback: Sequence[type[AnyPayload] | MessageIdentifier],
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
+        **options: Unpack[SendOptions],
     ) -> Promise[Any]: ...
     def try_send(
         self,
@@ -285,7 +232,10 @@ class MessageHub(Asking):
         version: Version | None = None,
     ) -> Promise[Any]:
         """Send now, and return a promise of the answer. Raise `NoRoomError` if the receiver is full."""
-        promise: Promise[Any] = self._promise(content, callback, timeout, partition, version)
+        if partition is None and version is None:
+            promise: Promise[Any] = self._promise(content, callback, timeout)
+        else:
+            promise = self._redirected_promise(content, callback, timeout, partition, version)
         try:
             if not self._exchange.submit(promise.delivery):
                 raise NoRoomError(str(promise.delivery.identifier))
@@ -399,14 +349,7 @@ class MessageHub(Asking):
             raise ArgumentError("receiver_node_identity", "no receiver on a broadcast", content.receiver_node_identity)
         return content.clone(distribution=distribution)
 
-    def _promise(
-        self,
-        content: object,
-        callback: Callback | None,
-        timeout: Timeout,
-        partition: Partition,
-        version: Version | None,
-    ) -> Promise[Any]:
+    def _promise(self, content: object, callback: Callback | None, timeout: Timeout) -> Promise[Any]:
         """Create the request and the promise of its answer. Written in place for payloads, the common case."""
         if not self._is_open or get_ident() != self._thread or not self._loop.is_running():
             self._refuse()
@@ -414,12 +357,9 @@ class MessageHub(Asking):
         kind = getattr(content.__class__, PAYLOAD_MARK, None)
         if kind is None or kind.of is not content.__class__:
             if isinstance(content, Message):
-                message = content.redirected(partition, version)
-                return self._promise_for_message(message, callback, reply_spec, timeout)
+                return self._promise_for_message(content, callback, reply_spec, timeout)
             kind = payload_type(content.__class__)
         identifier = kind.identifier
-        if partition is not None or version is not None:
-            identifier = identifier.redirected(partition, version)
         if identifier in reply_spec.readers:  # the router would return it as its own answer, and no actor would see it
             raise ArgumentError("callback", "another kind of message than the one that is sent", str(identifier))
         # 1. How long to wait, and how long the message lives.
@@ -468,6 +408,22 @@ class MessageHub(Asking):
         if not self._default_line.has_timer:
             self._default_line.set_timer()
         return promise
+
+    def _redirected_promise(
+        self,
+        content: object,
+        callback: Callback | None,
+        timeout: Timeout,
+        partition: Partition,
+        version: Version | None,
+    ) -> Promise[Any]:
+        """Create a request to another partition or version than the one of its class, and the promise of its answer."""
+        message = self._message(content, None, partition, version)
+        if isinstance(content, Message):
+            return self._promise(message, callback, timeout)
+        seconds = self._time_to_wait(message, timeout)
+        ttl_ticks = 0 if callback is None else ticks_of(seconds)  # as for payloads
+        return self._promise(message.clone(ttl_ticks=ttl_ticks), callback, seconds)
 
     def _promise_for_message(
         self, content: Message, callback: Callback | None, reply_spec: ReplySpec, timeout: Timeout

@@ -129,6 +129,6 @@ def callback_of(content: object) -> Callback:
     cls = content.__class__
     answers = answers_of(cls)
     if not answers:
-        advice = f"a callback, or a request that names its answer: class {cls.__qualname__}(Request[Answer])"
-        raise ArgumentError("callback", advice, None)
+        expected = f"the kind of the answer, because {cls.__qualname__} is no Request[...], which would name it"
+        raise ArgumentError("callback", expected, None)
     return answers

@@ -10,6 +10,7 @@ not begun: the caller gets the last error at once.
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -44,7 +45,7 @@ class Retry(msgspec.Struct, frozen=True):
 
     def pause_after(self, attempt: int) -> float:
         """Return the seconds between an attempt, counted from 1, and the next one."""
-        return float(self.backoff * 2 ** (attempt - 1))
+        return math.ldexp(self.backoff, attempt - 1)
 
 
 def _is_error(kind: object) -> bool:
