@@ -6,7 +6,17 @@ import asyncio
 
 import pytest
 
-from hopline import Actor, ActorError, AnswerTimeoutError, DeliveryError, MessageIdentifier, Node, Payload, handler
+from hopline import (
+    Actor,
+    ActorError,
+    AnswerTimeoutError,
+    DeliveryError,
+    MessageIdentifier,
+    Node,
+    Payload,
+    Retry,
+    handler,
+)
 from hopline.client.promise import Promise, TimedPromise
 from hopline.message import Message
 from hopline.metrics import NodeCollector
@@ -94,6 +104,17 @@ async def test_requests_that_reach_nobody_and_default_timeouts_are_failures_too(
         with pytest.raises(DeliveryError):
             await node.hub.send(nothing, callback=Greeting)
         assert samples(node)["hopline_request_failures_total", "Nothing/3", "failed"] == 1
+
+
+@on_loop
+async def test_every_attempt_of_a_request_is_measured() -> None:
+    async with started(Greeter()) as node:
+        samples(node)
+        with pytest.raises(ActorError):
+            await node.hub.ask(Greet(""), callback=Greeting, retry=Retry(attempts=3, backoff=0.001, on=(ActorError,)))
+        found = samples(node)
+        assert found["hopline_request_seconds_count", "Greet/1"] == 3
+        assert found["hopline_request_failures_total", "Greet/1", "failed"] == 3
 
 
 @on_loop
