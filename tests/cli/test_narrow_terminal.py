@@ -67,11 +67,14 @@ COMMANDS: Commands = {
     "trace": (("trace", REQUESTED), (*NODES, RESERVE, REQUESTED)),
     "trace --real": (("trace", REQUESTED, "--real", "--callback", CONFIRMED), (REQUESTED, CONFIRMED)),
     "capture status": (("capture", "status"), (*NODES, CAPTURES)),
+    "nodes": (("nodes",), (*NODES, ACTOR, REQUESTED, CANCEL)),
+    "ping": (("ping", PRIMARY, "--count", "2", "--interval", "0.01"), (PRIMARY,)),
     "send": (("send", REQUESTED, "--callback", CONFIRMED), (CONFIRMED,)),
     "send --broadcast": (("send", CANCEL, "--broadcast"), (*NODES, CANCEL)),
     "capture stop": (("capture", "stop", PRIMARY), (PRIMARY, CAPTURES)),
     "schema": (("schema", "--app", "warehouse:app", "--output", "asyncapi.json"), ("asyncapi.json",)),
 }
+LIVE: Commands = {"tail": (("tail", "--all"), (*NODES, REQUESTED, RESERVE, CONFIRMED))}  # while these commands run
 FILES: Commands = {
     "capture list": (("capture", "list", CAPTURES), (PRIMARY,))
 }  # which are there when the capture has stopped
@@ -100,7 +103,11 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Printed]:
             standby.line("capture ")
             primary.line("has another schema")
             printed = Printed(primary.lines)
-            printed.lines = run_all(folder, env, COMMANDS)
+            with Command(folder, *LIVE["tail"][0], env=env) as tail:
+                tail.line("messages of ")
+                printed.lines = run_all(folder, env, COMMANDS)
+                assert tail.stop(signal.SIGINT) == 0
+                printed.lines["tail"] = tail.lines
             printed.lines |= run_all(folder, env, FILES)
             yield printed
             assert standby.stop(signal.SIGINT) == 0
@@ -133,13 +140,13 @@ def require_narrow(lines: list[str]) -> None:
     assert not [line for line in lines if cell_len(line) > WIDTH]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *FILES])
+@pytest.mark.parametrize("command", [*COMMANDS, *LIVE, *FILES])
 def test_no_line_is_too_long_and_nothing_that_somebody_named_is_cut(printed: Printed, command: str) -> None:
     lines = printed.lines[command]
     require_narrow(lines)
     words = {word.rstrip(",:") for line in lines for word in re.split(r" +", line)}
     broken_words = "".join(line.strip() for line in lines)
-    _, names = (COMMANDS | FILES)[command]
+    _, names = (COMMANDS | LIVE | FILES)[command]
     for name in names:
         assert name in (words if len(name) < WIDTH else broken_words)
 

@@ -1,4 +1,4 @@
-"""Writing to standard output: consoles, tables, lines of text and JSON.
+"""Writing to standard output: consoles, tables, lines of text and JSON; and notes on standard error.
 
 Whatever comes from the network is escaped here, so that no control character of a peer reaches the terminal.
 """
@@ -56,6 +56,13 @@ def write_line(text: str) -> None:
 def write_wrapped(text: str) -> None:
     """Write one line, broken where the terminal is narrow, and flush; control characters are escaped."""
     write_line("\n".join(wrap(printable(text, limit=None), line_width())))
+
+
+def write_note(text: str) -> None:
+    """Write a line to standard error, as `write_wrapped` does: something beside the output of a command."""
+    lines = wrap(printable(text, limit=None), line_width())
+    sys.stderr.write("\n".join([*lines, ""]))
+    sys.stderr.flush()
 
 
 def write_json(document: Any) -> None:

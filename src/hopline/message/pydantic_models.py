@@ -10,17 +10,17 @@ from typing import Any
 
 
 def dump(value: Any) -> Any:
-    """Return the fields of a pydantic model, for MessagePack, which has bytes and times of its own.
+    """Return the fields of a pydantic model by their aliases, for MessagePack, which has bytes and times of its own.
 
     Raises:
         TypeError: The value is something else that msgspec cannot encode.
     """
-    return _model(value).model_dump()
+    return _model(value).model_dump(by_alias=True)
 
 
 def dump_for_json(value: Any) -> Any:
     """Return the fields of a pydantic model as JSON has them, for JSON; like `dump` otherwise."""
-    return _model(value).model_dump(mode="json")
+    return _model(value).model_dump(mode="json", by_alias=True)
 
 
 def load(cls: Any, fields: Any) -> Any:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import DebugOption
-from hopline.cli.terminal import make_console, write_line
+from hopline.cli.terminal import make_console, write_line, write_wrapped
 from hopline.config import read_curve_pair, write_curve_pair
 from hopline.security import Key, key_line, load_keys, new_key
 from hopline.transport import new_keys
@@ -72,7 +72,7 @@ def new_command(
         lines.insert(position, key_line(domain, key))
         _replace(file, "".join(lines))
         signs = not (verify_only and others)
-        write_line(f"{file}: key {key.fingerprint} of {domain} {_use(signs=signs)}")
+        write_wrapped(f"{file}: key {key.fingerprint} of {domain} {_use(signs=signs)}")
 
 
 @keys_app.command("use")
@@ -103,7 +103,7 @@ def use_command(
         position = of_domain[0]
         kept[position:position] = key_lines
         _replace(file, "".join(kept))
-        write_line(f"{file}: key {key.fingerprint} of {domain} {_use(signs=True)}")
+        write_wrapped(f"{file}: key {key.fingerprint} of {domain} {_use(signs=True)}")
 
 
 def _lines_of(domain: str, lines: list[str]) -> list[int]:

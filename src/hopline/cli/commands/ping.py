@@ -17,7 +17,7 @@ from hopline.cli.identifiers import find_node, identity_text
 from hopline.cli.network_command import network_command
 from hopline.cli.options import JsonOption
 from hopline.cli.signals import Signals
-from hopline.cli.terminal import write_json, write_line
+from hopline.cli.terminal import write_json, write_line, write_wrapped
 from hopline.client import MessageHub
 from hopline.cluster.messages.service import MESSAGE_ROUTES, REQUEST_MESSAGE_ROUTES, contract_of, service_message
 from hopline.cluster.messages.service_pb2 import RequestMessageRoutes
@@ -82,13 +82,13 @@ async def _ping(pings: _Pings, configuration: Configuration) -> bool:
         raise_if_refused(node, is_answered=question is not None)
         if not pings.as_json:
             state = f"connected in {milliseconds(connected)}" if question else "no answer to the first request"
-            write_line(f"ping {name} at {uri}: {state}")
+            write_wrapped(f"ping {name} at {uri}: {state}")
         times = await _send_all(node, known.identity, question or _probe, pings, signals.stop_requested)
         summary = _summary(times)
         if pings.as_json:
             write_json({"node": name, "uri": uri, **summary})
         else:
-            write_line(_summary_text(summary))
+            write_wrapped(_summary_text(summary))
         return bool(summary["answered"])
 
 

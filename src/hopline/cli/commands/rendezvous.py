@@ -23,7 +23,7 @@ from hopline.cli.options import (
 from hopline.cli.ready_lines import ready_lines
 from hopline.cli.security_summary import describe_encryption
 from hopline.cli.signals import Signals
-from hopline.cli.terminal import write_line
+from hopline.cli.terminal import write_line, write_wrapped
 from hopline.config import Configuration
 from hopline.metrics import MetricsServer, RendezvousCollector, rendezvous_readiness
 from hopline.rendezvous import RelayStatistics, RendezvousServer, RendezvousSettings
@@ -107,7 +107,7 @@ async def _run(configuration: Configuration) -> None:
         await signals.stop_requested.wait()
         statistics = server.statistics
         await server.stop()
-        write_line(_stopped_text(statistics))
+        write_wrapped(_stopped_text(statistics))
 
 
 def _started_text(

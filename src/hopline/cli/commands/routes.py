@@ -45,6 +45,8 @@ node: its own routes, including those that it does not announce, and those that 
 
 Actors are shown by class and handler, which are requested from their nodes. Nodes of the reference do not answer that
 request, so their actors are shown by identity.
+
+Messages that nodes have different schemas of are listed below the routes, with the fingerprint of each schema.
 """
 
 _DIFFERENT_SCHEMAS = "These messages have different schemas on different nodes; `hopline schema` prints them:"

@@ -30,9 +30,9 @@ from hopline.cli.message_bodies import (
 )
 from hopline.cli.network_command import network_command
 from hopline.cli.options import JsonOption
-from hopline.cli.terminal import write_json, write_line, write_wrapped
+from hopline.cli.terminal import write_json, write_line, write_note, write_wrapped
 from hopline.config import Configuration
-from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier, printable
+from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier
 from hopline.node import Node
 from hopline.routing import MessageOutcome, Outcome
 
@@ -155,8 +155,7 @@ async def _suggest_kinds(node: Node, kind: MessageIdentifier) -> None:
     suggestion = did_you_mean(kind, node.known_nodes)
     if suggestion:
         seconds = node.settings.discovery_timeout
-        text = f"hopline send: no node handles {kind} yet; {suggestion} Waiting for one for {seconds:g} s"
-        typer.echo(printable(text), err=True)
+        write_note(f"hopline send: no node handles {kind} yet; {suggestion} Waiting for one for {seconds:g} s")
 
 
 async def _send_and_show(node: Node, message: Message, request: _Request, outcomes: _Outcomes) -> None:

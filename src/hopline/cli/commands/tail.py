@@ -19,7 +19,7 @@ from hopline.cli.message_bodies import body_text
 from hopline.cli.network_command import network_command
 from hopline.cli.options import JsonOption
 from hopline.cli.signals import Signals
-from hopline.cli.terminal import make_console, write_json, write_line
+from hopline.cli.terminal import make_console, write_json, write_line, write_note
 from hopline.config import Configuration
 from hopline.display.bodies import plain_keys, read_body
 from hopline.message import HoplineError, printable, printable_name
@@ -52,6 +52,7 @@ _ROUND_TIME = 0.5  # seconds to wait for the slower nodes, before what others ha
 _FAREWELL_TIME = 0.5  # seconds to tell the nodes that this command ends
 _INDENT = "    "
 _SEPARATOR = "  "
+_NAMES_PEER = (Event.SENT, Event.RECEIVED)  # whose texts name the other node themselves
 
 
 class NoTailError(HoplineError):
@@ -248,7 +249,7 @@ class _Tail:
 
     def _note(self, text: str) -> None:
         """Write something that is no message, beside the output."""
-        typer.echo(f"hopline tail: {text}", err=True)
+        write_note(f"hopline tail: {text}")
 
 
 # -- as text -----------------------------------------------------------------------------------------------------------
@@ -258,6 +259,8 @@ def _lines(node: bytes, record: TailRecord, width: int) -> list[str]:
     """Return a message as one line, or as several where one is too narrow; nothing is cut."""
     clock = datetime.fromtimestamp(record.at).astimezone().strftime("%H:%M:%S.%f")[:-3]
     parts = [clock, short_identity(node), _kind_text(record), _event_text(record)]
+    if record.peer and record.event not in _NAMES_PEER:
+        parts.append(f"from {short_identity(record.peer)}")
     if record.seconds is not None:
         parts.append(milliseconds(record.seconds))
     parts += [f"{record.size:,} B", f"flow {printable_name(record.flow)}"]
@@ -287,8 +290,7 @@ def _event_text(record: TailRecord) -> str:
         case Event.RECEIVED:
             return f"received from {peer}"
         case Event.DELIVERED:
-            origin = f" from {peer}" if peer else ""
-            return f"-> {receiver}{origin}"
+            return f"-> {receiver}"
         case Event.HANDLED:
             return f"{'failed in' if record.reason else 'handled by'} {receiver}"
     return printable(record.event)

@@ -16,7 +16,7 @@ from hopline.cli.errors import FAILED, UsageError, one_line_errors
 from hopline.cli.identifiers import shorten_identity
 from hopline.cli.options import DebugOption, JsonOption
 from hopline.cli.record_table import RecordTable
-from hopline.cli.terminal import make_console, write_json, write_line
+from hopline.cli.terminal import make_console, write_json, write_wrapped
 from hopline.display.frames import plural
 from hopline.message import printable
 from hopline.wire import RemoteError, decode
@@ -60,9 +60,9 @@ def recover_command(
             write_json([_recovery_document(recovery) for recovery in recoveries])
         else:
             for recovery in recoveries:
-                write_line(_recovery_text(recovery))
+                write_wrapped(_recovery_text(recovery))
             if not recoveries:
-                write_line(f"nothing to recover in {directory}")
+                write_wrapped(f"nothing to recover in {directory}")
         if any(recovery.fate in (Fate.UNREADABLE, Fate.DAMAGED) for recovery in recoveries):
             raise typer.Exit(FAILED)
 

@@ -25,7 +25,7 @@ from hopline.cli.options import (
     client_configuration,
 )
 from hopline.cli.record_table import RecordTable
-from hopline.cli.terminal import make_console, write_json, write_line
+from hopline.cli.terminal import make_console, write_json, write_wrapped
 from hopline.config import Configuration
 from hopline.display.frames import plural
 from hopline.message import Message
@@ -168,7 +168,7 @@ async def _replay(
     async with joined_node(configuration) as node:
         await discover_nodes(node)
         if announcement is not None:
-            write_line(announcement)
+            write_wrapped(announcement)
         async with _shown_progress(results, len(requests)):
             await drive(node.hub, requests, results, speed=speed, in_flight=in_flight, timeout=timeout)
 
@@ -235,11 +235,11 @@ def _show_plan(selection: Selection, speed: float | None, *, as_json: bool) -> N
         table.add_row(kind, f"{count:,}")
     if requests:
         make_console().print(table)
-    write_line(f"{_plan_text(requests, speed)}: nothing was sent")
+    write_wrapped(f"{_plan_text(requests, speed)}: nothing was sent")
     if selection.caused:
-        write_line(f"left out: {plural(selection.caused, 'request')} that handlers sent, and will send again")
+        write_wrapped(f"left out: {plural(selection.caused, 'request')} that handlers sent, and will send again")
     if selection.unreadable:
-        write_line(f"left out: {selection.unreadable:,} of {selection.records:,} records, which are not messages")
+        write_wrapped(f"left out: {selection.unreadable:,} of {selection.records:,} records, which are not messages")
 
 
 def _show_results(results: ReplayResults, planned: int, *, as_json: bool) -> None:
@@ -248,16 +248,16 @@ def _show_results(results: ReplayResults, planned: int, *, as_json: bool) -> Non
         write_json(document)
         return
     rate = f"{document['rate']:,.0f} per second"
-    write_line(f"sent {results.sent:,} of {plural(planned, 'request')} in {results.seconds:.1f} s ({rate})")
+    write_wrapped(f"sent {results.sent:,} of {plural(planned, 'request')} in {results.seconds:.1f} s ({rate})")
     if results.answered:
         latencies = ", ".join(f"{name} {value:.1f} ms" for name, value in document["latency_ms"].items())
-        write_line(f"  {results.answered:,} answered: {latencies}")
+        write_wrapped(f"  {results.answered:,} answered: {latencies}")
     if results.accepted:
-        write_line(f"  {results.accepted:,} sent that expect no answer")
+        write_wrapped(f"  {results.accepted:,} sent that expect no answer")
     for reason, count in results.errors.most_common(MOST_REASONS):
-        write_line(f"  {count:,} failed: {reason}")
+        write_wrapped(f"  {count:,} failed: {reason}")
     if results.open:
-        write_line(f"  {results.open:,} not answered when it was stopped")
+        write_wrapped(f"  {results.open:,} not answered when it was stopped")
     if results.late > 1.0:
         remedy = "lower --speed, or raise --in-flight"
-        write_line(f"  fell behind the recording by up to {results.late:.1f} s: {remedy}")
+        write_wrapped(f"  fell behind the recording by up to {results.late:.1f} s: {remedy}")
