@@ -5,7 +5,7 @@ size runs in a process of its own, so that memory can be compared, and without P
 whose work grows with all nodes of the process and would be counted as work of each.
 
 The figures are printed as tables and, with ``--write``, recorded in ``large_networks.json``, of which
-``python -m tools.large_networks_charts`` makes the picture in the documentation.
+``python -m tools.large_networks_charts`` makes the picture and the tables in the documentation.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def tables(networks: Sequence[LargeNetwork]) -> str:
     """Return the figures as tables in Markdown."""
     return "\n".join(
         [
-            "Messages, for each node of the network\n",
+            "Messages, for each node of the network:\n",
             _table(networks, lambda cost, nodes: f"{cost.messages / nodes:,.1f}"),
-            "kB, for each node\n",
+            "kB, for each node:\n",
             _table(networks, lambda cost, nodes: f"{cost.bytes / nodes / 1e3:,.1f}"),
-            "Milliseconds of processor time, for each node\n",
+            "Milliseconds of processor time, for each node:\n",
             _table(networks, lambda cost, nodes: f"{cost.cpu_seconds / nodes * 1e3:,.2f}"),
-            "Seconds of virtual time until it is known\n",
+            "Seconds of virtual time until it is known:\n",
             _table(networks, lambda cost, _: f"{cost.seconds:,.1f}"),
-            "At rest, for each node\n",
+            "At rest, for each node:\n",
             _rest_table(networks),
         ]
     )

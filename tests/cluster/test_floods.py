@@ -9,8 +9,14 @@ import pytest
 
 from hopline import ArgumentError
 from hopline.cluster import ClusterSettings
-from hopline.cluster.messages.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
-from hopline.cluster.messages.service_pb2 import HeartBeat
+from hopline.cluster.messages.service import (
+    HEARTBEAT,
+    REGISTER_ROUTE,
+    UNREGISTER_NODE,
+    registration,
+    service_message,
+)
+from hopline.cluster.messages.service_pb2 import HeartBeat, UnregisterNode
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key
@@ -59,7 +65,7 @@ def test_announcements_cost_no_subscription_until_something_is_sent_to_their_nod
     assert world.member.health.watched == 1
     announce(world, b"node 7", health_port=1_000)
     assert world.subscribed == {"tcp://10.0.0.5:1000"}
-    world.member.remove_node(b"node 7")
+    world.receive_in("", UNREGISTER_NODE, UnregisterNode(uri="tcp://10.0.0.5:1", receiver_node_identity=b"node 7"))
     assert not world.subscribed
 
 
