@@ -7,6 +7,7 @@ silent, and what waited for them goes on.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -138,6 +139,7 @@ class _Streaming:
 
     def run(self, stop: threading.Event, *, available_now: bool) -> None:
         """Run until it is stopped, or nothing more is there (`available_now`). A batch under way is done first."""
+        self._problem = None
         query = self._start(available_now=available_now)
         try:
             while query.isActive and not stop.is_set():
@@ -192,6 +194,7 @@ class _Streaming:
             raise RuntimeError(f"batch {number} failed") from None
 
     def _let_batch_end(self, query: StreamingQuery) -> None:
-        deadline = time.monotonic() + _STOPPING_S
+        # A batch that is cut off would still be ending when the last ones begin.
+        deadline = math.inf if self._options.is_final else time.monotonic() + _STOPPING_S
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
