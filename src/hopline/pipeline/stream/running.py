@@ -7,7 +7,6 @@ silent, and what waited for them goes on.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -194,7 +193,7 @@ class _Streaming:
             raise RuntimeError(f"batch {number} failed") from None
 
     def _let_batch_end(self, query: StreamingQuery) -> None:
-        # A batch that is cut off would still be ending when the last ones begin.
-        deadline = math.inf if self._options.is_final else time.monotonic() + _STOPPING_S
-        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        deadline = time.monotonic() + _STOPPING_S
+        is_patient = self._options.is_final  # a batch that is cut off would still be ending when the last ones begin
+        while query.isActive and query.status["isTriggerActive"] and (is_patient or time.monotonic() < deadline):
             time.sleep(_LOOK_EVERY_S)
