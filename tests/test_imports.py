@@ -75,7 +75,7 @@ ALLOWED = {
     | {"markupsafe", "math", "networkx", "pathlib", "pyarrow", "signal", "socket", "starlette", "threading", "time"}
     | {"types", "urllib", "uvicorn", "vl_convert", "weakref", "google", "json"}
     | {"hopline.capture", "hopline.display", "hopline.message", "hopline.query", "hopline.wire"}
-    | {"hopline.pipeline.tables.findings"},
+    | {"hopline.pipeline.stream.state", "hopline.pipeline.tables.findings"},
     "hopline.export": PURE
     | {"contextlib", "email", "gzip", "http", "importlib", "json", "pyarrow", "pyspark", "random", "ssl", "time"}
     | {"urllib", "uuid"}

@@ -71,7 +71,7 @@ def test_equal_tables_are_confirmed_in_one_line(tmp_path: Path, monkeypatch: pyt
 def test_a_difference_is_named_and_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demo, _ = demo_over(tmp_path, monkeypatch)
     write_planted(tmp_path / "batch", incidents=[{"node": "front", "offence": "unsigned"}])
-    with pytest.raises(DemoError, match="incidents: 1 row only of the stream, 1 only of the batch job"):
+    with pytest.raises(DemoError, match="incidents: 1 rows only of the stream, 1 only of the batch job"):
         demo._confirm()
 
 

@@ -20,7 +20,7 @@ from hopline.message import MessageIdentifier, payload_type
 
 
 class Address(pydantic.BaseModel):
-    street: str
+    street: str = pydantic.Field(alias="streetName")
     code: bytes = b"\xff\x00"
 
 
@@ -49,7 +49,7 @@ class Order(Payload):
     notes: dict[str, Text]
 
 
-CUSTOMER = Customer(name="Ada", addresses=[Address(street="Main")])
+CUSTOMER = Customer(name="Ada", addresses=[Address(streetName="Main")])
 
 
 def test_a_model_travels_as_a_map_of_its_fields() -> None:
@@ -57,7 +57,7 @@ def test_a_model_travels_as_a_map_of_its_fields() -> None:
     message = to_message(CUSTOMER)
     body = msgspec.msgpack.decode(message.body)
     assert body["name"] == "Ada"
-    assert body["addresses"] == [{"street": "Main", "code": b"\xff\x00"}]
+    assert body["addresses"] == [{"streetName": "Main", "code": b"\xff\x00"}]
     assert from_message(message, customer) == CUSTOMER
 
 

@@ -6,10 +6,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from hopline.display.frames import plural
-from hopline.pipeline.stream.state import DOCUMENT, STATES, State
+from hopline.pipeline.stream.state import DOCUMENT, STATES, State, whole_state
 from hopline.query.files import Storage, TableFile, open_storage, storage_failure
 
 _SECOND_US = 1_000_000
@@ -33,8 +31,10 @@ def last_state(location: str | Path) -> State | None:
 def _last_state(storage: Storage) -> State | None:
     documents = [file for file in storage.files(STATES) if file.path.endswith(f"/{DOCUMENT}")]
     for document in sorted(documents, key=_batch_of, reverse=True):
-        with suppress(FileNotFoundError, msgspec.DecodeError):  # the next batch deletes it, or this one is writing it
-            return msgspec.json.decode(_content(storage, document), type=State)
+        with suppress(FileNotFoundError):  # the next batch deletes it
+            state = whole_state(_content(storage, document))
+            if state is not None:
+                return state
     return None
 
 

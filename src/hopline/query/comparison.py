@@ -14,16 +14,14 @@ that only one side has, the columns in which they differ are found, and some are
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import msgspec
 
-from hopline.display.frames import plural
 from hopline.pipeline.tables.all import TABLES
 from hopline.pipeline.tables.table import PROVISIONAL
 from hopline.query.files import LocalStorage, list_files
@@ -34,7 +32,8 @@ _MOST_EXAMPLES = 3  # of each side
 _LONGEST_EXAMPLE = 400  # characters
 
 
-class TableComparison(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TableComparison:
     """How the rows of one table in the stream's folder compare with those in the batch job's."""
 
     table: str
@@ -53,9 +52,8 @@ class TableComparison(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.is_equal:
-            return f"{self.table}: {plural(self.batch, 'row')}, equal"
-        rows = plural(self.only_stream, "row")
-        text = f"{self.table}: {rows} only of the stream, {self.only_batch:,} only of the batch job"
+            return f"{self.table}: {self.batch:,} rows, equal"
+        text = f"{self.table}: {self.only_stream:,} rows only of the stream, {self.only_batch:,} only of the batch job"
         if self.differing_columns:
             text += f"; they differ in {', '.join(self.differing_columns)}"
         if self.other_columns:
@@ -72,7 +70,7 @@ def compare_tables(
         stream: The folder with the tables of the stream.
         batch: The folder with the tables of the batch job.
         ignored: Columns that may differ, beside `provisional`, which says whether the stream may still replace a row.
-        scratch: A folder for what does not fit into memory; a temporary one if there is none.
+        scratch: A folder for what does not fit into memory; without one, that is an error.
 
     Returns:
         A comparison for each table, in the order of the documentation. A table that is not there has no rows.
@@ -83,9 +81,9 @@ def compare_tables(
 
 @contextmanager
 def _database(scratch: Path | None) -> Iterator[Any]:
-    with tempfile.TemporaryDirectory(prefix="comparison-", dir=scratch) as folder, duckdb.connect() as connection:
+    with duckdb.connect() as connection:
         connection.execute(f"set memory_limit = {literal(_MEMORY)}")
-        connection.execute(f"set temp_directory = {literal(folder)}")
+        connection.execute(f"set temp_directory = {literal('' if scratch is None else str(scratch))}")
         connection.execute("set timezone = 'UTC'")
         connection.execute("set preserve_insertion_order = false")
         yield connection

@@ -15,7 +15,7 @@ The *horizon* is the time up to which everything is closed. Windows before it ar
 it are written again with every batch, and marked as provisional (`windows.py`).
 
 **Late.** A record that comes when its flow is closed, or its window final, goes to `messages` as any other, is noted in
-the table `late`, and is part of no other table until its day is settled (`late.py`).
+the table `late`, and is part of no other table until its day is settled (`arrivals.py`).
 
 **Days.** When the horizon has left a day behind, the day is settled: the batch job's tables of that day are made of the
 messages as they were written, and replace what the stream wrote (`settling.py`).

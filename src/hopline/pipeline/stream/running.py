@@ -144,6 +144,7 @@ class _Streaming:
 
     def run(self, stop: threading.Event, *, available_now: bool) -> None:
         """Run until it is stopped, or nothing more is there (`available_now`). A batch under way is done first."""
+        self._problem = None
         query = self._start(available_now=available_now)
         try:
             while query.isActive and not stop.is_set():
@@ -202,5 +203,6 @@ class _Streaming:
 
     def _let_batch_end(self, query: StreamingQuery) -> None:
         deadline = time.monotonic() + _STOPPING_S
-        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        is_patient = self._options.is_final  # a batch that is cut off would still be ending when the last ones begin
+        while query.isActive and query.status["isTriggerActive"] and (is_patient or time.monotonic() < deadline):
             time.sleep(_LOOK_EVERY_S)

@@ -9,6 +9,14 @@ STATES = f"{STREAM}/state"
 DOCUMENT = "state.json"
 
 
+def whole_state(document: bytes) -> State | None:
+    """Return the state in a document, None if the document is still being written."""
+    try:
+        return msgspec.json.decode(document, type=State)
+    except msgspec.DecodeError:
+        return None
+
+
 def batch_name(number: int) -> str:
     """Return the name of a batch in paths."""
     return f"{number:09}"
