@@ -2,13 +2,19 @@
 
 A job of your own on Structured Streaming: the data source `hopline` decodes each segment as it appears, what one node
 sent is joined with what the other received, and a sending without an arrival is a loss. A minute is complete when all
-nodes are two minutes past it. Here the captures are generated, and the query is stopped when it has read all of them;
-on those of a running network it goes on, and a table of your lake would be its sink.
+nodes are two minutes past it.
+
+    python examples/losses.py CAPTURES
+
+follows the captures of a running network until Ctrl-C; a table of your lake could be its sink. Without CAPTURES they
+are generated, and the query is stopped when it has read all of them.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -18,7 +24,10 @@ from hopline.generator import Options, generate
 from hopline.pipeline.session import spark_session
 
 home = Path(tempfile.mkdtemp(prefix="hopline-losses-"))
-generate(home, Options(messages=20_000, seed=11))
+is_live = len(sys.argv) > 1
+captures = Path(sys.argv[1]) if is_live else home / "captures"
+if not is_live:
+    generate(home, Options(messages=20_000, seed=11))
 
 
 def on_the_wire(messages: DataFrame, event: str, sender: str, receiver: str) -> DataFrame:
@@ -32,8 +41,16 @@ def on_the_wire(messages: DataFrame, event: str, sender: str, receiver: str) -> 
     ).withWatermark(f"{event}_ts", "2 minutes")
 
 
+def show(minutes: DataFrame, _batch: int) -> None:
+    """Print the minutes that a batch has completed."""
+    at = sf.date_format("start", "HH:mm").alias("at")
+    for row in minutes.orderBy("start").select(at, "sent", "lost").collect():
+        print(f"{row.at}  {row.sent:>6,} sent  {row.lost:>4,} lost", flush=True)
+
+
+print(f"losses in {captures}, a line for each complete minute (UTC):", flush=True)
 with spark_session("local[2]", memory="1g", config={"spark.sql.shuffle.partitions": "2"}) as spark:
-    messages = spark.readStream.format("hopline").option("table", "messages").load(str(home / "captures"))
+    messages = spark.readStream.format("hopline").option("table", "messages").load(str(captures))
     sent = on_the_wire(messages, "sent", sender="node", receiver="peer")
     arrivals = on_the_wire(messages, "received", sender="peer", receiver="node")
     received = arrivals.dropDuplicatesWithinWatermark(["received_bytes", "received_from", "received_to"])
@@ -49,12 +66,13 @@ with spark_session("local[2]", memory="1g", config={"spark.sql.shuffle.partition
     )
     query = (
         minutes.select("minute.start", "sent", "lost")
-        .writeStream.format("memory")
-        .queryName("losses")
+        .writeStream.foreachBatch(show)
         .option("checkpointLocation", str(home / "state"))
         .start()
     )
-    query.processAllAvailable()
+    if is_live:
+        with suppress(KeyboardInterrupt):
+            query.awaitTermination()
+    else:
+        query.processAllAvailable()
     query.stop()
-    for row in spark.table("losses").orderBy("start").collect():
-        print(f"{row['start']:%H:%M}  {row['sent']:>6,} sent  {row['lost']:>4,} lost")

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.spark_settings import FEW_ROWS, spark_defaults
+from hopline.demo.few_rows import write_spark_defaults
+from tests.spark_settings import FEW_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def _restored_loggers() -> Iterator[None]:
 def _quick_spark_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Have the processes that tests start run Spark with settings for few rows."""
     directory = tmp_path_factory.mktemp("spark")
-    (directory / "spark-defaults.conf").write_text(spark_defaults(), encoding="utf-8")
+    write_spark_defaults(directory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONF_DIR", str(directory))
         yield

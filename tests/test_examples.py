@@ -79,7 +79,8 @@ def test_the_stream_of_losses_counts_what_was_sent_and_never_received(tmp_path: 
             minute = f"{row['ts']:%H:%M}"
             sent[minute] += 1
             lost[minute] += (row["node"], row["peer"], *row["frames"]) not in received
-    lines = done.stdout.splitlines()
+    heading, *lines = done.stdout.splitlines()
+    assert heading == f"losses in {home / 'captures'}, a line for each complete minute (UTC):"
     complete_minutes = sorted(sent)[: len(lines)]
     assert len(lines) >= 5
     assert lines == [f"{at}  {sent[at]:>6,} sent  {lost[at]:>4,} lost" for at in complete_minutes]

@@ -46,6 +46,8 @@ def test_the_demo_runs_to_its_end_and_fits_the_screen(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
     assert "payments is killed" in told
+    assert re.search(r"[\d,]+ records are in the tables, [\d,]+ were before; [\d,]+ came late", told)
+    assert re.search(r"the stream's 13 tables are equal to the batch job's: [\d,]+ rows", told)
     assert "an attacker without a key sends to payments:" in told
     assert "12 forged, 5 of a foreign domain, 4 unsigned" in told
     assert re.search(r"12 x bad signature, from an unknown peer", told)

@@ -51,7 +51,7 @@ def test_the_columns_in_which_rows_differ_are_named(tmp_path: Path) -> None:
     comparison = compared(tmp_path)
     assert (comparison.only_stream, comparison.only_batch) == (1, 1)
     assert comparison.differing_columns == ("duration_us",)
-    text = "flows: 1 rows only of the stream, 1 only of the batch job; they differ in duration_us"
+    text = "flows: 1 row only of the stream, 1 only of the batch job; they differ in duration_us"
     assert str(comparison) == text
     of_stream, of_batch = comparison.examples
     assert of_stream.startswith("stream: {'flow_id': flow 2, 'duration_us': 3,")

@@ -139,7 +139,7 @@ WRONG = {
     "the stream lost a record": (changed(stream_rows=611), "610 records are 611 rows of the stream's"),
     "the stream differs": (
         changed(comparisons=[TableComparison("flows", 20, 20, 1, 1, ("duration_us",))]),
-        "flows: 1 rows only of the stream, 1 only of the batch job; they differ in duration_us",
+        "flows: 1 row only of the stream, 1 only of the batch job; they differ in duration_us",
     ),
     "memory grows": (
         growth(memory=MeasuredLevel(100e6, 106e6)),

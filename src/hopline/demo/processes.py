@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from hopline.message import HoplineError
@@ -19,6 +19,8 @@ from hopline.message import HoplineError
 READY_TIMEOUT = 30.0  # seconds for a process to be ready
 STOP_TIMEOUT = 15.0  # seconds for a process to stop after SIGTERM
 _POLL_INTERVAL = 0.05
+_INTERRUPT_INTERVAL = 0.5
+_LOW_PRIORITY = 10  # as `nice` lowers it
 
 
 class DemoError(HoplineError):
@@ -28,7 +30,15 @@ class DemoError(HoplineError):
 class Process:
     """A child process. Its standard output goes to its log, or can be read line by line (`is_read`)."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, *, is_read: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        *,
+        is_read: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         self._log = log.open("ab")
@@ -39,6 +49,7 @@ class Process:
             stderr=self._log,
             start_new_session=True,  # Ctrl-C reaches the parent only, which ends its children
             text=True,
+            env=environment,
         )
 
     @property
@@ -78,6 +89,23 @@ class Process:
             self.kill()
             return self._process.returncode
 
+    def finish(self) -> int:
+        """Send SIGTERM, wait until the process has done what it has to do, and return its exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait()
+
+    def interrupt(self) -> None:
+        """Send SIGTERM again and again until the process ends: the first one may be taken for `finish`."""
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self._process.poll() is None and time.monotonic() < deadline:
+            self._process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_INTERRUPT_INTERVAL)
+
+    def lower_priority(self) -> None:
+        """Let the process, and what it starts, run when the processor has nothing else to do."""
+        os.setpriority(os.PRIO_PROCESS, self.pid, _LOW_PRIORITY)
+
     def wait(self) -> int:
         """Wait until the process ends by itself, and return its exit code."""
         return self._process.wait()
@@ -94,8 +122,9 @@ class Process:
 class ProcessGroup:
     """Starts processes, each with a log of its own, and registers their end."""
 
-    def __init__(self, logs: Path, stack: ExitStack) -> None:
+    def __init__(self, logs: Path, stack: ExitStack, environment: Mapping[str, str] | None) -> None:
         self._logs = logs
+        self._environment = environment
         self._stack = stack
         self._starts: Counter[str] = Counter()
 
@@ -109,17 +138,28 @@ class ProcessGroup:
         starts = self._starts[name]
         file = f"{name}.log" if starts == 1 else f"{name}-{starts}.log"
         with _delayed_interrupt():
-            process = Process(name, [sys.executable, *arguments], self._logs / file, is_read=is_read)
+            process = Process(
+                name,
+                [sys.executable, *arguments],
+                self._logs / file,
+                is_read=is_read,
+                environment=self._environment,
+            )
             self._stack.callback(process.close)
         return process
 
 
 @contextmanager
-def process_group(logs: Path) -> Iterator[ProcessGroup]:
-    """Yield a group of processes; all of them are ended when the block is left."""
+def process_group(logs: Path, environment: Mapping[str, str] | None = None) -> Iterator[ProcessGroup]:
+    """Yield a group of processes; all of them are ended when the block is left.
+
+    Args:
+        logs: The directory of their logs.
+        environment: Their environment; None for that of this process.
+    """
     logs.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        yield ProcessGroup(logs, stack)
+        yield ProcessGroup(logs, stack, environment)
 
 
 @contextmanager

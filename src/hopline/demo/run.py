@@ -1,9 +1,11 @@
 """The course of the demonstration, from the first process to the report.
 
-1. A rendezvous server and three nodes are started, each in a process of its own, with signatures and capture.
+1. A rendezvous server and three nodes are started, each in a process of its own, with signatures and capture. A stream
+   of the pipeline follows the captures.
 2. Customers place orders. Meanwhile an attacker sends forged messages to the node `payments`, which is then killed and
    restarted: a thread waits for the share of orders at which each of these happens.
-3. The capture of the killed node is recovered, Spark makes the tables, and `findings` reads them.
+3. The capture of the killed node is recovered, the stream reads what is left, and `findings` reads the tables.
+4. The batch job makes the tables again, of the same captures, and they must be equal to those of the stream.
 
 Whatever happens, every process is ended. An interrupted demonstration removes its directory; a failed one keeps it for
 its logs.
@@ -12,14 +14,16 @@ its logs.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +31,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from hopline.demo.few_rows import write_spark_defaults
 from hopline.demo.findings import findings
 from hopline.demo.processes import DemoError, Process, ProcessGroup, free_addresses, process_group, relative
 from hopline.demo.shop import IDENTITIES
+from hopline.explorer.freshness import last_state
 from hopline.message import printable
+from hopline.pipeline.stream.state import Totals
+from hopline.query.comparison import compare_tables
 
 DOMAIN = "shop"
 NODES = ("front", "warehouse", "payments")
@@ -109,20 +117,27 @@ class _Demo:
         self._home = options.directory
         self._captures = self._home / "captures"
         self._tables = self._home / "tables"
+        self._batch_tables = self._home / "batch"
         names = ("rendezvous", "unicast", "partner", *NODES)
         addresses = free_addresses(len(names))
         self._addresses = dict(zip(names, addresses, strict=True))
+        # The shop has few rows; whoever has settings of their own for Spark keeps them.
+        self._environment = {"SPARK_CONF_DIR": str((self._home / "spark").resolve()), **os.environ}
         self._started_at = time.monotonic()
         self._placed = 0
         self._is_over = threading.Event()
 
     def run(self) -> None:
-        with process_group(self._home / "logs") as processes:
+        write_spark_defaults(self._home / "spark")
+        with process_group(self._home / "logs", self._environment) as processes:
             self._start_network(processes)
-            self._place_orders(processes)
-        self._recover()
-        self._make_tables()
+            with self._following(processes) as stream:
+                self._place_orders(processes)
+                self._heading("Recover what the killed node left behind, and let the stream finish")
+                self._recover()
+                self._finish(stream)
         self._show_findings()
+        self._confirm()
         self._write_report()
 
     def _heading(self, text: str) -> None:
@@ -151,13 +166,14 @@ class _Demo:
         for name in NODES[1:]:
             self._nodes[name] = self._start_node(processes, name)
 
-    def _start_node(self, processes: ProcessGroup, name: str) -> Process:
+    def _start_node(self, processes: ProcessGroup, name: str, *, is_shown: bool = True) -> Process:
         application = f"hopline.demo.shop:{name}"
         options = ("--config", self._config(name), "--log-level", "warning")
         process = processes.hopline(name, "node", "--app", application, *options)
         process.wait_for("is ready")
         address = self._addresses[name]
-        self._line(f"{name:<11} at {address}, pid {process.pid}, signs and captures")
+        if is_shown:
+            self._line(f"{name:<11} at {address}, pid {process.pid}, signs and captures")
         return process
 
     def _config(self, name: str) -> str:
@@ -262,16 +278,52 @@ refuse_replays = true
 
     def _kill_payments(self, _: ProcessGroup) -> None:
         self._nodes["payments"].kill()
-        self._line("payments is killed (kill -9) while it handles orders, and restarted:")
+        self._line("payments is killed (kill -9) while it handles orders, and restarted")
 
     def _restart_payments(self, processes: ProcessGroup) -> None:
-        self._nodes["payments"] = self._start_node(processes, "payments")
+        self._nodes["payments"] = self._start_node(processes, "payments", is_shown=False)
+
+    # -- the stream ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _following(self, processes: ProcessGroup) -> Iterator[Process]:
+        """Run a stream of the pipeline beside the shop, which comes first where both want the processor."""
+        self._heading("Follow the captures with Spark while the shop is open")
+        captures = relative(self._captures)
+        options = ("--trigger", "5", *self._table_options(self._tables), "--final")
+        self._captures.mkdir(exist_ok=True)
+        stream = processes.hopline("stream", *self._command("pipeline", "stream", captures, *options))
+        stream.lower_priority()
+        try:
+            yield stream
+        finally:
+            stream.interrupt()
+
+    def _finish(self, stream: Process) -> None:
+        """Let the stream read what is left, and close all flows."""
+        before = self._streamed()
+        with self._console.status(Text("reading what is left")):
+            if stream.finish():
+                raise DemoError(f"hopline pipeline stream failed, see {stream.log}")
+        after = self._streamed()
+        records = f"{after.records:,} records are in the tables, {before.records:,} were before"
+        self._line(f"{records}; {after.late:,} came late")
+
+    def _streamed(self) -> Totals:
+        state = last_state(self._tables)
+        return Totals() if state is None else state.totals
 
     # -- captures, tables, report --------------------------------------------------------------------------------------
 
-    def _command(self, *arguments: str) -> None:
+    def _command(self, *arguments: str) -> Sequence[str]:
+        """Show a ``hopline`` command, and return its arguments."""
         for line in _wrapped_command("$ hopline", *arguments):
             self._console.print(f"{_INDENT}{line}", style="cyan", soft_wrap=True)
+        return arguments
+
+    def _table_options(self, tables: Path) -> Sequence[str]:
+        """Return the options that the stream and the batch job share."""
+        return "--out", relative(tables), "--keys", relative(self._home / "front.toml")
 
     def _output_of(self, *arguments: str) -> Iterator[str]:
         """Run a ``hopline`` command, and yield the lines that it writes.
@@ -285,7 +337,9 @@ refuse_replays = true
         command = [sys.executable, "-m", "hopline", *arguments]
         with (
             log.open("a", encoding="utf-8") as file,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True) as process,  # noqa: S603 - our own
+            subprocess.Popen(  # noqa: S603 - our own
+                command, stdout=subprocess.PIPE, stderr=file, text=True, env=self._environment
+            ) as process,
         ):
             assert process.stdout is not None  # noqa: S101 - a pipe
             try:
@@ -300,23 +354,24 @@ refuse_replays = true
             raise DemoError(f"hopline {name} failed, see {log}")
 
     def _recover(self) -> None:
-        self._heading("Recover the records that the killed node had not closed")
         for line in self._output_of("capture", "recover", relative(self._captures)):
             result, _, _ = line.partition(": ")
             self._line(result if result.startswith("recovered") else line)
 
-    def _make_tables(self) -> None:
-        self._heading("Turn the captures into tables, with Spark")
+    def _confirm(self) -> None:
+        """Make the tables again with the batch job, and compare."""
+        self._heading("Make the tables again with the batch job, to compare")
         captures = relative(self._captures)
-        tables = relative(self._tables)
-        keys = relative(self._home / "front.toml")
-        summary = ""
+        options = self._table_options(self._batch_tables)
         with self._console.status(Text("starting Spark")) as status:
-            for line in self._output_of("pipeline", "run", captures, "--out", tables, "--keys", keys):
+            for line in self._output_of("pipeline", "run", captures, *options):
                 status.update(Text(printable(line)))
-                if not summary and line.startswith("Read "):
-                    summary = line
-        self._line(summary or "done")
+        comparisons = compare_tables(self._tables, self._batch_tables)
+        differences = [str(each) for each in comparisons if not each.is_equal]
+        if differences:
+            raise DemoError(f"the stream and the batch job have made different tables: {'; '.join(differences)}")
+        rows = sum(each.batch for each in comparisons)
+        self._line(f"the stream's {len(comparisons)} tables are equal to the batch job's: {rows:,} rows")
 
     def _show_findings(self) -> None:
         self._heading("Ask the tables")
@@ -343,8 +398,10 @@ def _wrapped_command(*words: str, indent: int = len(_INDENT)) -> Iterator[str]:
     """Yield a command in lines that fit the terminal, indented, and that a shell takes as one."""
     first, *arguments = words
     line = first
-    for part in _with_values(arguments):
-        longer_line = f"{line} {part} \\"
+    parts = list(_with_values(arguments))
+    for number, part in enumerate(parts, 1):
+        is_last = number == len(parts)
+        longer_line = f"{line} {part}" if is_last else f"{line} {part} \\"
         if indent + len(longer_line) > _LINE_WIDTH:
             yield f"{line} \\"
             line = f"    {part}"
@@ -357,11 +414,15 @@ def _with_values(arguments: list[str]) -> Iterator[str]:
     """Yield quoted arguments, and options together with their values, which stay on one line."""
     option = ""
     for argument in arguments:
-        if argument.startswith("-"):
-            option = f"{argument} "
-        else:
-            yield f"{option}{_quoted(argument)}"
+        if not argument.startswith("-"):
+            yield f"{option} {_quoted(argument)}".lstrip()
             option = ""
+            continue
+        if option:
+            yield option
+        option = argument
+    if option:
+        yield option
 
 
 def _quoted(argument: str) -> str:

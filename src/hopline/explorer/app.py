@@ -68,6 +68,7 @@ class Explorer:
             given=given or {},
             theme=theme,
             snapshot=snapshot,
+            freshness=self.tables.freshness(),
             frames=self.frames,
             protobuf=self.protobuf,
             templates=environment(),
@@ -91,6 +92,9 @@ def create_app(explorer: Explorer) -> ASGIApp:
             return HTMLResponse(made) if isinstance(made, str) else made
 
         return answer
+
+    def state(_: Request) -> Response:
+        return JSONResponse({"state": explorer.tables.state(), "freshness": explorer.tables.freshness()})
 
     def failed(request: Request, title: str, problem: str, status: int, remedy: str = "") -> Response:
         page = render(
@@ -124,7 +128,7 @@ def create_app(explorer: Explorer) -> ASGIApp:
         return failed(request, "This page could not be made", problem, 500)
 
     routes = [
-        Route("/state", lambda _: JSONResponse({"state": explorer.tables.state()}), methods=["GET"]),
+        Route("/state", state, methods=["GET"]),
         Route("/theme", _choose_theme, methods=["GET"]),
         Mount("/static", StaticFiles(directory=str(files("hopline.explorer") / "static"))),
         *(Route(path, serve(page), methods=["GET"]) for path, page in PAGES.items()),

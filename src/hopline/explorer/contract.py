@@ -58,36 +58,41 @@ COLUMNS: dict[str, dict[str, str]] = {
         text="flow_id origin identity outcome parent_flow_id journey_id",
         integer="duration_us messages records hops nodes bytes depth skew_us skew_bound_us",
         time="start_ts end_ts",
+        flag="provisional",
     )
     | _STAGED,
     "journeys": _columns(
         text="journey_id origin identity outcome outcome_flow_id",
         integer="duration_us flows depth messages hops nodes bytes skew_us skew_bound_us",
         time="start_ts end_ts",
+        flag="provisional",
     )
     | _STAGED,
     "handlers": _columns(
         text="node actor actor_name handler identity",
         integer="window_s count errors wait_p50_us wait_p95_us wait_p99_us run_p50_us run_p95_us run_p99_us",
         time="window_start",
+        flag="provisional",
     ),
     "edges": _columns(
         text="kind source_node source source_name target_node target target_name identity",
         integer="window_s count bytes errors lost transit_p50_us transit_p95_us transit_p99_us",
         time="window_start",
+        flag="provisional",
     ),
     "security": _columns(text="domain node peer", time="window_start"),
     "incidents": _columns(text="node peer offence domain flow_id identity", integer="seq", time="ts"),
     "skew": _columns(
         text="node_a node_b",
         integer="offset_us bound_us min_transit_ab_us min_transit_ba_us transits_ab transits_ba",
+        flag="provisional",
     ),
     "audit": _columns(
         text="node",
         integer="records dropped missing rejects submitted received sent delivered handled resolved expired unroutable "
         "rejected overflow hop_limit failed copies balance",
         time="hour",
-        flag="balanced",
+        flag="balanced provisional",
     ),
     "late": _columns(
         text="node event peer flow_id identity version partition segment missed",

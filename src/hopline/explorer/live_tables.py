@@ -3,7 +3,7 @@
 A *snapshot* is the tables as they were listed at one moment: its files, one database over them, and the answers to
 questions that were asked before. Spark gives every file that it writes a new name, so the names and sizes of all files
 are the state of the tables on any storage: when they differ, a new snapshot takes the place of the old one. The old one
-is closed when the last page that reads it is done.
+is closed when the last page that reads it is done. A stream that writes the tables says besides how far it has come.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hopline.explorer.contract import COLUMNS
+from hopline.explorer.freshness import freshness_text, last_state
 from hopline.query.errors import StorageError
 from hopline.query.files import list_files, list_tables, open_storage
 from hopline.query.tables import Tables, open_tables
@@ -26,6 +27,7 @@ Result = TypeVar("Result")
 
 LISTED_EVERY_SECONDS = 1.0
 ANSWERS_KEPT = 64
+_MOST_ATTEMPTS = 5  # to make a page while files are being replaced
 
 
 class Snapshot:
@@ -67,6 +69,7 @@ class LiveTables:
         self.location = location
         self._lock = threading.Lock()
         self._listing = threading.Lock()
+        self._of_stream = last_state(location)
         self._snapshot = Snapshot(location, listed_state(location))
         self._listed = time.monotonic()
 
@@ -75,6 +78,11 @@ class LiveTables:
         self._refresh()
         with self._lock:
             return self._snapshot.state
+
+    def freshness(self) -> str:
+        """Return how fresh the tables are, as text; nothing where no stream writes them."""
+        self._refresh()
+        return freshness_text(self._of_stream, time.time())
 
     @contextmanager
     def reading(self) -> Iterator[Snapshot]:
@@ -89,14 +97,15 @@ class LiveTables:
             self._release(snapshot)
 
     def read(self, page: Callable[[Snapshot], Result]) -> Result:
-        """Make a page of the tables; once more where a run replaced files while it was made."""
-        with self.reading() as snapshot:
-            try:
-                return page(snapshot)
-            except StorageError:
-                self._listed = 0.0
-                if self.state() == snapshot.state:
-                    raise
+        """Make a page of the tables; again where a run or a stream replaced files while it was made."""
+        for _ in range(_MOST_ATTEMPTS - 1):
+            with self.reading() as snapshot:
+                try:
+                    return page(snapshot)
+                except StorageError:
+                    self._listed = 0.0
+                    if self.state() == snapshot.state:
+                        raise
         with self.reading() as snapshot:
             return page(snapshot)
 
@@ -114,6 +123,7 @@ class LiveTables:
         if time.monotonic() - self._listed < LISTED_EVERY_SECONDS or not self._listing.acquire(blocking=False):
             return
         try:
+            self._of_stream = last_state(self.location)  # first, so that the tables are never older than it says
             state = listed_state(self.location)
             self._listed = time.monotonic()
             if state == self._snapshot.state:

@@ -123,6 +123,7 @@ def _report(snapshot: Snapshot, given: Mapping[str, str], wanted: Sequence[str])
             given={**given, **part.given},
             theme="auto",
             snapshot=snapshot,
+            freshness="",
             frames=RecordedFrames(None),
             protobuf=ProtobufTypes(None),
             templates=templates,

@@ -23,6 +23,7 @@ from typing import Any
 import duckdb
 import msgspec
 
+from hopline.display.frames import plural
 from hopline.pipeline.tables.all import TABLES
 from hopline.pipeline.tables.table import PROVISIONAL
 from hopline.query.files import LocalStorage, list_files
@@ -52,8 +53,9 @@ class TableComparison(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.is_equal:
-            return f"{self.table}: {self.batch:,} rows, equal"
-        text = f"{self.table}: {self.only_stream:,} rows only of the stream, {self.only_batch:,} only of the batch job"
+            return f"{self.table}: {plural(self.batch, 'row')}, equal"
+        rows = plural(self.only_stream, "row")
+        text = f"{self.table}: {rows} only of the stream, {self.only_batch:,} only of the batch job"
         if self.differing_columns:
             text += f"; they differ in {', '.join(self.differing_columns)}"
         if self.other_columns:

@@ -24,7 +24,8 @@ from hopline.pipeline.stream.batch import Batches
 from hopline.pipeline.stream.hadoop_files import HadoopFiles
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
-from hopline.pipeline.stream.state import State, States
+from hopline.pipeline.stream.state import State
+from hopline.pipeline.stream.state_files import States
 
 MIDNIGHT = datetime(2026, 3, 3, tzinfo=UTC)
 IDLE_S = 60.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from hopline.decoding.keys import Keyring
+from hopline.explorer.app import Explorer, create_app
+from hopline.explorer.hosts import Hosts
+from hopline.explorer.live_tables import LiveTables
+from hopline.explorer.records import RecordedFrames
 from hopline.generator import Options, generate
 from hopline.pipeline import PipelineOptions, run
 from hopline.pipeline.days import Day
@@ -23,8 +29,11 @@ from hopline.pipeline.stream.hadoop_files import HadoopFiles
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.stream.running import stream
-from hopline.pipeline.stream.state import State, States
+from hopline.pipeline.stream.state import State
+from hopline.pipeline.stream.state_files import States
 from hopline.query.tables import open_tables
+from tests.explorer.asking import Client
+from tests.explorer.test_pages import text_of
 from tests.pipeline.stream.comparing import OF_SKEW, differences
 
 ROUNDS = 3
@@ -104,11 +113,37 @@ def count(tables: Path, table: str, condition: str = "true") -> int:
         return int(opened.ask(f"select count(*) from {table} where {condition}").fetch()[0][0])  # noqa: S608
 
 
-def test_tables_grow_with_the_batches_and_come_to_those_of_a_run(driver: Driver, whole: Path) -> None:
+@contextmanager
+def explorer_over(tables: Path) -> Iterator[Client]:
+    live = LiveTables(tables)
+    try:
+        yield Client(create_app(Explorer(live, Hosts("127.0.0.1"), RecordedFrames(None))))
+    finally:
+        live.close()
+
+
+def flows_on_the_page(client: Client) -> int:
+    shown = re.search(r"Overview.* Flows ([\d,]+)", text_of(client, "/"))
+    assert shown
+    return int(shown[1].replace(",", ""))
+
+
+def test_tables_grow_with_the_batches_the_explorer_shows_each_and_they_come_to_those_of_a_run(
+    driver: Driver, whole: Path
+) -> None:
     states = [driver.round(0, batch=0)]
     assert 0 < count(driver.out, "edges", "provisional") == count(driver.out, "edges")
-    states += [driver.round(number, batch=number) for number in range(1, ROUNDS)]
+    with explorer_over(driver.out) as client:
+        assert '<span class="badge provisional"' in client.get("/audit").text
+        shown = [flows_on_the_page(client)]
+        for number in range(1, ROUNDS):
+            states.append(driver.round(number, batch=number))
+            shown.append(flows_on_the_page(client))
+        freshness = client.get("/state").json()["freshness"]
+        assert freshness.startswith("Stream: last whole batch began ")
+        assert f"{states[-1].pending_units:,} flows still open" in freshness
     flows = [state.totals.flows for state in states]
+    assert shown == flows
     assert 0 < flows[0] < flows[1] < flows[-1]
     assert states[0].pending > 0
     horizons = [state.horizon_us for state in states]
@@ -249,7 +284,7 @@ def test_nothing_is_written_while_nothing_happens(driver: Driver) -> None:
 def test_what_is_closed_is_remembered_for_an_hour_in_few_folders(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hopline.pipeline.stream.state._MOST_BATCHES_OF_CLOSED", 2)
+    monkeypatch.setattr("hopline.pipeline.stream.state_files._MOST_BATCHES_OF_CLOSED", 2)
     states, state = States(spark, HadoopFiles(spark, str(tmp_path))), State()
     for number in range(5):
         keys = spark.createDataFrame([(number,)], "flow_key long")

@@ -30,8 +30,9 @@ def demo_command(
 
     A rendezvous server and three nodes, each in its own process, run a small shop: orders are priced, reserved, charged
     and shipped. Some fail, some time out, an attacker sends forged messages, and one node is killed and restarted. All
-    of it is captured, a Spark job turns the captures into tables, and each finding is shown with the command that shows
-    more of it. At the end there is a report for the browser and, on a terminal, the explorer.
+    of it is captured, and Spark turns the captures into tables while the shop is open. When it closes, each finding is
+    shown with the command that shows more of it, and the batch job confirms the tables. At the end there is a report
+    for the browser and, on a terminal, the explorer.
 
     Ctrl-C ends every process and removes the directory.
 

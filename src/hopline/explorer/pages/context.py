@@ -46,6 +46,7 @@ class Context:
     given: Mapping[str, str]
     theme: str
     snapshot: Snapshot
+    freshness: str  # how fresh the tables are, if a stream writes them
     frames: RecordedFrames
     protobuf: ProtobufTypes
     templates: Environment
@@ -83,6 +84,7 @@ class Context:
             theme=self.theme,
             span=self.span,
             state=self.snapshot.state,
+            freshness=self.freshness,
             location=without_password(str(self.snapshot.tables.location)),
             link=self.link,
             again=self.again,
@@ -104,6 +106,7 @@ def render(templates: Environment, template: str, **values: Any) -> str:
         "theme": "auto",
         "span": Span(),
         "state": "",
+        "freshness": "",
         "location": "",
         "link": lambda path, **parameters: address(path, parameters),
         "again": lambda **_: "",

@@ -80,8 +80,8 @@ def pairs_of_day(tables: Tables, day: date | None) -> list[Row]:
     return ask_if_there(
         tables,
         "skew",
-        """select node_a, node_b, offset_us, bound_us, min_transit_ab_us, min_transit_ba_us, transits_ab, transits_ba
-        from skew where date = ? order by abs(offset_us) desc nulls last, node_a, node_b""",
+        """select node_a, node_b, offset_us, bound_us, min_transit_ab_us, min_transit_ba_us, transits_ab, transits_ba,
+        provisional from skew where date = ? order by abs(offset_us) desc nulls last, node_a, node_b""",
         [day],
     )
 

@@ -19,7 +19,7 @@ LISTED = 5
 SLACK = timedelta(minutes=10)
 _DAY_US = 86_400_000_000
 _FLOW_COLUMNS = """flow_id, parent_flow_id, journey_id, start_ts, end_ts, duration_us, origin, identity, messages,
-    records, hops, nodes, bytes, depth, outcome, skew_us, skew_bound_us, 1 as flows, date"""
+    records, hops, nodes, bytes, depth, outcome, skew_us, skew_bound_us, provisional, 1 as flows, date"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _whole(tables: Tables, journey_id: str) -> Row | None:
         tables,
         "journeys",
         """select journey_id, start_ts, end_ts, duration_us, origin, identity, flows, depth, messages, hops, nodes,
-        bytes, outcome, outcome_flow_id, skew_us, skew_bound_us, critical_path, date from journeys
+        bytes, outcome, outcome_flow_id, skew_us, skew_bound_us, provisional, critical_path, date from journeys
         where journey_id = ? limit 1""",
         [journey_id],
     )

@@ -51,7 +51,7 @@ def rejects(tables: Tables, code: str, span: Span, limit: int, offset: int) -> L
 def audit(tables: Tables, node: str, span: Span, limit: int, offset: int) -> Listed:
     """Return hours of nodes: those that are not balanced, or lack records, first."""
     columns = """node, hour, records, dropped, missing, rejects, submitted, received, sent, delivered, handled,
-        resolved, expired, unroutable, rejected, overflow, hop_limit, failed, copies, balance, balanced"""
+        resolved, expired, unroutable, rejected, overflow, hop_limit, failed, copies, balance, balanced, provisional"""
     within = Conditions().within(span, "hour")
     order = "balanced is not false, dropped + missing = 0, hour desc, node"
     return _listed(tables, "audit", columns, within, ("node", node, "true"), order, limit, offset)

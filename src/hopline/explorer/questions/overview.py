@@ -144,7 +144,8 @@ def _balance(tables: Tables, span: Span) -> Row:
         tables,
         "audit",
         f"""select {columns}, count(*) as hours, count(*) filter (balanced is false) as unbalanced,
-        count(*) filter (balanced is null) as unknown from audit where {hours.sql}""",  # noqa: S608
+        count(*) filter (balanced is null) as unknown,
+        coalesce(bool_or(provisional), false) as provisional from audit where {hours.sql}""",  # noqa: S608
         hours.values,
     )
     return rows[0] if rows else {}
@@ -202,7 +203,8 @@ def worst_handlers(tables: Tables, span: Span, limit: int) -> list[Row]:
         tables,
         "handlers",
         f"""select actor_name, handler, identity, sum(count)::bigint as count, sum(errors)::bigint as errors,
-        count(distinct node) as nodes, max(run_p99_us) as run_p99_us, max(wait_p99_us) as wait_p99_us
+        count(distinct node) as nodes, max(run_p99_us) as run_p99_us, max(wait_p99_us) as wait_p99_us,
+        coalesce(bool_or(provisional), false) as provisional
         from handlers where {windows.sql} group by all
         order by sum(errors) > 0 desc, max(run_p99_us) desc nulls last, identity limit {limit}""",  # noqa: S608
         windows.values,
@@ -215,7 +217,8 @@ def _worst_edges(tables: Tables, span: Span) -> list[Row]:
         tables,
         "edges",
         f"""with {offsets(tables)} select source_name, target_name, identity, sum(count)::bigint as count,
-        sum(errors)::bigint as errors, quantile_disc(transit_p95_us - coalesce(offset_us, 0), 0.5) as p95_us
+        sum(errors)::bigint as errors, quantile_disc(transit_p95_us - coalesce(offset_us, 0), 0.5) as p95_us,
+        coalesce(bool_or(provisional), false) as provisional
         from edges left join offsets using (date, source_node, target_node)
         where {windows.sql} group by all order by sum(errors) desc, p95_us desc nulls last limit {SHOWN}""",  # noqa: S608
         windows.values,

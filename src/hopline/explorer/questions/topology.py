@@ -29,7 +29,7 @@ class Topology:
     """A graph: its edges, the largest first."""
 
     kind: str
-    edges: list[Row]  # source, target, count, bytes, errors, lost, p50_us, p95_us, per_second
+    edges: list[Row]  # source, target, count, bytes, errors, lost, p50_us, p95_us, per_second, provisional
     has_more: bool
     first: object
     last: object
@@ -71,7 +71,8 @@ def topology(tables: Tables, kind: str, by: str, node: str, span: Span) -> Topol
         sum(lost)::bigint as lost, sum(count) / {seconds:f} as per_second,
         quantile_disc(transit_p50_us - coalesce(offset_us, 0), 0.5) as p50_us,
         quantile_disc(transit_p95_us - coalesce(offset_us, 0), 0.5) as p95_us,
-        list_sort(list_distinct(list(identity)))[:12] as identities
+        list_sort(list_distinct(list(identity)))[:12] as identities,
+        coalesce(bool_or(provisional), false) as provisional
         from edges left join offsets using (date, source_node, target_node)
         where {conditions.sql} group by 1, 2 order by sum(count) desc, 1, 2 limit {MOST_EDGES + 1}""",  # noqa: S608
         conditions.values,

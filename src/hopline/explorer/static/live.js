@@ -4,6 +4,7 @@
 (() => {
   const EVERY_MS = 2000;
   const status = document.getElementById("live");
+  const fresh = document.getElementById("fresh");
   let state = document.body.dataset.state;
   let missed = 0;
 
@@ -36,7 +37,10 @@
         setTimeout(look, EVERY_MS);
         return;
       }
-      const current = (await response.json()).state;
+      const now = await response.json();
+      const current = now.state;
+      fresh.textContent = now.freshness; // how old the last batch of a stream is; its age grows without a new state
+      fresh.hidden = !now.freshness;
       if (current && current !== state && (await refresh())) {
         status.textContent = "updated " + new Date().toISOString().slice(11, 19);
       } else if (status.textContent.startsWith("the ")) {

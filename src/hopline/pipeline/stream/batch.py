@@ -25,7 +25,8 @@ from hopline.pipeline.stream.nodes import heard, horizon, passed, silent
 from hopline.pipeline.stream.options import StreamOptions
 from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.stream.settling import days_over, end_of, micros, settle
-from hopline.pipeline.stream.state import NodeState, State, States
+from hopline.pipeline.stream.state import NodeState, State
+from hopline.pipeline.stream.state_files import States
 from hopline.pipeline.tables import audit, by_flow, security, skew
 from hopline.pipeline.tables.late import LATE
 from hopline.pipeline.tables.messages import MESSAGES

@@ -28,7 +28,7 @@ class StreamOptions:
     idle_s: float = DEFAULT_IDLE_S  # a node without new segments for so long is not waited for
     max_files: int | None = None  # segments in a batch
     available_now: bool = False  # read what is there, and end
-    is_final: bool = False  # nothing more will come: close all flows and settle all days
+    is_final: bool = False  # in the end, close all flows and settle all days: nothing more will come
     skip_bad_files: bool = False
     master: str | None = None
     memory: str = DEFAULT_MEMORY
@@ -45,7 +45,6 @@ class StreamOptions:
             require_number(name.removesuffix("_s"), getattr(self, name), Range(0, excludes_least=True))
         if self.max_files is not None:
             require_number("max files", self.max_files, Range(1))
-        require(self.available_now or not self.is_final, "final", "--available-now with it", "--final alone")
 
     @property
     def remote(self) -> None:

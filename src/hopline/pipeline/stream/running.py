@@ -86,7 +86,7 @@ def run_stream(
         options: What to do.
         listener: Told of every batch.
         progress: Told how Spark starts.
-        stop: Set to stop when the batch under way is done.
+        stop: Set to stop when the batch under way is done; with `is_final`, when all flows are closed.
 
     Returns:
         The state that the last batch has left.
@@ -122,11 +122,13 @@ def _run(
     with started(opening, steps, DYNAMIC_OVERWRITE) as spark:
         batches = Batches(options, keyring, spark)
         streaming = _Streaming(spark, options, batches, listener)
+        stop = stop or threading.Event()
         with translated("following the captures"):
-            streaming.run(stop or threading.Event())
+            streaming.run(stop, available_now=options.available_now)
             if options.is_final:
                 batches.is_final = True
-                streaming.run(stop or threading.Event())
+                # A stream that follows comes to its end when it is stopped; one that catches up has to stop.
+                streaming.run(stop if options.available_now else threading.Event(), available_now=True)
             return batches.states.before()
 
 
@@ -140,9 +142,9 @@ class _Streaming:
         self._listener = listener
         self._problem: Exception | None = None
 
-    def run(self, stop: threading.Event) -> None:
-        """Run until there is nothing more, or somebody stops it. A batch under way is done first."""
-        query = self._start()
+    def run(self, stop: threading.Event, *, available_now: bool) -> None:
+        """Run until it is stopped, or nothing more is there (`available_now`). A batch under way is done first."""
+        query = self._start(available_now=available_now)
         try:
             while query.isActive and not stop.is_set():
                 with suppress(StreamingQueryException):  # what is behind it is told below
@@ -157,12 +159,12 @@ class _Streaming:
         if failure is not None and not stop.is_set():
             raise spark_failure("following the captures", failure)
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, *, available_now: bool) -> StreamingQuery:
         segments = reduce(DataFrame.union, (self._segments(place) for place in self._options.captures))
         ticks = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         paths = segments.union(ticks.select(sf.lit(None).cast("string")))
         trigger: dict[str, Any] = {"processingTime": f"{round(self._options.trigger_s * 1000)} milliseconds"}
-        if self._options.available_now:
+        if available_now:
             trigger = {"availableNow": True}
         return (
             paths.writeStream.foreachBatch(self._batch)

@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType
 
 from hopline.pipeline.spark_work import at_once
 from hopline.pipeline.stream.closing import is_behind
-from hopline.pipeline.stream.state import State, States
+from hopline.pipeline.stream.state import State
+from hopline.pipeline.stream.state_files import States
 from hopline.pipeline.tables import audit, edges, handlers, security
 from hopline.pipeline.tables.table import PROVISIONAL
 

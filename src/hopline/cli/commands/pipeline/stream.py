@@ -43,7 +43,8 @@ until all of their flows are closed. When a day (UTC) is over, the stream settle
 `pipeline run`.
 
 The stream keeps its state in `_stream` below the tables. Start it again, also after a crash, and it goes on where it
-was. Ctrl-C lets the batch under way end; a second one stops it, and the next start repeats it.
+was. Ctrl-C lets the batch under way end; a second one stops it, and the next start repeats it. With `--final`, Ctrl-C
+also lets it read what is left, close all flows and settle all days.
 
 **Exit codes**: 0 success, 1 an error, 2 wrong options, 3 captures that cannot be read.
 See docs/how-to/follow-a-network.md.
@@ -72,7 +73,7 @@ def stream_command(
     ] = False,
     final: Annotated[
         bool,
-        typer.Option("--final", help="With --available-now: close all flows in the end, and settle all days."),
+        typer.Option("--final", help="In the end, or when stopped, close all flows and settle all days."),
     ] = False,
     max_files: Annotated[
         int | None, typer.Option("--max-files", metavar="NUMBER", help="New segments in a batch, of each of CAPTURES.")
