@@ -212,12 +212,15 @@ def _write_live(recorded: Sequence[pa.Table], captures: Path, seconds: float) ->
     first_us = min(int(_times(table["ts"])[0]) for table in recorded)
     span_us = max(int(_times(table["ts"])[-1]) for table in recorded) - first_us
     began = time.time()
-    for number in range(round(seconds / SEGMENT_SECONDS)):
+    segments = round(seconds / SEGMENT_SECONDS)
+    for number in range(segments):
         end = began + (number + 1) * SEGMENT_SECONDS
         time.sleep(max(0.0, end - time.time()))
         for node, table in enumerate(recorded):
             us = began * _SECOND_US + (_times(table["ts"]) - first_us) * (seconds * _SECOND_US / span_us)
             start, stop = np.searchsorted(us, [(end - SEGMENT_SECONDS) * _SECOND_US, end * _SECOND_US])
+            if number == segments - 1:
+                stop = len(table)
             index = table.schema.get_field_index("ts")
             times = pa.array(us[start:stop].astype(np.int64)).cast(table.schema.field("ts").type)
             part = table.slice(start, stop - start).set_column(index, table.schema.field("ts"), times)

@@ -34,15 +34,12 @@ from hopline.pipeline.stream.state_files import States
 from hopline.query.tables import open_tables
 from tests.explorer.asking import Client
 from tests.explorer.test_pages import text_of
+from tests.pipeline.stream.arrivals import CrashError
 from tests.pipeline.stream.comparing import OF_SKEW, differences
 
 ROUNDS = 3
 ROUND_S = 30.0
 IDLE_S = 50.0
-
-
-class CrashError(Exception):
-    """The process was killed."""
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ class Batches:
         self.states = States(spark, files)
         self.tables = PathTables(spark, str(options.out), "parquet")
         self.publication = Publication(spark, files, self.tables)
-        self._is_first = True  # of this process: the one before may have been killed
+        self._is_interrupted = True  # the last batch, as far as is known: in a process that was killed
 
     def run(self, paths: Sequence[str], number: int) -> State:
         """Do a batch, and return the state that it leaves.
@@ -95,16 +95,18 @@ class Batches:
         if done is not None:
             return self._settled(done)
         now = self.clock()
-        if self._is_first:
+        if self._is_interrupted:
             self.publication.begin(number, self.publication.days_with_rows())
             self.publication.make_missing_tables(datetime.fromtimestamp(now, UTC).date())
-            self._is_first = False
+            self._is_interrupted = False
         before = self.states.before(number)
         if not paths and not self._has_work(before, now):
             return before
         self.states.keep_only(before)
+        self._is_interrupted = True
         with ExitStack() as kept:
             state = _Batch(self, before, number, now, kept).run(paths)
+        self._is_interrupted = False
         return self._settled(state)
 
     def silent(self, nodes: Mapping[str, NodeState], now: float) -> tuple[str, ...]:

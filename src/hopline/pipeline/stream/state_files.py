@@ -16,9 +16,8 @@ from hopline.pipeline.stream.state import DOCUMENT, STATES, STREAM, State, batch
 
 _CLOSED = f"{STREAM}/closed"
 _CLOSED_KEYS = "flow_key long, closed_s double"
+_REMEMBERED_S = 3600.0  # for so long it is known which flows are closed, so that a record of them is late
 _MOST_BATCHES_OF_CLOSED = 32  # Spark starts a job to list more folders than that
-REMEMBERED_S = 3600.0
-"""For so long it is remembered which flows are closed, so that a record of them is known to be late."""
 
 
 class States:
@@ -74,10 +73,10 @@ class States:
             keys: The keys of the units; what was closed before is written with them when it lies in too many folders.
             now: The time of the batch, in seconds since 1970.
         """
-        remembered = {batch: at for batch, at in before.closed.items() if now - at < REMEMBERED_S}
+        remembered = {batch: at for batch, at in before.closed.items() if now - at < _REMEMBERED_S}
         closed = keys.select("flow_key", sf.lit(now).alias("closed_s"))
         if len(remembered) >= _MOST_BATCHES_OF_CLOSED:
-            closed = closed.union(self.read_closed(before).where(sf.col("closed_s") > now - REMEMBERED_S))
+            closed = closed.union(self.read_closed(before).where(sf.col("closed_s") > now - _REMEMBERED_S))
             remembered = {}
         closed.write.mode("overwrite").parquet(self._files.full(self._closed_by(batch)))
         return remembered | {str(batch): now}
