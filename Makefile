@@ -21,7 +21,7 @@ NEW_PIP := -m pip install --quiet $(PINNED) --upgrade pip
 INSTALL := -m pip install $(PINNED) --build-constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation fuzz simulate soak screenshots clean
+.PHONY: help setup demo docs examples test test-slow test-pythons coverage lint format generate dist bench-wire bench-security bench-runtime bench-network bench-capture bench-pipeline bench-explorer bench-formation bench-large-networks fuzz simulate soak screenshots clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -127,8 +127,11 @@ bench-pipeline: $(PEERS) ## Time the Spark pipeline over 1 and 10 million record
 bench-explorer: $(READY) ## Time the explorer's pages over 10 million records beside plain DuckDB; ARGS='--tables FOLDER' for tables that are there
 	@$(BIN)/python -m benchmarks.bench_explorer $(ARGS)
 
-bench-formation: $(READY) ## Let networks of 25, 50 and 100 nodes form, and count what they say; ARGS='--nodes 10' for a glance
+bench-formation: $(READY) ## Let networks of 25 to 200 real nodes form and change, and count what they say; ARGS='--nodes 10' for a glance
 	@$(BIN)/python -m benchmarks.bench_formation $(ARGS)
+
+bench-large-networks: $(READY) ## Simulate networks of 10 to 1,000 nodes, and count what changes cost; ARGS='--nodes 100' for a glance
+	@$(BIN)/python -m benchmarks.bench_large_networks $(ARGS)
 
 fuzz: $(READY) ## Mutate messages of each format, and conversations in ZMTP, for MINUTES (default 5) each, looking for anything but a refusal
 	@$(BIN)/python -m tests.wire.fuzz --minutes $(MINUTES)

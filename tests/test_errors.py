@@ -20,6 +20,7 @@ from hopline.errors import (
     MissingExtraError,
     NoRoomError,
     PayloadError,
+    SchemaConflictError,
 )
 from hopline.wire import Reason, RemoteError
 
@@ -40,6 +41,12 @@ EXAMPLES = [
         "capture needs pyarrow: pip install 'hopline[capture]'",
     ),
     (PayloadError(int, "no number", b"x"), HoplineError, "not a valid int: no number (1 bytes 78)"),
+    (
+        SchemaConflictError("Pay/1", int, str, ["cents is in the first only"]),
+        ArgumentError,
+        "payload Pay/1: builtins.int and builtins.str have different schemas: cents is in the first only. "
+        "Use one class, or give one of them another name or version with @payload",
+    ),
     (ActorError("ValueError", "too small"), HoplineError, "ValueError: too small"),
     (ActorError("ValueError", ""), HoplineError, "ValueError"),
     (DeliveryError("expired", "its lifetime ended"), HoplineError, "expired: its lifetime ended"),

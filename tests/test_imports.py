@@ -85,12 +85,12 @@ ALLOWED = {
     | {"hopline.capture", "hopline.message", "hopline.security", "hopline.wire"},
     "hopline.message": PURE | {"msgspec", "google", "logging", "os", "sys", "traceback", "types", "uuid"},
     "hopline.metrics": PURE
-    | {"asyncio", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
+    | {"asyncio", "http", "prometheus_client", "socket", "socketserver", "threading", "wsgiref"}
     | {"hopline.capture", "hopline.message", "hopline.node", "hopline.observers", "hopline.rendezvous"},
     "hopline.observers": PURE
-    | {"asyncio", "contextvars", "logging", "msgspec", "opentelemetry", "pyarrow"}
-    | {"hopline.actors", "hopline.capture", "hopline.message", "hopline.routing", "hopline.transport"}
-    | {"hopline.wire"},
+    | {"asyncio", "bisect", "contextvars", "logging", "msgspec", "opentelemetry", "pyarrow"}
+    | {"hopline.actors", "hopline.capture", "hopline.client", "hopline.message", "hopline.routing"}
+    | {"hopline.transport", "hopline.wire"},
     "hopline.pipeline": PURE
     | {"atexit", "concurrent", "contextlib", "importlib", "inspect", "json"}
     | {"msgspec", "numpy", "os", "pathlib", "platform", "py4j", "pyarrow", "pyspark"}
@@ -103,7 +103,8 @@ ALLOWED = {
     "hopline.rendezvous": PURE
     | {"asyncio", "msgspec", "random", "time", "types", "uuid"}
     | {"hopline.cluster", "hopline.message", "hopline.transport", "hopline.wire"},
-    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"msgspec", "hopline.message", "hopline.wire"},
+    "hopline.routing": (PURE - {"datetime", "hmac"}) | {"difflib", "msgspec", "hopline.message", "hopline.wire"},
+    "hopline.schemas": PURE | {"google", "hashlib", "msgspec", "pydantic"} | {"hopline.actors", "hopline.message"},
     "hopline.security": PURE
     | {"base64", "bisect", "hashlib", "logging", "msgspec", "os", "pathlib", "shlex", "stat"}
     | {"hopline.message", "hopline.wire"},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hopline import Message
 from hopline.cluster.messages.format_declaration import MOST_FORMATS, READS
+from hopline.cluster.messages.schema_declaration import SCHEMAS
 from hopline.message import LARGEST_EXTENSION
 from hopline.wire import DEFAULT_LIMITS, Empty, Entries, Field, Layout, Reason, Type, layouts
 
@@ -87,6 +88,7 @@ keeps the names that it does not know.
 | `attempt` | the number of the attempt, from 2 on, of a request that is [asked again](actors.md#asking-again) |
 | `traceparent`, `tracestate` | the span that sent the message, in the texts of W3C Trace Context |
 | `{READS}` | in announcements: [formats that the node reads](../explanation/compatibility.md), at most {MOST_FORMATS} |
+| `{SCHEMAS}` | in announcements: [fingerprints of the payloads](schemas.md#on-the-network) that the node handles |
 """
 
 DIALECTS_NOTE = """\

@@ -6,6 +6,7 @@ so that code which knows nothing of Hopline handles it too::
     HoplineError
     ├── ArgumentError (ValueError)          an argument or a setting has a value that cannot be used
     │   ├── ArgumentTypeError (TypeError)   it has the wrong type
+    │   ├── SchemaConflictError             two payload classes of one name have different schemas
     │   └── LocalError                      a message cannot be written in the wire format it should be sent in
     ├── RemoteError                         a peer sent bytes that are no valid message     (hopline.wire)
     ├── SecurityError                       a message was refused: signature, domain, replay (hopline.security)
@@ -33,6 +34,10 @@ Errors carry what a program needs as attributes; `str()` of an error names the t
 from __future__ import annotations
 
 _MAX_SHOWN = 80  # characters of a value in the text of an error
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 class HoplineError(Exception):
@@ -66,6 +71,30 @@ class ArgumentError(HoplineError, ValueError):
 
 class ArgumentTypeError(ArgumentError, TypeError):
     """An argument has a type that cannot be used."""
+
+
+class SchemaConflictError(ArgumentError):
+    """Two payload classes of one name and version, used on one node, have different schemas.
+
+    Attributes:
+        kind: The name and version of the message.
+        first: One class.
+        second: The other class.
+        differences: What differs, in words.
+    """
+
+    def __init__(self, kind: str, first: type, second: type, differences: list[str]) -> None:
+        super().__init__(f"payload {kind}", "one schema", f"{_full_name(first)} and {_full_name(second)}")
+        self.args = (kind, first, second, differences)
+        self.kind = kind
+        self.first = first
+        self.second = second
+        self.differences = differences
+
+    def __str__(self) -> str:
+        classes = f"{_full_name(self.first)} and {_full_name(self.second)}"
+        remedy = "Use one class, or give one of them another name or version with @payload"
+        return f"{self.field}: {classes} have different schemas: {'; '.join(self.differences)}. {remedy}"
 
 
 class LocalError(ArgumentError):

@@ -130,6 +130,10 @@ class Command:
         assert line is not None, "\n".join([f"no line with {text!r} in:", *self.lines])
         return line
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def signal(self, number: Signals) -> None:
         os.kill(self._process.pid, number)
 

@@ -11,20 +11,42 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from hopline import Network, Node
+from hopline.cli.commands import ping
+from hopline.cli.durations import duration_text
 from tests.cli.commands import Command, prepare, run
-from tests.network.processes import until
+from tests.network.processes import free_ports, until
+from tests.node.running import on_loop
+from tests.node.running import until as until_known
 
+LATE = """
+from hopline import Actor, Payload, handler
+
+
+class Greets(Payload):
+    pass
+
+
+class Greeting(Payload):
+    text: str
+
+
+class Late(Actor):
+    @handler
+    def greet(self, request: Greets) -> Greeting:
+        return Greeting("late")
+"""
 NARROW = {"COLUMNS": "80"}
 ASK = ("send", "Greet", '{"name": "world"}', "--callback", "Greeting")
 
 
-class Network(NamedTuple):
+class Shops(NamedTuple):
     folder: Path
     address: str  # of the node that is called shop-1
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shops]:
     folder = tmp_path_factory.mktemp("operations")
     prepare(folder)
     with (
@@ -33,26 +55,30 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     ):
         shop.line("is ready")
         waiter.line("is ready")
-        yield Network(folder, shop.line("listens on").split()[2])
+        yield Shops(folder, shop.line("listens on").split()[2])
         assert waiter.stop() == 0
         assert shop.stop() == 0
 
 
-def test_nodes_shows_who_is_in_the_network_since_when_and_how_it_is(network: Network) -> None:
-    nodes: dict[str, Any] = {}
+def test_nodes_shows_who_is_in_the_network_since_when_and_how_it_is(network: Shops) -> None:
+    # Nodes listen to the heartbeats of those only that they send to, as this command does while it watches.
+    with Command(network.folder, "nodes", "--watch", "--interval", "0.2", "--json") as watching:
 
-    def heard() -> bool:
-        document = json.loads(run(network.folder, "nodes", "--json").stdout)
-        nodes.update((node["node"], node) for node in document["nodes"])
-        return all(nodes[name]["heartbeat_age"] is not None for name in ("shop-1", "waiter"))
+        def heard() -> dict[str, Any]:
+            documents = [json.loads(line)["nodes"] for line in watching.lines if line.startswith("{")]
+            nodes = {node["node"]: node for node in documents[-1]} if documents else {}
+            ages = [nodes[name]["heartbeat_age"] for name in ("shop-1", "waiter") if name in nodes]
+            return nodes if len(ages) == 2 and None not in ages else {}
 
-    until(heard)
+        until(heard)
+        nodes = heard()
+        assert watching.stop(signal.SIGINT) == 130
     shop = nodes["shop-1"]
     assert shop["uri"] == network.address
     assert shop["software"].startswith("hopline ")
     assert shop["format"] == "v6"
     assert shop["uptime"] > 0
-    assert shop["known_for"] > 0  # by the other node
+    assert shop["known_for"] > 0
     assert 0 <= shop["heartbeat_age"] < 10
     assert shop["heartbeat_interval"] == 1
     assert (shop["actors"], shop["handles"]) == (["Greeter", "Greeter"], ["Greet/1"])
@@ -63,7 +89,7 @@ def test_nodes_shows_who_is_in_the_network_since_when_and_how_it_is(network: Net
     assert "2 Greeter" in narrow.stdout
 
 
-def test_ping_measures_a_node_by_name_and_by_address(network: Network) -> None:
+def test_ping_measures_a_node_by_name_and_by_address(network: Shops) -> None:
     done = run(network.folder, "ping", "shop", "--count", "3", "--interval", "0.01")
     assert (done.returncode, done.stderr) == (0, "")
     first, *answers, summary = done.stdout.splitlines()
@@ -81,7 +107,7 @@ def test_ping_measures_a_node_by_name_and_by_address(network: Network) -> None:
     assert "no node 'nobody' is known; known nodes: " in unknown.stderr
 
 
-def test_a_node_that_does_not_answer_is_lost_and_ctrl_c_shows_the_sum(network: Network) -> None:
+def test_a_node_that_does_not_answer_is_lost_and_ctrl_c_shows_the_sum(network: Shops) -> None:
     with Command(network.folder, "node", "--app", "greeter:Waiter", "--embedded", "--identity", "sleeper") as sleeper:
         sleeper.line("is ready")
         with Command(network.folder, "ping", "sleeper", "--count", "0", "--interval", "0.01") as ping:
@@ -98,7 +124,7 @@ def test_a_node_that_does_not_answer_is_lost_and_ctrl_c_shows_the_sum(network: N
             assert "  1: no answer within 0.2 s\n1 sent, 0 answered, 100% lost" in done.stdout
 
 
-def test_tail_shows_messages_live_with_their_bodies_and_ends_at_ctrl_c(network: Network) -> None:
+def test_tail_shows_messages_live_with_their_bodies_and_ends_at_ctrl_c(network: Shops) -> None:
     with Command(network.folder, "tail", "Greet", "--body", env=NARROW) as tail:
         tail.line("messages of ")
         assert run(network.folder, *ASK).returncode == 0
@@ -110,7 +136,7 @@ def test_tail_shows_messages_live_with_their_bodies_and_ends_at_ctrl_c(network: 
         assert all(len(line) <= 80 for line in tail.lines), tail.lines
 
 
-def test_tail_writes_json_lines_for_one_flow_of_a_node_and_ends_after_a_count(network: Network) -> None:
+def test_tail_writes_json_lines_for_one_flow_of_a_node_and_ends_after_a_count(network: Shops) -> None:
     with Command(network.folder, "tail", "--node", "shop-1", "--all", "--json", "--count", "5") as tail:
         tail.line("messages of 1 node;")
         answer = json.loads(run(network.folder, *ASK, "--json").stdout)
@@ -123,7 +149,7 @@ def test_tail_writes_json_lines_for_one_flow_of_a_node_and_ends_after_a_count(ne
         assert "body" not in documents[0]
 
 
-def test_tail_counts_what_it_leaves_out(network: Network) -> None:
+def test_tail_counts_what_it_leaves_out(network: Shops) -> None:
     with Command(network.folder, "tail", "Greet", "--rate", "1", "--json") as tail:
         tail.line("messages of ")
         broadcast = ("send", "Greet", '{"name": "all"}', "--broadcast", "--callback", "Greeting", "--timeout", "0.5")
@@ -132,6 +158,29 @@ def test_tail_counts_what_it_leaves_out(network: Network) -> None:
         assert left_out["node"] == "shop-1"
         assert left_out["left_out"] >= 1
         assert tail.stop(signal.SIGTERM) == 0
+
+
+def test_a_kind_that_resembles_another_is_named_at_once_while_the_message_still_waits(network: Shops) -> None:
+    with Command(network.folder, "send", "Gret", '{"name": "x"}', "--callback", "Greeting", "--timeout", "60") as send:
+        line = send.line("did you mean")
+        assert line == "hopline send: no node handles Gret/1 yet; did you mean Greet/1? Waiting for one for 5 s"
+        assert send.is_running
+        assert send.stop(signal.SIGINT) == 130
+    done = run(network.folder, "trace", "greet/1/eu")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "hopline trace: unroutable: no node announces greet/1/eu; did you mean Greet/1?\n",
+    )
+
+
+def test_a_message_that_waits_is_sent_when_its_kind_appears(network: Shops) -> None:
+    (network.folder / "late.py").write_text(LATE)
+    with Command(network.folder, "send", "Greets", "--callback", "Greeting", "--timeout", "60") as send:
+        send.line("did you mean Greet/1?")
+        with Command(network.folder, "node", "--app", "late:Late", "--embedded") as late:
+            assert send.end() == 0
+            assert send.line('"text": "late"')
+            late.stop()
 
 
 @pytest.fixture
@@ -168,3 +217,24 @@ def test_with_keys_only_members_of_the_first_signed_domain_see_messages(signed: 
             assert tail.line('"name": "world"')
         node.line("with their bodies")
         assert node.stop() == 0
+
+
+@on_loop
+async def test_a_node_that_does_not_know_the_probe_is_pinged_by_a_question_for_a_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def unknown(*_: object) -> None:
+        """Answer as a node of the reference: not at all."""
+
+    (port,) = free_ports(1)
+    network = Network(rendezvous=[f"tcp://127.0.0.1:{port}"], embedded=True)
+    async with Node(network=network) as one, Node(network=network) as other:
+        await until_known(lambda: one.identity in {known.identity for known in other.known_nodes})
+        assert await ping._question_for(other, one.identity, 30.0) is ping._probe
+        monkeypatch.setattr(ping, "probe", unknown)
+        assert await ping._question_for(other, one.identity, 30.0) is ping._ask_for_route
+
+
+def test_durations_are_shown_in_their_two_largest_units() -> None:
+    shown = {0.25: "0.2 s", 12.4: "12 s", 60: "1 min", 3_725: "1 h 2 min", 7_200: "2 h", 187_000: "2 d 3 h"}
+    assert {seconds: duration_text(seconds) for seconds in shown} == shown

@@ -8,6 +8,7 @@ from random import Random
 from google.protobuf.message import Message as Content
 
 from hopline.cluster import ClusterSettings, Member, Membership, RendezvousAddress
+from hopline.cluster.membership.ports import SchemaPort
 from hopline.cluster.messages.formats import Evidence
 from hopline.cluster.messages.service import (
     HEARTBEAT,
@@ -17,6 +18,7 @@ from hopline.cluster.messages.service import (
 from hopline.cluster.messages.service_pb2 import HeartBeat
 from hopline.message import Message, MessageIdentifier, WireFormat, new_hub_identity
 from hopline.routing import NodeRemoval, Route
+from hopline.schemas.book import SchemaBook
 from hopline.security import NoSecurity, Security
 
 SERVERS = [RendezvousAddress(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 10}") for port in (8001, 8002)]
@@ -26,7 +28,12 @@ ME = Member(identity=b"me", uri="tcp://127.0.0.1:5101", health_uri="tcp://127.0.
 class World:
     """Everything around one member, and its clock."""
 
-    def __init__(self, security: Security | None = None, settings: ClusterSettings | None = None) -> None:
+    def __init__(
+        self,
+        security: Security | None = None,
+        settings: ClusterSettings | None = None,
+        schemas: SchemaPort | None = None,
+    ) -> None:
         self.now = 1_000.0
         self.security = security or NoSecurity()
         self.subscribed: set[str] = set()
@@ -46,6 +53,7 @@ class World:
             self.security,
             self,
             self,
+            schemas or SchemaBook(),
             clock=lambda: self.now,
             random=Random(1),
         )

@@ -19,22 +19,23 @@ from tests.cluster.member_world import SERVERS, World
 
 ORDER = MessageIdentifier(b"ORDER")
 DOMAIN = "shop"
+REPEAT_AFTER = 30.0
 
 
 def test_a_message_is_withdrawn_without_naming_the_actor_and_a_hub_by_its_name() -> None:
-    announcements = Announcements()
+    announcements = Announcements(REPEAT_AFTER)
     hub = Route(new_hub_identity())
     announcements.withdraw(DOMAIN, Route(new_actor_identity(), ORDER), is_handled=False)
     announcements.withdraw(DOMAIN, hub, is_handled=False)
     assert announcements.grouped() == {(DOMAIN, False): [of_any_actor(ORDER), hub]}
     assert not announcements.is_withdrawn
-    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], is_announced=False)
+    announcements.confirm(DOMAIN, [of_any_actor(ORDER), hub], 0.0, is_announced=False)
     assert announcements.is_withdrawn
     assert not announcements
 
 
 def test_a_message_that_another_actor_handles_is_not_withdrawn_and_the_gone_actor_not_announced() -> None:
-    announcements = Announcements()
+    announcements = Announcements(REPEAT_AFTER)
     first, second = (Route(new_actor_identity(), ORDER) for _ in range(2))
     announcements.announce(DOMAIN, first)
     announcements.announce(DOMAIN, second)
@@ -43,11 +44,39 @@ def test_a_message_that_another_actor_handles_is_not_withdrawn_and_the_gone_acto
 
 
 def test_a_message_that_is_handled_again_is_not_withdrawn_any_more() -> None:
-    announcements = Announcements()
+    announcements = Announcements(REPEAT_AFTER)
     first, second = (Route(new_actor_identity(), ORDER) for _ in range(2))
     announcements.withdraw(DOMAIN, first, is_handled=False)
     announcements.announce(DOMAIN, second)
     assert announcements.grouped() == {(DOMAIN, True): [second]}
+
+
+def test_a_confirmed_change_is_published_once_more_and_not_a_third_time() -> None:
+    announcements = Announcements(REPEAT_AFTER)
+    kept, withdrawn = Route(new_hub_identity()), Route(new_hub_identity())
+    announcements.announce(DOMAIN, kept)
+    announcements.withdraw(DOMAIN, withdrawn, is_handled=False)
+    for now in (0.0, REPEAT_AFTER):
+        announcements.confirm(DOMAIN, [kept], now, is_announced=True)
+        announcements.confirm(DOMAIN, [withdrawn], now, is_announced=False)
+        assert not announcements
+        assert not announcements.repeat_due(now + REPEAT_AFTER - 0.1)
+        assert announcements.repeat_due(now + REPEAT_AFTER) == (now == 0.0)
+        if not now:
+            assert announcements.grouped() == {(DOMAIN, True): [kept], (DOMAIN, False): [withdrawn]}
+
+
+def test_a_change_that_was_superseded_is_not_repeated() -> None:
+    announcements = Announcements(REPEAT_AFTER)
+    hub, actor = Route(new_hub_identity()), Route(new_actor_identity(), ORDER)
+    announcements.announce(DOMAIN, hub)
+    announcements.withdraw(DOMAIN, actor, is_handled=False)
+    announcements.confirm(DOMAIN, [hub], 0.0, is_announced=True)
+    announcements.confirm(DOMAIN, [of_any_actor(ORDER)], 0.0, is_announced=False)
+    announcements.withdraw(DOMAIN, hub, is_handled=False)
+    announcements.announce(DOMAIN, actor)
+    assert not announcements.repeat_due(REPEAT_AFTER)
+    assert announcements.grouped() == {(DOMAIN, False): [hub], (DOMAIN, True): [actor]}
 
 
 def test_announcements_that_never_come_back_are_logged_once_with_a_remedy(
@@ -70,8 +99,9 @@ def test_announcements_that_never_come_back_are_logged_once_with_a_remedy(
     (error,) = errors()
     for part in (SERVERS[0].broadcast_uri, SERVERS[0].unicast_uri, "wire_format"):
         assert part in error
-    world.member.receive_broadcast(world.announcements()[-1])  # at last it comes back
-    pass_seconds(60)
+    for _ in range(60):  # at last it comes back
+        world.member.receive_broadcast(world.announcements()[-1])
+        pass_seconds(1)
     assert len(errors()) == 1
     world.member.announce([Route(new_hub_identity())])
     pass_seconds(60)

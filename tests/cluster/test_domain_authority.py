@@ -77,6 +77,7 @@ def test_a_weaker_domain_never_moves_a_node(world: Domains, weaker: str) -> None
     world.announce(weaker, [HUB], HOME, OTHER_HEALTH)
     world.announce(weaker, [HUB], interval=0.001)  # it would be taken for dead at once
     assert world.where == {NODE: HOME}
+    world.member.watch(NODE)
     assert world.subscribed == {HEALTH}
     assert world.refused == {"moved by another domain": 3}
 
@@ -84,6 +85,7 @@ def test_a_weaker_domain_never_moves_a_node(world: Domains, weaker: str) -> None
 def test_the_strongest_domain_moves_a_node(world: Domains) -> None:
     world.announce("orders", [HUB], ELSEWHERE, OTHER_HEALTH)
     assert world.where == {NODE: ELSEWHERE}
+    world.member.watch(NODE)
     assert world.subscribed == {OTHER_HEALTH}
     world.announce("payments", [HUB], ELSEWHERE, OTHER_HEALTH)
     assert not world.refused
@@ -96,6 +98,7 @@ def test_a_weaker_domain_gains_nothing_by_announcing_a_node_first(first: str) ->
     world.announce(first, [fake], ELSEWHERE, OTHER_HEALTH)
     world.announce("orders", [HUB])
     assert world.where == {NODE: HOME}
+    world.member.watch(NODE)
     assert world.subscribed == {HEALTH}
     assert world.gone == [NODE]  # with all its routes
     world.announce(first, [HUB], ELSEWHERE, OTHER_HEALTH)

@@ -9,8 +9,14 @@ import pytest
 
 from hopline import ArgumentError
 from hopline.cluster import ClusterSettings
-from hopline.cluster.messages.service import HEARTBEAT, REGISTER_ROUTE, registration, service_message
-from hopline.cluster.messages.service_pb2 import HeartBeat
+from hopline.cluster.messages.service import (
+    HEARTBEAT,
+    REGISTER_ROUTE,
+    UNREGISTER_NODE,
+    registration,
+    service_message,
+)
+from hopline.cluster.messages.service_pb2 import HeartBeat, UnregisterNode
 from hopline.message import Message, MessageIdentifier, new_actor_identity, new_hub_identity
 from hopline.routing import Route
 from hopline.security import Domain, DomainSecurity, new_key
@@ -48,16 +54,30 @@ def test_nodes_without_heartbeats_do_not_lock_real_ones_out() -> None:
     assert not world.member.traffic.refused
 
 
-def test_subscriptions_to_nodes_without_heartbeats_are_bounded() -> None:
-    world = World(settings=ClusterSettings(unheard_nodes=5))
+def test_announcements_cost_no_subscription_until_something_is_sent_to_their_nodes() -> None:
+    world = World()
     for number in range(100):
-        announce(world, b"fake %d" % number, health_port=number + 1)
-    assert len(world.subscribed) == 5
+        announce(world, b"node %d" % number, health_port=number + 1)
+    assert not world.subscribed
+    world.member.watch(b"node 7")
+    world.member.watch(b"a stranger")
+    assert world.subscribed == {"tcp://10.0.0.5:8"}
+    assert world.member.health.watched == 1
+    announce(world, b"node 7", health_port=1_000)
+    assert world.subscribed == {"tcp://10.0.0.5:1000"}
+    world.receive_in("", UNREGISTER_NODE, UnregisterNode(uri="tcp://10.0.0.5:1", receiver_node_identity=b"node 7"))
+    assert not world.subscribed
+
+
+def test_nodes_without_heartbeats_are_bounded() -> None:
+    world = World(settings=ClusterSettings(unheard_nodes=5))
     for number in range(20):
-        announce(world, b"real %d" % number, health_port=1_000 + number)
+        announce(world, b"real %d" % number)
         beat(world, b"real %d" % number)
-    assert {f"tcp://10.0.0.5:{1_000 + number}" for number in range(20)} <= world.subscribed
-    assert len(world.subscribed) <= 25
+    for number in range(100):
+        announce(world, b"fake %d" % number)
+    assert len(world.member.health) == 25
+    assert b"real 0" in world.member.health
 
 
 def test_nodes_with_heartbeats_are_not_replaced() -> None:

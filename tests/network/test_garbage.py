@@ -277,6 +277,8 @@ async def test_junk_from_a_server_or_a_peers_heart_is_refused_and_counted(wire: 
         for message in junk(wire):
             await send(server.broadcast, message)
         await until(lambda: refused["malformed"] == len(junk(wire)))
+        await kino.tell(node.identity, node.uri, kino.request(GREETING))
+        await kino.received()  # from now on its heart is listened for
         health = membership(node).health._peers[kino.identity]
         heard_at = health.heard_at  # only once the connection stands is anything heard
         kino.fall_silent()

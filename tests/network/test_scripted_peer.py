@@ -500,7 +500,8 @@ async def test_a_ping_is_swallowed(wire: str) -> None:
 @in_both
 @on_loop
 async def test_a_peer_whose_heart_stops_is_forgotten_within_two_beats_and_a_second(wire: str) -> None:
-    async with together(wire, interval=300) as (node, kino, _):
+    async with together(wire, interval=300, actors=(Reversing(),)) as (node, kino, _):
+        await answered(node, kino)
         await until(lambda: membership(node).health._peers[kino.identity].heard_at > 0)
         kino.fall_silent()
         since = time.monotonic()
@@ -511,8 +512,43 @@ async def test_a_peer_whose_heart_stops_is_forgotten_within_two_beats_and_a_seco
 
 @in_both
 @on_loop
+async def test_a_peer_that_was_lost_and_is_heard_again_is_sent_our_routes_and_asked_for_its_own(wire: str) -> None:
+    async with together(wire, interval=300, actors=(Reversing(),)) as (node, kino, _):
+        await answered(node, kino)
+        kino.fall_silent()
+        await until(lambda: not knows(node, kino.identity))
+        kino.beat()
+        sent = [read(wire, await receive(kino.frontend)) for _ in range(2)]
+        while sent[-1].identity != b"KINO.REQCLUSTROUTES":
+            sent.append(read(wire, await receive(kino.frontend)))
+        assert sent[-2].identity == b"KINO.REGEXTROUTE"
+        assert HELLO in sent[-2].body
+        assert sent[-1].body == address_of(node.uri, node.identity)
+
+
+@in_both
+@on_loop
+async def test_a_peer_that_we_send_nothing_is_not_listened_to(wire: str) -> None:
+    async with together(wire, interval=100) as (node, kino, _):
+        known_at = time.monotonic()
+        kino.fall_silent()
+        await until(lambda: time.monotonic() > known_at + 1)
+        assert knows(node, kino.identity)
+        assert membership(node).health.watched == 0
+
+
+async def answered(node: Node, kino: KinoNode) -> None:
+    """Let our node answer a peer, so that it sends to it, and listens for its heart from then on."""
+    await kino.tell(node.identity, node.uri, kino.request())
+    await kino.received()
+    assert membership(node).health.is_watched(kino.identity)
+
+
+@in_both
+@on_loop
 async def test_a_peer_whose_heart_beats_stays_however_long_it_says_nothing(wire: str) -> None:
-    async with together(wire, interval=400) as (node, kino, _):
+    async with together(wire, interval=400, actors=(Reversing(),)) as (node, kino, _):
+        await answered(node, kino)
         known_at = time.monotonic()
         await until(lambda: time.monotonic() > known_at + 3 * 0.4)
         assert knows(node, kino.identity)

@@ -34,8 +34,7 @@ class Askers:
 
     def __init__(self) -> None:
         self.closed: list[bytes] = []
-        self.alive: set[bytes] = set()
-        self.links = AnswerLinks(CAPACITY, self.closed.append, self.alive.__contains__)
+        self.links = AnswerLinks(CAPACITY, self.closed.append)
 
     def answer(self, *nodes: bytes, domain: str = "", now: float = 0.0, waiting: int = 0) -> None:
         for node in nodes:
@@ -102,16 +101,3 @@ def test_a_link_that_is_slow_to_connect_stays_open_until_its_answer_has_left() -
     link.waiting = 0
     askers.links.close_idle(7.0)
     assert askers.closed == [b"slow"]
-
-
-def test_a_link_to_a_node_that_is_alive_stays_open_and_is_closed_after_the_others() -> None:
-    askers = Askers()
-    askers.alive |= {b"1", b"2"}
-    askers.answer(b"1", b"2", b"3", b"4")
-    assert askers.closed == [b"3"]
-    askers.links.close_idle(1_000.0)
-    assert askers.closed == [b"3", b"4"]
-    askers.answer(b"5")
-    askers.alive.add(b"5")
-    askers.answer(b"6", now=1_000.0)
-    assert askers.closed == [b"3", b"4", b"1"]

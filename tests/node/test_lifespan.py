@@ -103,13 +103,15 @@ async def test_no_actor_gets_messages_before_all_have_started() -> None:
 
     class Impatient(Recorded):
         async def on_start(self, node: Node) -> None:
+            assert node.is_starting
             self.asked = node.hub.try_send(Ask(1), callback=Told)
             for _ in range(10):
                 await asyncio.sleep(0)
             self.log.append("all have started")
 
     impatient = Impatient("second", log)
-    async with started(Answering("first", log), impatient, discover=in_vain):
+    async with started(Answering("first", log), impatient, discover=in_vain) as node:
+        assert not node.is_starting
         assert (await impatient.asked).number == 1
         assert log == ["first starts", "first started", "all have started", "first handled"]
 

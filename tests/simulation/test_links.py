@@ -20,7 +20,7 @@ def test_waiting_for_room_ends_at_once_if_there_is_room(monkeypatch: pytest.Monk
     loop = VirtualLoop()
     network = VirtualNetwork(loop, Random(1), link_capacity=1)
     arrived: list[Callable[[], None]] = []
-    monkeypatch.setattr(network, "transmit", lambda _, __, ended, ___: arrived.append(ended))
+    monkeypatch.setattr(network, "transmit", lambda _, __, ___, ended, ____: arrived.append(ended))
     peers = SimulatedPeers(
         network,
         network.host("a"),

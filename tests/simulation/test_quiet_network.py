@@ -6,13 +6,15 @@ import asyncio
 import functools
 import itertools
 
+import msgspec
 import pytest
 
 from hopline.cluster.membership.advertiser import RouteAdvertiser
 from hopline.cluster.membership.announcements import Announcements
 from hopline.cluster.membership.responder import RouteResponder
+from hopline.cluster.membership.route_freshness import SILENT_ROUNDS
 from hopline.cluster.messages.service import REGISTER_ROUTE
-from hopline.message import Message, NotRunningError
+from hopline.message import DeliveryError, Message, NotRunningError
 from hopline.routing import Route
 from hopline.simulation.actors import Listener
 from hopline.simulation.network import NetworkConditions
@@ -70,26 +72,73 @@ def test_announcements_that_are_published_once_may_be_lost(monkeypatch: pytest.M
 
     def publish_once(advertiser: RouteAdvertiser, now: float) -> None:
         publish(advertiser, now)
-        advertiser._unconfirmed = Announcements()
+        advertiser._unconfirmed = Announcements(repeat_after=1e6)
 
     monkeypatch.setattr(RouteAdvertiser, "publish_unconfirmed", publish_once)
     assert not run_quiet_network(3, changes_are_known_after_an_outage)
 
 
-@pytest.mark.parametrize("is_noticed", [True, False])
-def test_a_crashed_node_is_unknown_after_two_heartbeats_and_a_second(is_noticed: bool) -> None:
-    async def a_node_crashes(quiet: QuietNetwork) -> list[set[Route]]:
-        first, *others = quiet.nodes
-        first.transport.crash(is_noticed=is_noticed)
-        await asyncio.sleep(CLUSTER.missing_heartbeats * CLUSTER.heartbeat_interval + 1.0)
-        return [other.knows(first) for other in others]
+UNTIL_SILENT = CLUSTER.missing_heartbeats * CLUSTER.heartbeat_interval + 1.0
 
-    assert run_quiet_network(4, a_node_crashes) == [set()] * 3
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_crashed_node_is_unknown_after_two_heartbeats_and_a_second_where_it_was_sent_to(is_noticed: bool) -> None:
+    async def a_node_crashes(quiet: QuietNetwork) -> tuple[set[Route], set[Route]]:
+        crashing, asking, stranger = quiet.nodes
+        await asking.ask(crashing)
+        crashing.transport.crash(is_noticed=is_noticed)
+        await asyncio.sleep(UNTIL_SILENT)
+        return asking.knows(crashing), stranger.knows(crashing)
+
+    known, known_to_stranger = run_quiet_network(3, a_node_crashes)
+    assert not known
+    assert known_to_stranger
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_crashed_node_is_noticed_by_the_first_one_that_sends_to_it(is_noticed: bool) -> None:
+    async def a_node_crashes(quiet: QuietNetwork) -> None:
+        crashing, stranger = quiet.nodes
+        crashing.transport.crash(is_noticed=is_noticed)
+        await asyncio.sleep(10 * UNTIL_SILENT)
+        asking = asyncio.create_task(stranger.ask(crashing))
+        await asyncio.sleep(UNTIL_SILENT)
+        assert not stranger.knows(crashing)
+        with pytest.raises(DeliveryError):
+            await asking
+
+    run_quiet_network(2, a_node_crashes)
+
+
+def test_a_crashed_node_that_nobody_sends_to_expires_with_its_routes() -> None:
+    cluster = msgspec.structs.replace(CLUSTER, routes_period=20.0)
+
+    async def a_node_crashes(quiet: QuietNetwork) -> tuple[bool, bool]:
+        crashing, *strangers = quiet.nodes
+        await asyncio.sleep(10.0)  # until links that only told routes are closed, whose ends would be noticed
+        crashing.transport.crash(is_noticed=True)
+        await asyncio.sleep(2.0)
+        at_first = all(node.knows(crashing) for node in strangers)
+        await asyncio.sleep((SILENT_ROUNDS + 1) * 1.1 * cluster.routes_period)
+        return at_first, any(node.knows(crashing) for node in strangers)
+
+    assert run_quiet_network(3, a_node_crashes, cluster) == (True, False)
+
+
+def test_nodes_that_do_not_talk_to_each_other_keep_no_connection() -> None:
+    async def talk(quiet: QuietNetwork) -> list[tuple[int, int]]:
+        asking, answering, *_ = quiet.nodes
+        await asking.ask(answering)
+        await asyncio.sleep(10.0)  # links that only told routes are closed
+        return [(node.links, node.membership.health.watched) for node in quiet.nodes]
+
+    assert run_quiet_network(5, talk) == [(1, 1), (1, 1), (0, 0), (0, 0), (0, 0)]
 
 
 def test_nodes_find_each_other_again_after_a_partition() -> None:
     async def the_network_is_cut(quiet: QuietNetwork) -> None:
         one, other, _ = quiet.nodes
+        await one.ask(other)
         for far in (other.transport.host, quiet.server.host):
             quiet.network.cut(one.transport.host, far)
         await asyncio.sleep(20.0)

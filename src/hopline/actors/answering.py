@@ -34,7 +34,7 @@ def require_answer(function: Callable[..., Any], request: type, hints: dict[str,
     answers = answers_of(request)
     if not answers or "return" not in hints:
         return
-    results = list(_results(hints["return"]))
+    results = list(results_of(hints["return"]))
     if any(_may_be(result, answers) for result in results):
         return
     if has_context and results == [_NOTHING]:
@@ -45,17 +45,17 @@ def require_answer(function: Callable[..., Any], request: type, hints: dict[str,
     raise ArgumentError(function.__qualname__, expected, found)
 
 
-def _results(annotation: Any) -> Iterator[Any]:
+def results_of(annotation: Any) -> Iterator[Any]:
     """Yield what a handler with this return annotation sends: the kinds in unions, lists, iterators and awaitables."""
     origin = get_origin(annotation)
     arguments = get_args(annotation)
     if origin in _UNIONS or origin in _COLLECTIONS:
         for argument in arguments:
-            yield from _results(argument)
+            yield from results_of(argument)
     elif isinstance(origin, type) and issubclass(origin, _ITERATORS) and arguments:
         # Of a generator the first argument is what it yields, of a coroutine the last one is what it returns.
         is_coroutine = issubclass(origin, collections.abc.Coroutine)
-        yield from _results(arguments[-1] if is_coroutine else arguments[0])
+        yield from results_of(arguments[-1] if is_coroutine else arguments[0])
     elif annotation is not Ellipsis:  # of tuple[Kind, ...]
         yield annotation
 

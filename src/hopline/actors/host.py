@@ -194,7 +194,7 @@ class ActorHost:
         message = delivery.message
         _set_current_message(message)
         definition = self._handlers.get(delivery.identifier)
-        handling = self._begin_handling(delivery, definition) if exchange.is_observed else None
+        handling = self._begin_handling(delivery, definition) if exchange.observes_handlers else None
         try:
             # 1. Call the handler; in place if it takes a payload and nothing else.
             if definition is None or definition.read is None:

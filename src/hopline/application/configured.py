@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hopline.actors import Actor
 from hopline.config import Configuration, read_configuration
-from hopline.metrics import MetricsServer, NodeCollector
+from hopline.metrics import MetricsServer, NodeCollector, node_readiness
 from hopline.node import Middleware, Network, Node
 from hopline.node.node import Lifespan
 from hopline.observers.dead_letters import DeadLetter
@@ -65,7 +65,7 @@ def configured_node(
         tracer_provider=tracer_provider,
     )
     address = configuration.metrics()
-    metrics = None if address is None else MetricsServer(NodeCollector(node), *address)
+    metrics = None if address is None else MetricsServer(NodeCollector(node), *address, readiness=node_readiness(node))
     node.lifespan = lifespan if metrics is None else _with_metrics(metrics, lifespan)
     return ConfiguredNode(node, network, metrics)
 

@@ -23,6 +23,7 @@ from hopline.cli.commands.rendezvous import rendezvous_command
 from hopline.cli.commands.replay import replay_command
 from hopline.cli.commands.report import report_command
 from hopline.cli.commands.routes import routes_command
+from hopline.cli.commands.schema import schema_command
 from hopline.cli.commands.send import send_command
 from hopline.cli.commands.stats import stats_command
 from hopline.cli.commands.tables import tables_command
@@ -76,6 +77,7 @@ app.command("decode", rich_help_panel=_LOOK)(decode_command)
 app.command("generate", rich_help_panel=_LOOK)(generate_command)
 app.add_typer(capture_app, name="capture", rich_help_panel=_RECORD)
 app.command("replay", rich_help_panel=_RECORD)(replay_command)
+app.command("schema", rich_help_panel=_LOOK)(schema_command)
 app.add_typer(keys_app, name="keys", rich_help_panel=_LOOK)
 app.add_typer(pipeline_app, name="pipeline", rich_help_panel=_TABLES)
 app.command("tables", rich_help_panel=_TABLES)(tables_command)

@@ -10,12 +10,18 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from hopline.actors.handler import definitions_of
 from hopline.cli.client import request_stats
 from hopline.cli.identifiers import identity_text, shorten_identity
 from hopline.client import MessageHub
 from hopline.message import MessageIdentifier, printable_name
+from hopline.node.introspection import Introspection
 from hopline.node.report import ActorReport
 from hopline.routing import KnownNode
+from hopline.schemas.fingerprint import fingerprint_text
+
+# What the actor that every node has handles; it is not among the actors that a node reports.
+_BUILT_IN = frozenset(definition.identifier for definition in definitions_of(Introspection))
 
 
 class ActorLabels:
@@ -47,7 +53,18 @@ class ActorLabels:
         description: dict[str, Any] = {"identity": identity_text(actor)}
         if report is not None:
             description |= class_and_handler(report, kind)
+        elif kind in _BUILT_IN:
+            description["name"] = "built-in"
         return description
+
+    def fingerprint(self, actor: bytes, kind: MessageIdentifier) -> str | None:
+        """Return the fingerprint of the payload that an actor handles as `kind`, if its node reported one."""
+        report = self._reports.get(actor)
+        if report is None:
+            return None
+        fingerprints = dict(zip(report.handles, report.fingerprints, strict=False))
+        value = fingerprints.get(kind)
+        return None if value is None else fingerprint_text(value)
 
 
 def class_and_handler(report: ActorReport, kind: MessageIdentifier) -> dict[str, Any]:

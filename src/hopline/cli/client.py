@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -30,6 +30,7 @@ from hopline.node.introspection import (
 from hopline.node.report import NodeReport, PeerReport
 from hopline.observers.tail import Fetched, TailFilter
 from hopline.routing import KnownNode, MessageOutcome
+from hopline.routing.suggestions import close_kinds, question
 
 QUIET_TIME = 0.3  # seconds without a route announcement, after which all nodes are taken to have announced theirs
 ALONE_TIME = 1.5  # the same, while no other node is known
@@ -82,7 +83,18 @@ def raise_if_refused(node: Node, *, is_answered: bool) -> None:
 
 
 async def discover_nodes(node: Node) -> list[KnownNode]:
-    """Wait until no more route announcements arrive, and return the nodes that are known then."""
+    """Wait until no more route announcements arrive, and return the nodes that are known then.
+
+    Raises:
+        RefusedError: None is known, and announcements were refused.
+    """
+    await announcements(node)
+    raise_if_refused(node, is_answered=bool(node.known_nodes))
+    return sorted(node.known_nodes, key=lambda known: known.identity)
+
+
+async def announcements(node: Node) -> None:
+    """Wait until no more route announcements arrive."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + DISCOVERY_TIME
     heard, last_heard_at = -1, loop.time()
@@ -95,8 +107,12 @@ async def discover_nodes(node: Node) -> list[KnownNode]:
         elif loop.time() - last_heard_at >= quiet_time:
             break
         await asyncio.sleep(_POLL_INTERVAL)
-    raise_if_refused(node, is_answered=bool(node.known_nodes))
-    return sorted(node.known_nodes, key=lambda known: known.identity)
+
+
+def did_you_mean(kind: MessageIdentifier, nodes: Iterable[KnownNode]) -> str:
+    """Return the question that suggests kinds which nodes handle; empty if a node handles this one, or none similar."""
+    known = [handled for node in nodes for kinds in node.actors.values() for handled in kinds]
+    return question(close_kinds(kind, known))
 
 
 async def request_stats(hub: MessageHub, node: bytes) -> NodeReport | None:

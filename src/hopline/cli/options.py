@@ -13,6 +13,15 @@ from hopline.cli.logs import LogLevel
 from hopline.config import Configuration, given, read_configuration
 from hopline.message import WireFormat
 
+ApplicationOption = Annotated[
+    str,
+    typer.Option(
+        "--app",
+        metavar="MODULE:NAME",
+        help="The application: package.module:name of an actor, a list, an async context manager that yields them, "
+        "or a function that returns them.",
+    ),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", "-c", help="Configuration file (TOML). Default: $HOPLINE_CONFIG, or ./hopline.toml."),

@@ -7,19 +7,21 @@ Rich truncates or folds the cells of a table that is too wide, which makes ident
 2. A table in which generated identities are shortened, and columns that are empty or zero in every row are left out.
    Names that a user chose stay whole.
 3. Blocks: the first cell of a row on a line of its own, and below it the other cells as ``name value`` pairs, as many
-   to a line as fit.
+   to a line as fit. A longer pair is broken, see `hopline.cli.wrapping`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from hopline.cli.identifiers import shorten_identity
+from hopline.cli.wrapping import wrap
 
 _UNLIMITED_WIDTH = 100_000
 _INDENT = "  "
@@ -94,7 +96,7 @@ class RecordTable:
     def _block(self, row: Row, width: int) -> Iterator[RenderableType]:
         title, *cells = row
         if title:
-            yield Text(title, style="bold", overflow="fold")
+            yield Text("\n".join(wrap(title, width)), style="bold")
         names = self._columns[1:]
         pairs = []
         for name, cell in zip(names, cells, strict=True):
@@ -102,7 +104,7 @@ class RecordTable:
                 pair = f"{name} {cell}"
                 pairs.append(pair.strip())
         for line in _join(pairs, width - len(_INDENT)):
-            yield Text(f"{_INDENT}{line}", overflow="fold")
+            yield Text("\n".join(wrap(f"{_INDENT}{line}", width, hanging=2 * _INDENT)))
 
 
 def _join(pairs: list[str], width: int) -> Iterator[str]:
@@ -110,7 +112,7 @@ def _join(pairs: list[str], width: int) -> Iterator[str]:
     line = ""
     for pair in pairs:
         joined = f"{line}{_SEPARATOR}{pair}" if line else pair
-        if line and len(joined) > width:
+        if line and cell_len(joined) > width:
             yield line
             line = pair
         else:

@@ -1,4 +1,4 @@
-"""Writing to standard output: consoles, tables, lines of text and JSON.
+"""Writing to standard output: consoles, tables, lines of text and JSON; and notes on standard error.
 
 Whatever comes from the network is escaped here, so that no control character of a peer reaches the terminal.
 """
@@ -13,7 +13,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from hopline.message import printable_json, printable_lines
+from hopline.cli.wrapping import wrap
+from hopline.message import printable, printable_json, printable_lines
 
 # A pipe has no width: wide enough for whole rows, so that they can be searched.
 PIPE_WIDTH = 240
@@ -32,6 +33,12 @@ def make_console() -> Console:
     return console
 
 
+def line_width() -> int | None:
+    """Return the width of standard output, if lines should be broken: on a terminal, or where COLUMNS says so."""
+    console = make_console()
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else None
+
+
 def folding_table(*columns: str) -> Table:
     """Return a table that folds long texts on a narrow terminal, and never truncates them."""
     table = Table(*columns)
@@ -46,6 +53,18 @@ def write_line(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_wrapped(text: str) -> None:
+    """Write one line, broken where the terminal is narrow, and flush; control characters are escaped."""
+    write_line("\n".join(wrap(printable(text, limit=None), line_width())))
+
+
+def write_note(text: str) -> None:
+    """Write a line to standard error, as `write_wrapped` does: something beside the output of a command."""
+    lines = wrap(printable(text, limit=None), line_width())
+    sys.stderr.write("\n".join([*lines, ""]))
+    sys.stderr.flush()
+
+
 def write_json(document: Any) -> None:
     """Write a document as one line of JSON and flush."""
     sys.stdout.write(f"{json_line(document)}\n")
@@ -55,6 +74,11 @@ def write_json(document: Any) -> None:
 def json_line(document: Any) -> str:
     """Return a document as one line of JSON: safe for a terminal, and the same value in every output encoding."""
     return printable_json(msgspec.json.encode(document).decode(), ascii_only=not output_is_unicode())
+
+
+def json_lines(document: Any) -> str:
+    """Return a document as indented lines of JSON, otherwise as `json_line` does."""
+    return msgspec.json.format(json_line(document))
 
 
 def output_is_unicode() -> bool:

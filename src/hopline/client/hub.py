@@ -8,8 +8,10 @@ timer for all of them. Requests with a timeout of their own, and streams, are ke
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
-from collections.abc import Coroutine, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from threading import get_ident
 from typing import Any, NoReturn, overload
@@ -18,7 +20,7 @@ import msgspec
 
 from hopline.client.asking import Answer, Asking, First, Partition, Second, Timeout
 from hopline.client.deadlines import Deadlines, Line
-from hopline.client.promise import Promise
+from hopline.client.promise import OnOver, Promise, TimedPromise
 from hopline.client.reply_spec import FAILURE, Callback, ReplySpec, as_it_is, callback_of, error_of, reply_spec_of
 from hopline.client.retry import Retry
 from hopline.client.stream import Stream, StreamState
@@ -70,6 +72,7 @@ class MessageHub(Asking):
         node_identity: bytes,
         request_timeout: float = 30.0,
         identity: bytes | None = None,
+        sent: Mapping[type, object] | None = None,
     ) -> None:
         self.identity = new_hub_identity() if identity is None else identity
         self.unexpected = 0  # replies that no request waited for: late, or duplicates
@@ -86,12 +89,18 @@ class MessageHub(Asking):
         self._default_waits = self._default_line.members
         self._other_waits: dict[int, Promise[Any] | StreamState] = {}
         self._forget_default = self._default_waits.pop
+        self._new_promise: Callable[..., Promise[Any]] = Promise
+        self._sent = defaultdict(bool) if sent is None else sent  # looked up for every payload class that is sent
         self._is_open = True
 
     @property
     def waiting(self) -> int:
         """Number of promises and streams that are open."""
         return len(self._default_waits) + len(self._other_waits)
+
+    def time_requests(self, on_over: OnOver) -> None:
+        """Report each further request whose promise is answered or fails."""
+        self._new_promise = functools.partial(TimedPromise, on_over=on_over)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -379,6 +388,7 @@ class MessageHub(Asking):
     ) -> Message:
         self._require_open()
         if not isinstance(content, Message):
+            self._sent[content.__class__]  # notes the first one of each class
             distribution = distribution or Distribution.UNICAST
             return to_message(content, partition=partition, version=version, distribution=distribution)
         content = content.redirected(partition, version)
@@ -406,6 +416,7 @@ class MessageHub(Asking):
                 message = content.redirected(partition, version)
                 return self._promise_for_message(message, callback, reply_spec, timeout)
             kind = payload_type(content.__class__)
+        self._sent[kind.of]  # notes the first one of each class
         identifier = kind.identifier
         if partition is not None or version is not None:
             identifier = identifier.redirected(partition, version)
@@ -449,10 +460,10 @@ class MessageHub(Asking):
         value = content if is_value is not None and is_value(content) else None
         delivery = Delivery(message, identifier, now, deadline if ttl_ticks else NO_DEADLINE, value)
         if timeout is not None:
-            promise: Promise[Any] = Promise(key, reply_spec, delivery, seconds, deadline, self._forget)
+            promise = self._new_promise(key, reply_spec, delivery, seconds, deadline, self._forget)
             self._expect(promise, deadline)
             return promise
-        promise = Promise(key, reply_spec, delivery, seconds, deadline, self._forget_default)
+        promise = self._new_promise(key, reply_spec, delivery, seconds, deadline, self._forget_default)
         self._default_waits[key] = promise
         if not self._default_line.has_timer:
             self._default_line.set_timer()
@@ -467,7 +478,7 @@ class MessageHub(Asking):
         key = next(self._keys)
         delivery = delivery_of(self._addressed(content, reply_spec, key), self._clock())
         deadline = delivery.since + seconds
-        promise: Promise[Any] = Promise(key, reply_spec, delivery, seconds, deadline, self._forget)
+        promise = self._new_promise(key, reply_spec, delivery, seconds, deadline, self._forget)
         self._expect(promise, deadline)
         return promise
 
@@ -551,13 +562,14 @@ class MessageHub(Asking):
         reply = delivery.message
         waiting = self._other_waits.get(reply.callback_key)
         if waiting is None and reply.wire_format is WireFormat.FIRST:
-            for candidate in self._all_waiting():
+            for candidate in self.all_waiting():
                 is_of_flow = candidate.message.correlation_id == reply.correlation_id
                 if is_of_flow and delivery.identifier in candidate.reply_spec.readers:
                     return candidate
         return waiting
 
-    def _all_waiting(self) -> Iterator[Promise[Any] | StreamState]:
+    def all_waiting(self) -> Iterator[Promise[Any] | StreamState]:
+        """Iterate over the promises and streams that are open."""
         return itertools.chain(self._default_waits.values(), self._other_waits.values())
 
     # -- ending ------------------------------------------------------------------------------------------------------
@@ -575,7 +587,7 @@ class MessageHub(Asking):
     def close(self, error: HoplineError) -> int:
         """Fail every open promise and stream. Return how many there were."""
         self._is_open = False
-        unanswered = list(self._all_waiting())
+        unanswered = list(self.all_waiting())
         for waiting in unanswered:
             waiting.fail(type(error)(*error.args))  # an error of its own: a traceback grows with every raise
         self._default_line.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -94,3 +94,20 @@ class Promise(msgspec.Struct, Generic[Answer], eq=False):
         read = self._read
         answer: Answer = read(self._outcome)
         return answer
+
+
+OnOver: TypeAlias = Callable[[Delivery, object, Read], None]
+"""Called with a request when its wait is over, with the outcome and how it is read."""
+
+
+class TimedPromise(Promise[Answer], eq=False):
+    """A promise that reports when it is over: answered or failed, not cancelled."""
+
+    on_over: OnOver | None = None
+
+    def take(self, outcome: object, read: Read) -> bool:
+        """Accept the answer, and report it."""
+        is_first = self._outcome is None and not self._is_cancelled
+        if is_first and self.on_over is not None:
+            self.on_over(self.delivery, outcome, read)
+        return super().take(outcome, read)

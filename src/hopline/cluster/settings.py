@@ -18,14 +18,16 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     probe_interval: float = 0.1  # time between the first pings to a server; it doubles up to a second
     probe_timeout: float = 2.0  # time for a server to answer pings before another one is tried
     announce_period: float = 1.0  # time between announcements of a route until the server has relayed one
+    repeat_after: float = 30.0  # time after which a change is announced once more, for nodes between two servers
     announce_timeout: float = 10.0  # time without any announcement being relayed before an error is logged
     routes_period: float = 120.0  # time between two requests for all routes of other nodes
     routes_start_delay: float = 2.0  # shortest time from a change of the server to such a request
     routes_start_multiplier: int = 5  # the longest time, as a multiple of routes_start_delay
+    full_rate_nodes: int = 100  # known nodes up to which these times hold; above it they grow in proportion
     discovery_period: float = 2.0  # time between two queries for the same route
     discovery_searches: int = 1_000  # routes that are looked for at the same time
     known_nodes: int = 10_000  # nodes that are remembered, for each domain
-    unheard_nodes: int = 500  # nodes among them without a heartbeat so far; the oldest is replaced
+    unheard_nodes: int = 5_000  # nodes among them without a heartbeat so far; the oldest is replaced
     known_routes: int = 10_000  # routes that are remembered for each node
     answer_links: int = 128  # links that only carry answers to requests, for each domain; the oldest is closed
     tick: float = 0.05  # time between two checks for what is due
@@ -50,10 +52,12 @@ _ACCEPTED = {
     "probe_interval": DURATION,
     "probe_timeout": DURATION,
     "announce_period": DURATION,
+    "repeat_after": DURATION,
     "announce_timeout": DURATION,
     "routes_period": DURATION,
     "routes_start_delay": DURATION,
     "routes_start_multiplier": COUNT,
+    "full_rate_nodes": COUNT,
     "discovery_period": DURATION,
     "discovery_searches": COUNT,
     "known_nodes": COUNT,

@@ -14,6 +14,7 @@ from hopline.errors import (
     NotRunningError,
     PayloadError,
     PeerGoneError,
+    SchemaConflictError,
 )
 from hopline.message.answers import AnsweredBy, AnswerType, answers_of
 from hopline.message.attempts import ATTEMPT, attempt_of, numbered
@@ -121,6 +122,7 @@ __all__ = [
     "ReceiverKind",
     "Request",
     "RoutingEntry",
+    "SchemaConflictError",
     "Serializer",
     "TraceOptions",
     "Version",

@@ -1,19 +1,27 @@
 """The metrics of a node and of a rendezvous server, for any registry of prometheus_client.
 
-Metrics are read from the node or server when they are scraped; nothing is collected in between.
+Metrics are read from the node or server when they are scraped. Only the durations of handlers and requests are measured
+in between, from when the collector of a node is created.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from hopline.capture.events import Level
 from hopline.node.node import Node
 from hopline.node.report import NetworkReport, NodeReport
 from hopline.observers.recorder import CaptureReport
+from hopline.observers.timings import Timings
 from hopline.rendezvous.server import RendezvousServer
 
 
@@ -22,6 +30,7 @@ class NodeCollector(Collector):
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        node.measure_times()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics of the node; none while it is not running."""
@@ -32,6 +41,8 @@ class NodeCollector(Collector):
         labels = {"node": identity, "uri": report.uri, "software": report.software}
         yield InfoMetricFamily("hopline_node", "Identity, address and software of the node.", labels)
         yield from _of_stats(report)
+        if self._node.timings is not None:
+            yield from _of_timings(self._node.timings)
         if report.network is not None:
             yield from _of_network(report.network)
         if report.capture is not None:
@@ -61,6 +72,33 @@ def _of_stats(report: NodeReport) -> Iterable[Metric]:
         waiting.setdefault(actor.name, 0)
         waiting[actor.name] += actor.waiting
     yield _gauges("hopline_mailbox_waiting", "Messages in mailboxes, by class of actor.", "actor", waiting)
+
+
+def _of_timings(timings: Timings) -> Iterable[Metric]:
+    handler_labels = ["message", "actor"]
+    handlers = HistogramMetricFamily("hopline_handler_seconds", "Durations of handlers.", labels=handler_labels)
+    running = GaugeMetricFamily("hopline_handlers_in_flight", "Handlers that run.", labels=handler_labels)
+    failed = CounterMetricFamily("hopline_handler_failures", "Handlers that failed.", labels=handler_labels)
+    for labels, series in timings.handlers.items():
+        handlers.add_metric(labels, series.cumulative(), series.seconds)
+        running.add_metric(labels, series.running)
+        failed.add_metric(labels, series.failed)
+    yield from (handlers, running, failed)
+
+    in_flight = timings.requests_in_flight()
+    requests = HistogramMetricFamily(
+        "hopline_request_seconds", "Times from sending a request to its answer, failure or timeout.", labels=["message"]
+    )
+    waiting = GaugeMetricFamily("hopline_requests_in_flight", "Requests that wait for an answer.", labels=["message"])
+    unanswered = CounterMetricFamily(
+        "hopline_request_failures", "Requests without an answer, by reason.", labels=["message", "reason"]
+    )
+    for labels, series in timings.requests.items():
+        requests.add_metric(labels, series.cumulative(), series.seconds)
+        waiting.add_metric(labels, in_flight[labels])
+        unanswered.add_metric((*labels, "failed"), series.failed)
+        unanswered.add_metric((*labels, "timeout"), series.timed_out)
+    yield from (requests, waiting, unanswered)
 
 
 def _of_network(network: NetworkReport) -> Iterable[Metric]:

@@ -30,7 +30,11 @@ from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
 from hopline.observers.dead_letters import DeadLetter
 from hopline.observers.observer import NodeObserver
+from hopline.observers.timings import Timings
 from hopline.routing import KnownNode, MessageOutcome
+from hopline.schemas.book import SchemaBook
+from hopline.schemas.contracts import payloads_of
+from hopline.schemas.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -49,9 +53,14 @@ def _actor_report(host: ActorHost) -> ActorReport:
         name=host.name,
         handles=tuple(handlers),
         handlers=tuple(definition.method for definition in handlers.values()),
+        fingerprints=tuple(_fingerprint_of(definition.content) for definition in handlers.values()),
         waiting=host.waiting,
         running=host.running,
     )
+
+
+def _fingerprint_of(content: type | None) -> int | None:
+    return None if content is None else fingerprint(content)
 
 
 class Node:
@@ -116,6 +125,8 @@ class Node:
         self.middleware = checked(middleware)
         self.lifespan = lifespan
         self.observers = tuple(observers)
+        self.is_timed = False
+        self.schemas = SchemaBook()
         self._actors: dict[bytes, Actor] = {}
         self._running: RunningNode | None = None
         self._final_stats: Stats | None = None
@@ -336,6 +347,16 @@ class Node:
         """Whether the node was started and has not stopped."""
         return self._running is not None
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether the node runs, but not all of its actors have started."""
+        return self._running is not None and not self._running.has_started
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the node takes no more work, because it is about to stop."""
+        return self._running is not None and self._running.stopping is not None
+
     def _require_running(self) -> RunningNode:
         if self._running is None:
             raise NotRunningError("the node is not running: use `async with Node(...) as node`, or await node.start()")
@@ -392,6 +413,7 @@ class Node:
             raise ArgumentError("actor", "one that is not on this node already", actor)
         handler_map(actor)  # raises here, and not when the node starts, if its handlers are invalid
         require_async_hooks(actor)
+        self.schemas.add(actor.identity, payloads_of(actor))
         self._actors[actor.identity] = actor
         running = self._running
         if running is None or not running.has_started:
@@ -407,7 +429,7 @@ class Node:
             await running.lifespan.start(actor)
             running.require_not_stopping()
         except BaseException as error:
-            self._actors.pop(actor.identity, None)
+            self._forget(actor)
             if isinstance(error, Exception):
                 log.error("%s was not added: %s", type(actor).__qualname__, error, exc_info=error)
             elif running.stopping is not None:
@@ -439,13 +461,13 @@ class Node:
             raise ArgumentError("actor", "an actor of this node", actor)
         running = self._running
         if running is None:
-            del self._actors[actor.identity]
+            self._forget(actor)
             return
         host = running.hosts.get(actor.identity)
         if host is not None and host.runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
             raise ArgumentError("remove", advice, "a call from a handler")
-        del self._actors[actor.identity]
+        self._forget(actor)
         if host is None:  # its `on_start` still runs
             await running.cancel_starts(actor.identity)
         else:
@@ -463,6 +485,10 @@ class Node:
         except TimeoutError:
             await host.stop(self.settings.cancel_timeout)
         running.leaving.remove(host)  # after a cancellation it stays there, and stops with the node
+
+    def _forget(self, actor: Actor) -> None:
+        if self._actors.pop(actor.identity, None) is not None:
+            self.schemas.remove(actor.identity)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -485,6 +511,17 @@ class Node:
             network=running.connection.report() if running.connection is not None else None,
             capture=None if running.recorder is None else running.recorder.report(),
         )
+
+    def measure_times(self) -> None:
+        """Measure from now on how long handlers and requests take: see `timings`."""
+        self.is_timed = True
+        if self._running is not None and self._running.timings is None:
+            self._running.measure_times()
+
+    @property
+    def timings(self) -> Timings | None:
+        """How long handlers and requests took since the node started, if `measure_times` was called."""
+        return self._require_running().timings
 
     @property
     def known_nodes(self) -> list[KnownNode]:

@@ -19,6 +19,7 @@ class ActorReport(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     handles: tuple[MessageIdentifier, ...]
     handlers: tuple[str, ...] = ()  # its methods, in the same order; older nodes omit them
+    fingerprints: tuple[int | None, ...] = ()  # of the payloads, in the same order; older nodes omit them
     waiting: int  # messages in its mailbox
     running: int  # handlers that run
 

@@ -25,6 +25,7 @@ from hopline.observers.outcomes import FailureLog, OutcomeHook
 from hopline.observers.recorder import TrafficRecorder
 from hopline.observers.tail import NodeTail
 from hopline.observers.telemetry import telemetry_for
+from hopline.observers.timings import Timings
 from hopline.routing import Tables
 from hopline.security.services import is_question
 from hopline.wire import DEFAULT_LIMITS
@@ -42,13 +43,18 @@ class RunningNode:
         self.clock = clock
         self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
         self.connection = (
-            None if node.network is None else NetworkConnection(node.identity, node.network, self.observers, clock)
+            None
+            if node.network is None
+            else NetworkConnection(node.identity, node.network, node.schemas, self.observers, clock)
         )
         self.tables = Tables(node.identity, hop_limit=settings.hop_limit)
         self.deadlines = Deadlines(self.loop, clock)
         self.router = self._new_router(node)
         self.threads = ThreadPoolExecutor(settings.blocking_threads, thread_name_prefix="hopline-blocking")
         self.hubs: list[MessageHub] = []
+        self.timings: Timings | None = None
+        if node.is_timed:
+            self.measure_times()
         self.hub = self.new_hub(node)
         self.runtime = NodeRuntime(
             exchange=self.router,
@@ -126,10 +132,20 @@ class RunningNode:
             self.loop,
             node_identity=node.identity,
             request_timeout=node.settings.request_timeout,
+            sent=node.schemas.sent,
         )
         self.router.directory.add_hub(hub)
         self.hubs.append(hub)
+        if self.timings is not None:
+            self.timings.add_hub(hub)
         return hub
+
+    def measure_times(self) -> None:
+        """Measure from now on how long handlers and requests take."""
+        timings = self.timings = Timings(self.router.directory.label, is_question, self.clock)
+        self.observers.add(timings)
+        for hub in self.hubs:
+            timings.add_hub(hub)
 
     def new_host(self, actor: Actor, middleware: tuple[Middleware, ...] = ()) -> ActorHost:
         """Return the host of an actor, which messages reach from now on."""

@@ -3,7 +3,9 @@
 Theory of operation. The router, the actor hosts, the hubs and the network connection report what happens to messages
 to `Observers`; capture, OpenTelemetry, the failure log and the `on_outcome` hook are `NodeObserver`s behind it. Every
 event is an attribute of `Observers`: None while no observer listens to it, else one function that calls all listeners.
-So an event without listeners costs the node one test, and `is_observed` combines the tests of the hot path into one.
+So an event without listeners costs the node one test. `is_observed` combines the tests of the hot path into one: while
+it is set, answers inside the node are messages, too. `observes_handlers` is apart from it, so that timing handlers does
+not cost that.
 
 A message that is submitted on this node goes through these events:
 
@@ -20,9 +22,9 @@ Invariants:
 * `submitting` runs in the context of the submitter and before routing, because routing may report further events.
   `refused` says that the receiver was full: the submission did not happen, and may be tried again with the same
   delivery. Messages that the node creates itself (receipts, failure reports) are reported by `submitted` alone.
-* An observer that raises is logged and otherwise ignored: no message is lost to its observer. The exceptions are
-  `received` and `frames_sent`, which are called directly when they have one listener, because they run for every
-  message on the wire; their listeners must not raise.
+* An observer that raises is logged and otherwise ignored: no message is lost to its observer. Two exceptions are called
+  directly, and must not raise: `received` and `frames_sent` when they have one listener, because they run for every
+  message on the wire, and `handling` when its only listener belongs to an observer that says it `never_raises`.
 * Control messages (about routes) are no concern of applications, hence the separate events for them.
 """
 
@@ -43,6 +45,8 @@ Combination: TypeAlias = Callable[[Sequence[Listener]], Listener]
 
 class NodeObserver:
     """Receives the events of a node. Every method does nothing: override those of interest."""
+
+    never_raises = False  # whether `handling` may be called directly, without the care for an observer that fails
 
     # -- messages of applications --------------------------------------------------------------------------------------
 
@@ -144,7 +148,7 @@ class NodeObserver:
         return listeners
 
 
-_PUBLIC_METHODS = [name for name in vars(NodeObserver) if not name.startswith("_")]
+_PUBLIC_METHODS = [name for name, value in vars(NodeObserver).items() if callable(value) and not name.startswith("_")]
 EVENTS = tuple(name for name in _PUBLIC_METHODS if name != "listeners")
 
 
@@ -171,6 +175,7 @@ class Observers:
 
     def __init__(self) -> None:
         self.is_observed = False  # whether an observer listens to events of every message
+        self.observes_handlers = False  # whether an observer follows handlers
         self._observers: list[NodeObserver] = []
         self._followers: list[Callable[[], None]] = []
         self.refresh()
@@ -193,8 +198,8 @@ class Observers:
             combine = _COMBINATIONS.get(event, _call_all)
             combined = combine(listeners) if listeners else None
             setattr(self, event, combined)
-        every_message = (self.submitting, self.delivered, self.handling)
-        self.is_observed = any(listener is not None for listener in every_message)
+        self.is_observed = self.submitting is not None or self.delivered is not None
+        self.observes_handlers = self.handling is not None
         for follower in self._followers:
             follower()
 
@@ -243,6 +248,10 @@ def _direct(combine: Combination) -> Combination:
 
 
 def _handlings(listeners: Sequence[Listener]) -> Listener:
+    only = listeners[0]
+    if len(listeners) == 1 and getattr(getattr(only, "__self__", None), "never_raises", False):
+        return only
+
     def handling(*arguments: Any) -> _Handlings | None:
         handlings = [_call(listener, None, *arguments) for listener in listeners]
         return _Handlings([handling for handling in handlings if handling is not None])

@@ -27,7 +27,9 @@ Invariants:
   copies in the others are published too (see `hopline.cluster.messages.formats`).
 * Messages are held rather than dropped without a leader, because an election takes about as long as a lease, and the
   reference's nodes do not repeat what they announce.
-* Who leads is published at most once in `not_leader_spacing`, however many messages arrive: everybody receives it.
+* Who leads is published at most once in `not_leader_spacing`, however many messages arrive: everybody receives it. For
+  the same reason one pong, at most every `pong_spacing`, answers all pings since the last one: after a failure every
+  node pings the new leader, and N pongs to N nodes would be a storm.
 
 The relay has no I/O: each call returns the steps to take. Times are in ticks of 100 ns of a clock that never goes back.
 """
@@ -92,6 +94,7 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True):
     held_bytes: int = 16 * 1024 * 1024  # bytes of all messages that wait
     holding_time: float = 10.0  # time for which each may wait; a restarted synod needs a little more than a lease
     not_leader_spacing: float = 0.1  # shortest time between two notices on who leads
+    pong_spacing: float = 0.05  # shortest time between two answers to pings; each answers all that came before
 
     def __post_init__(self) -> None:
         require_numbers(self, _ACCEPTED, "rendezvous.")
@@ -105,6 +108,7 @@ _ACCEPTED = {
     "held_bytes": Range(0, 2**40),
     "holding_time": Range(0, LONGEST),
     "not_leader_spacing": Range(0, LONGEST),
+    "pong_spacing": Range(0, LONGEST),
 }
 
 
@@ -133,13 +137,16 @@ class Relay:
         self.statistics = RelayStatistics()
         self._heartbeat_interval = in_ticks(settings.heartbeat_interval)
         self._notice_spacing = in_ticks(settings.not_leader_spacing)
+        self._pong_spacing = in_ticks(settings.pong_spacing)
         self._held = HeldMessages(settings.held_messages, settings.held_bytes, in_ticks(settings.holding_time))
         self._leadership = NOBODY
         self._heartbeat_at = now
         self._noticed_at = now - self._notice_spacing
+        self._ponged_at = now - self._pong_spacing
+        self._is_pong_pending = False
         self._pending_notice: bool | None = None  # who leads is to be published, and whether to partners too
         self._formats = FormatsInUse(settings.wire_format, in_ticks(settings.format_memory))
-        self._ping_formats: set[WireFormat] = set()  # of pings that a notice has to answer
+        self._ping_formats: set[WireFormat] = set()  # of pings that a pong or a notice has to answer
         heartbeat = HeartBeat(heart_beat_interval=to_timespan(settings.heartbeat_interval))
         self._heartbeat = service_message(HEARTBEAT, heartbeat)
 
@@ -157,7 +164,14 @@ class Relay:
             times.append(expiry)
         if self._pending_notice is not None:
             times.append(self._noticed_at + self._notice_spacing)
+        if self._is_pong_pending:
+            times.append(self._ponged_at + self._pong_spacing)
         return min(times)
+
+    @property
+    def owes_answer(self) -> bool:
+        """Whether a pong, or a notice on who leads, is due at `next_tick`."""
+        return self._is_pong_pending or self._pending_notice is not None
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -217,6 +231,7 @@ class Relay:
             self._leadership = leadership
             self._heartbeat_at = now
             self._pending_notice = None
+            self._is_pong_pending = False
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + self._heartbeat_interval
             if leadership.leads:
@@ -226,6 +241,7 @@ class Relay:
                 self._pending_notice = True
         steps += self._release_held(leadership, now)
         steps += self._publish_notice(leadership, now)
+        steps += self._publish_pong(now)
         return steps
 
     # -- relaying ---------------------------------------------------------------------------------------------------
@@ -266,15 +282,29 @@ class Relay:
 
     def _answer_ping(self, wire_format: WireFormat | None, leadership: Leadership, now: int) -> list[RelayStep]:
         """Answer a ping, also in its own format: its sender may not know yet which formats are used here."""
-        ping_formats = () if wire_format is None else (wire_format,)
-        if leadership.leads:
-            self.statistics.pings += 1
-            return self._publish(service_message(PONG, None), now, also_in=ping_formats)
-        if leadership.leader is not None:
-            self._ping_formats.update(ping_formats)
+        if not leadership.leads and leadership.leader is None:
+            self._refuse(Refusal.NO_LEADER)
+            return []
+        if wire_format is not None:
+            self._ping_formats.add(wire_format)
+        if not leadership.leads:
             return self._redirect(leadership, now, to_partners=True)
-        self._refuse(Refusal.NO_LEADER)
-        return []
+        self.statistics.pings += 1
+        self._is_pong_pending = True
+        return self._publish_pong(now)
+
+    def _publish_pong(self, now: int) -> list[RelayStep]:
+        """Answer the pings since the last pong, unless that was published a moment ago."""
+        if not self._is_pong_pending or now < self._ponged_at + self._pong_spacing:
+            return []
+        self._is_pong_pending = False
+        self._ponged_at = now
+        return self._publish(service_message(PONG, None), now, also_in=self._take_ping_formats())
+
+    def _take_ping_formats(self) -> set[WireFormat]:
+        formats = self._ping_formats
+        self._ping_formats = set()
+        return formats
 
     def _refuse(self, refusal: Refusal) -> None:
         self.statistics.refused[refusal] += 1
@@ -292,13 +322,11 @@ class Relay:
         to_partners, leader = self._pending_notice, leadership.leader
         if to_partners is None or leader is None or now < self._noticed_at + self._notice_spacing:
             return []
-        ping_formats = self._ping_formats
-        self._ping_formats = set()
         self._pending_notice = None
         self._noticed_at = now
         self.statistics.not_leaders += 1
         notice = service_message(NOT_LEADER, RendezvousNotLeader(new_leader=leader.content()))
-        return self._publish(notice, now, to_partners=to_partners, also_in=ping_formats)
+        return self._publish(notice, now, to_partners=to_partners, also_in=self._take_ping_formats())
 
     # -- formats ----------------------------------------------------------------------------------------------------
 

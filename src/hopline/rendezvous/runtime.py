@@ -144,6 +144,8 @@ class ServerRuntime:
 
     def _on_node_message(self, frames: list[bytes]) -> None:
         self._carry_out(self.relay.on_unicast(frames, self.leadership(), self._monotonic()))
+        if self.relay.owes_answer:
+            self._run_after(self._seconds_until_due())
 
     def _on_partner_message(self, frames: list[bytes], partner: Partner) -> None:
         self._carry_out(self.relay.on_partner(frames, partner, self.leadership(), self._monotonic()))

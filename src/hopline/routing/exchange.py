@@ -125,6 +125,11 @@ class Exchange(Protocol):
         """Whether an observer needs to see every message, so that no shortcut may be taken."""
         ...
 
+    @property
+    def observes_handlers(self) -> bool:
+        """Whether an observer follows handlers."""
+        ...
+
     def clock(self) -> float:
         """Return the node's monotonic time in seconds."""
         ...

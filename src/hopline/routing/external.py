@@ -186,6 +186,10 @@ class ExternalTable:
         """Return the node of a receiver, if it is known."""
         return self._homes.get(receiver)
 
+    def kinds(self) -> Iterator[MessageIdentifier]:
+        """Iterate over the messages that other nodes handle."""
+        return iter(self._handlers)
+
     def known(self) -> list[KnownNode]:
         """Return every known node with its receivers, for display."""
         nodes = self._nodes.items()

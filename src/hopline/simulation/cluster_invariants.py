@@ -27,6 +27,7 @@ class ClusterInvariants:
         self._servers = servers
         self._nodes = nodes
         self._last_news: dict[tuple[str, bytes], float] = {}  # when a machine last received a message about a dead node
+        self._watched_since: dict[tuple[str, bytes], float] = {}  # by a machine, of a dead node
 
     def check_leader(self) -> None:
         """Check that at most one server believes, by its own clock, that it leads."""
@@ -46,7 +47,7 @@ class ClusterInvariants:
                 self._last_news[key] = self._loop.time()
 
     def check_dead_removed(self) -> None:
-        """Check that no machine knows a node whose heartbeats have been missing for too long."""
+        """Check that no machine knows a node that it watches and whose heartbeats have been missing for too long."""
         if not self._nodes.dead:
             return
         for machine in self._machines:
@@ -58,12 +59,17 @@ class ClusterInvariants:
         for node in machine.node.router.directory.elsewhere:
             if node not in self._nodes.dead:
                 continue
-            died_at, interval = self._nodes.dead[node]
             key = (machine.name, node)
+            if not machine.membership.health.is_watched(node):
+                self._watched_since.pop(key, None)
+                continue
+            died_at, interval = self._nodes.dead[node]
+            watched_since = self._watched_since.setdefault(key, now)
             news_at = self._last_news.get(key, 0.0)
             since = max(
                 died_at,
                 news_at,
+                watched_since,
                 machine.started_at,
                 machine.resumed_at,
             )

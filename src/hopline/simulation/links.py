@@ -8,7 +8,7 @@ from functools import partial
 
 from hopline.cluster.messages.service import is_service
 from hopline.message import Message, PeerGoneError
-from hopline.simulation.network import Connection, Host, VirtualNetwork
+from hopline.simulation.network import Connection, Host, Load, VirtualNetwork
 from hopline.simulation.sockets import AUTO_ID, SimulatedListener, host_at, reachable_listener
 from hopline.transport import Condition, Frames, OnSent, Unsent
 from hopline.wire import decode
@@ -109,7 +109,7 @@ class SimulatedLink:
         received = [AUTO_ID, *frames[1:]]
         arrive = partial(self._arrive, listener, received, written)
         self._under_way += 1
-        network.transmit(self._connection, arrive, self._ended, conditions)
+        network.transmit(self._connection, Load.of(frames), arrive, self._ended, conditions)
 
     def _arrive(self, listener: SimulatedListener, frames: list[bytes], message: Message) -> None:
         if not is_service(message):

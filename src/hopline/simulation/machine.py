@@ -71,6 +71,7 @@ class Machine:
             rendezvous_reconnect=0.5,
             probe_timeout=1.0,
             announce_period=0.5,
+            repeat_after=6.0,
             routes_period=random.choice((2.0, 3.0)),
             routes_start_delay=0.5,
             routes_start_multiplier=3,

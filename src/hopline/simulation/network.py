@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from hopline.cluster.messages.service import HEARTBEAT, SYNOD
 from hopline.message import Message, WireFormat
 
 FORMATS = (WireFormat.V4, WireFormat.V5, WireFormat.V6)
@@ -38,6 +39,30 @@ class DeliveryCounts(msgspec.Struct):
     dropped: int = 0
     lost: int = 0  # the receiver was gone, or cut off, when they arrived
     returned: int = 0  # to the sending node, when it gave up on the receiver
+    heartbeats: int = 0  # among the sent ones
+    elections: int = 0  # among the sent ones, between servers
+    bytes: int = 0  # of all others
+
+    @property
+    def others(self) -> int:
+        """The number of sent messages that are neither heartbeats nor between servers."""
+        return self.sent - self.heartbeats - self.elections
+
+
+class Load(NamedTuple):
+    """What is counted of a message that is transmitted."""
+
+    size: int
+    is_heartbeat: bool
+    is_election: bool
+
+    @classmethod
+    def of(cls, frames: Sequence[bytes]) -> Load:
+        """Return the load of the frames of a message."""
+        content = b"".join(frames)
+        is_heartbeat = HEARTBEAT.identity in content
+        is_election = any(kind.identity in content for kind in SYNOD)
+        return cls(len(content), is_heartbeat, is_election)
 
 
 class Host:
@@ -99,6 +124,7 @@ class VirtualNetwork:
         self.hosts: dict[str, Host] = {}
         self._connecting: dict[str, dict[Connecting, None]] = {}
         self._cuts: set[frozenset[str]] = set()
+        self._half: frozenset[Host] = frozenset()  # those that cannot reach the others
 
     def host(self, name: str) -> Host:
         """Return the host of a name."""
@@ -150,6 +176,7 @@ class VirtualNetwork:
     def transmit(
         self,
         connection: Connection,
+        load: Load,
         arrive: Callable[[], None],
         ended: Callable[[], None] | None = None,
         conditions: NetworkConditions | None = None,
@@ -158,16 +185,23 @@ class VirtualNetwork:
 
         Args:
             connection: The way it takes.
+            load: What is counted of it.
             arrive: Called for each copy that arrives.
             ended: Called for each copy, whether it arrived or was lost.
             conditions: Its own conditions. Default: those of the network.
         """
         source = connection.source
         if source.is_held_up:
-            transmission = partial(self.transmit, connection, arrive, ended, conditions)
+            transmission = partial(self.transmit, connection, load, arrive, ended, conditions)
             source.held.append(transmission)
             return
         self.traffic.sent += 1
+        if load.is_heartbeat:
+            self.traffic.heartbeats += 1
+        elif load.is_election:
+            self.traffic.elections += 1
+        else:
+            self.traffic.bytes += load.size
         conditions = conditions or self.conditions
         copies = self._copies(conditions)
         if not copies and ended is not None:
@@ -228,6 +262,8 @@ class VirtualNetwork:
 
     def is_cut(self, host: Host, other: Host) -> bool:
         """Return whether two hosts cannot reach each other."""
+        if self._half and (host in self._half) != (other in self._half):
+            return True
         if not self._cuts:
             return False
         pair = frozenset((host.name, other.name))
@@ -240,6 +276,14 @@ class VirtualNetwork:
         noticed_after = self.random.uniform(0.1, 2.0)
         self.loop.call_later(noticed_after, self._notice_cut, host, other)
 
+    def split(self, half: Iterable[Host]) -> None:
+        """Cut some hosts off from all others. Connected sockets notice after a random time."""
+        self._half = frozenset(half)
+        for sockets in self._connecting.values():
+            for socket in sockets:
+                noticed_after = self.random.uniform(0.1, 2.0)
+                self.loop.call_later(noticed_after, socket.check_connection)
+
     def _notice_cut(self, host: Host, other: Host) -> None:
         if not self.is_cut(host, other):
             return
@@ -250,6 +294,10 @@ class VirtualNetwork:
 
     def mend(self, *hosts: Host) -> None:
         """Restore the way between two hosts, or between all."""
+        if self._half and not hosts:
+            self._half = frozenset()
+            for uri in self.bound:
+                self._retry(uri)
         mended = self._cuts
         if hosts:
             pair = frozenset(host.name for host in hosts)

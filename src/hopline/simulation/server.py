@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 
 from hopline.cluster import LeaseSettings, RendezvousAddress, SynodSettings
+from hopline.message import WireFormat
 from hopline.rendezvous import RelaySettings, RendezvousServer, RendezvousSettings
 from hopline.rendezvous.clocks import Clocks
 from hopline.simulation.network import FORMATS, VirtualNetwork
@@ -39,7 +40,14 @@ class SynodShape(msgspec.Struct, frozen=True):
 class SimulatedServer:
     """One server that can crash and start again, each time with another identity."""
 
-    def __init__(self, number: int, shape: SynodShape, network: VirtualNetwork, random: Random) -> None:
+    def __init__(
+        self,
+        number: int,
+        shape: SynodShape,
+        network: VirtualNetwork,
+        random: Random,
+        wire_format: WireFormat | None = None,  # by default any
+    ) -> None:
         self.name = f"r{number}"
         self.address = shape.addresses[number]
         self.is_up = False
@@ -57,7 +65,9 @@ class SimulatedServer:
             synod_address=shape.members[number],
             synod=shape.members,
             open_without_keys=True,
-            relay=RelaySettings(heartbeat_interval=1.0, holding_time=2.0, wire_format=random.choice(FORMATS)),
+            relay=RelaySettings(
+                heartbeat_interval=1.0, holding_time=2.0, wire_format=wire_format or random.choice(FORMATS)
+            ),
             lease=shape.lease,
             synod_health=SynodSettings(heartbeat_interval=1.0),
             transport=self._transport,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from hopline.cluster.messages.service import REGISTER_ROUTE
-from hopline.simulation.network import Connection, Host, VirtualNetwork
+from hopline.simulation.network import Connection, Host, Load, VirtualNetwork
 from hopline.transport import Frames, Take, parse
 
 AUTO_ID = b"\0auto"  # the frame that a ROUTER socket adds in front
@@ -97,8 +97,9 @@ class SimulatedPublisher:
         """Send a message to all subscribers."""
         if self._is_open:
             sent = list(frames)
+            load = Load.of(sent)
             for subscription in list(self.subscriptions):
-                subscription.send(sent)
+                subscription.send(sent, load)
         return self._is_open
 
     def close(self, linger: float = 0.0) -> None:  # noqa: ARG002 - what was sent arrives anyway
@@ -151,9 +152,9 @@ class _Subscription:
             self._publisher = None
             self._subscriber.broke()
 
-    def send(self, frames: list[bytes]) -> None:
+    def send(self, frames: list[bytes], load: Load) -> None:
         arrive = partial(self._arrive, frames)
-        self._network.transmit(self._connection, arrive)
+        self._network.transmit(self._connection, load, arrive)
 
     def _arrive(self, frames: list[bytes]) -> None:
         if self._subscriber.has(self._uri, self):
@@ -240,7 +241,7 @@ class SimulatedSender:
     def _transmit(self, listener: SimulatedListener, frames: Frames) -> None:
         received = [AUTO_ID, *frames]
         arrive = partial(listener.arrive, received)
-        self._network.transmit(self._connection, arrive)
+        self._network.transmit(self._connection, Load.of(received), arrive)
 
     def _reachable(self) -> SimulatedListener | None:
         return reachable_listener(self._network, self._uri, self._connection)

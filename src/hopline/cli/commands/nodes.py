@@ -12,18 +12,9 @@ from rich.text import Text
 
 from hopline.cli.client import discover_nodes, joined_node, request_peers, request_stats
 from hopline.cli.durations import duration_text
-from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    IntervalOption,
-    JsonOption,
-    RendezvousOption,
-    WatchOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
 from hopline.cli.watch import show
 from hopline.config import Configuration
@@ -40,8 +31,8 @@ EPILOG = """
     hopline nodes --json | jq -r '.nodes[].uri'
 
 - `up` is how long the node has run. A node of the reference does not say so: `known` is how long others have known it.
-- `heartbeat` is how long ago the latest heartbeat was, as the node that heard it last reports. An interval of this time
-  is normal; a node is removed after two missing ones.
+- `heartbeat` is how long ago the latest heartbeat was, as the node that heard it last reports. Nodes listen only to
+  those that they send to: of an idle node nobody has heard one. With `--watch`, this command listens to all of them.
 - `format` is the wire format that is written to it: `v6` between Hopline nodes.
 - `domain` names the domains that have announced it, the strongest first.
 
@@ -51,22 +42,15 @@ The node of this command itself is not shown. `hopline routes` shows which node 
 _MOST_WITNESSES = 3  # nodes that are asked for the heartbeats of the others
 
 
+@network_command("nodes", EPILOG)
 def nodes_command(
+    configuration: Configuration,
     watch: WatchOption = False,
     interval: IntervalOption = 2.0,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show the nodes of a network: address, age, latest heartbeat, wire format, domain, actors and messages."""
-    with one_line_errors("nodes", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_nodes(configuration, as_json=as_json, watch=watch, interval=interval))
-
-
-nodes_command.__doc__ = f"{nodes_command.__doc__}\n{EPILOG}"
+    asyncio.run(_nodes(configuration, as_json=as_json, watch=watch, interval=interval))
 
 
 async def _nodes(configuration: Configuration, *, as_json: bool, watch: bool, interval: float) -> None:
@@ -147,7 +131,7 @@ def _age_text(node: dict[str, Any]) -> str:
 
 def _heartbeat_text(node: dict[str, Any]) -> str:
     age = node["heartbeat_age"]
-    return "none yet" if age is None else f"{duration_text(age)} ago"
+    return "not heard" if age is None else f"{duration_text(age)} ago"
 
 
 def _counted(names: list[str]) -> str:

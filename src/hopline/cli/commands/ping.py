@@ -12,18 +12,12 @@ import typer
 
 from hopline.cli.client import ask, discover_nodes, joined_node, probe, raise_if_refused
 from hopline.cli.durations import milliseconds
-from hopline.cli.errors import FAILED, one_line_errors
+from hopline.cli.errors import FAILED
 from hopline.cli.identifiers import find_node, identity_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
 from hopline.cli.signals import Signals
-from hopline.cli.terminal import write_json, write_line
+from hopline.cli.terminal import write_json, write_line, write_wrapped
 from hopline.client import MessageHub
 from hopline.cluster.messages.service import MESSAGE_ROUTES, REQUEST_MESSAGE_ROUTES, contract_of, service_message
 from hopline.cluster.messages.service_pb2 import RequestMessageRoutes
@@ -60,27 +54,20 @@ class _Pings(msgspec.Struct, frozen=True, kw_only=True):
     as_json: bool
 
 
+@network_command("ping", EPILOG)
 def ping_command(
+    configuration: Configuration,
     node: Annotated[str, typer.Argument(metavar="NODE", help="The node: its identity, how it begins, or its address.")],
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="Requests to send; 0: until Ctrl-C.")] = 5,
     interval: Annotated[float, typer.Option("--interval", min=0.001, help="Seconds between two requests.")] = 1.0,
     timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds to wait for an answer.")] = 2.0,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Measure how long a node takes to answer, and count the answers that are missing."""
-    with one_line_errors("ping", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        pings = _Pings(node=node, count=count, interval=interval, timeout=timeout, as_json=as_json)
-        has_answered = asyncio.run(_ping(pings, configuration))
+    pings = _Pings(node=node, count=count, interval=interval, timeout=timeout, as_json=as_json)
+    has_answered = asyncio.run(_ping(pings, configuration))
     if not has_answered:
         raise typer.Exit(FAILED)
-
-
-ping_command.__doc__ = f"{ping_command.__doc__}\n{EPILOG}"
 
 
 async def _ping(pings: _Pings, configuration: Configuration) -> bool:
@@ -95,13 +82,13 @@ async def _ping(pings: _Pings, configuration: Configuration) -> bool:
         raise_if_refused(node, is_answered=question is not None)
         if not pings.as_json:
             state = f"connected in {milliseconds(connected)}" if question else "no answer to the first request"
-            write_line(f"ping {name} at {uri}: {state}")
+            write_wrapped(f"ping {name} at {uri}: {state}")
         times = await _send_all(node, known.identity, question or _probe, pings, signals.stop_requested)
         summary = _summary(times)
         if pings.as_json:
             write_json({"node": name, "uri": uri, **summary})
         else:
-            write_line(_summary_text(summary))
+            write_wrapped(_summary_text(summary))
         return bool(summary["answered"])
 
 

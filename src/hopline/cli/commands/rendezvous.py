@@ -25,7 +25,7 @@ from hopline.cli.security_summary import describe_encryption
 from hopline.cli.signals import Signals
 from hopline.cli.terminal import write_line
 from hopline.config import Configuration
-from hopline.metrics import MetricsServer, RendezvousCollector
+from hopline.metrics import MetricsServer, RendezvousCollector, rendezvous_readiness
 from hopline.rendezvous import RelayStatistics, RendezvousServer, RendezvousSettings
 
 EPILOG = """
@@ -99,7 +99,8 @@ async def _run(configuration: Configuration) -> None:
     async with AsyncExitStack() as stack:
         metrics_uri = "none"
         if metrics_address is not None:
-            metrics = MetricsServer(RendezvousCollector(server), *metrics_address)
+            readiness = rendezvous_readiness(server)
+            metrics = MetricsServer(RendezvousCollector(server), *metrics_address, readiness=readiness)
             metrics_uri = (await stack.enter_async_context(metrics)).uri
         await server.start()
         write_line(_started_text(server, settings, configuration, metrics_uri))

@@ -12,18 +12,9 @@ from rich.text import Text
 
 from hopline.cli.actor_labels import ActorLabels, actor_label
 from hopline.cli.client import ask, discover_nodes, joined_node
-from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import find_node, identity_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    IntervalOption,
-    JsonOption,
-    RendezvousOption,
-    WatchOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
 from hopline.cli.watch import show
 from hopline.client import MessageHub
@@ -56,6 +47,8 @@ Actors are shown by class and handler, which are requested from their nodes. Nod
 request, so their actors are shown by identity.
 """
 
+_DIFFERENT_SCHEMAS = "These messages have different schemas on different nodes; `hopline schema` prints them:"
+
 _Handled = dict[bytes, tuple[MessageIdentifier, ...]]  # by actor identity
 
 
@@ -63,26 +56,19 @@ class NoAnswerError(HoplineError):
     """A node did not answer the request for its routing table."""
 
 
+@network_command("routes", EPILOG)
 def routes_command(
+    configuration: Configuration,
     node: Annotated[
         str | None,
         typer.Option("--node", metavar="NODE", help="Routing table of this node: its identity, or how it begins."),
     ] = None,
     watch: WatchOption = False,
     interval: IntervalOption = 2.0,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show which nodes and actors handle which messages, and the hubs that receive answers."""
-    with one_line_errors("routes", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_routes(configuration, node, as_json=as_json, watch=watch, interval=interval))
-
-
-routes_command.__doc__ = f"{routes_command.__doc__}\n{EPILOG}"
+    asyncio.run(_routes(configuration, node, as_json=as_json, watch=watch, interval=interval))
 
 
 async def _routes(
@@ -141,7 +127,8 @@ def document_of(nodes: list[KnownNode], labels: ActorLabels) -> dict[str, Any]:
     routes: dict[MessageIdentifier, list[dict[str, Any]]] = {}
     for node in in_order:
         for kind, actors in _actors_by_kind(node, labels).items():
-            routes.setdefault(kind, []).append(_place(node) | {"actors": actors})
+            place = _place(node) | {"schemas": _schemas(node, kind, labels), "actors": actors}
+            routes.setdefault(kind, []).append(place)
     kinds = sorted(routes, key=str)
     return {
         "routes": [{"kind": str(kind), "nodes": routes[kind]} for kind in kinds],
@@ -155,6 +142,13 @@ def _actors_by_kind(node: KnownNode, labels: ActorLabels) -> dict[MessageIdentif
         for kind in kinds:
             actors.setdefault(kind, []).append(labels.describe(actor, kind))
     return actors
+
+
+def _schemas(node: KnownNode, kind: MessageIdentifier, labels: ActorLabels) -> list[str]:
+    """Return the fingerprints of the payloads that a node's actors handle as this kind, where they are known."""
+    handling = [actor for actor, kinds in node.actors.items() if kind in kinds]
+    known = (labels.fingerprint(actor, kind) for actor in handling)
+    return sorted({value for value in known if value is not None})
 
 
 def _place(node: KnownNode) -> dict[str, Any]:
@@ -176,4 +170,22 @@ def draw(document: dict[str, Any]) -> RenderableType:
         for hub in node["hubs"]:
             hubs.add_row(hub, node["node"], node["uri"])
     tables = [table for table in (routes, hubs) if table.row_count]
-    return Group(tables[0], Text(), tables[1]) if len(tables) > 1 else tables[0]
+    parts: list[RenderableType] = [part for table in tables for part in (Text(), table)]
+    schemas = _draw_different_schemas(document["routes"])
+    if schemas.row_count:
+        parts += [Text(), Text(_DIFFERENT_SCHEMAS), schemas]
+    return Group(*parts[1:])
+
+
+def _draw_different_schemas(routes: list[dict[str, Any]]) -> RecordTable:
+    """Return a table of the messages that nodes have different schemas of."""
+    table = RecordTable("message", "node", "fingerprint")
+    for route in routes:
+        known = {value for node in route["nodes"] for value in node["schemas"]}
+        if len(known) < 2:
+            continue
+        kind = route["kind"]
+        for node in route["nodes"]:
+            table.add_row(kind, node["node"], ", ".join(node["schemas"]) or "unknown")
+            kind = ""
+    return table

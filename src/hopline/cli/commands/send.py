@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from hopline.cli.client import discover_nodes, joined_node
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.client import announcements, did_you_mean, discover_nodes, joined_node
+from hopline.cli.errors import UsageError
 from hopline.cli.identifiers import find_node, identity_text, parse_kind, short_identity
 from hopline.cli.message_bodies import (
     FileOption,
@@ -28,15 +28,9 @@ from hopline.cli.message_bodies import (
     encode_body,
     new_message,
 )
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
-from hopline.cli.terminal import write_json, write_line
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
+from hopline.cli.terminal import write_json, write_line, write_note, write_wrapped
 from hopline.config import Configuration
 from hopline.message import AnswerTimeoutError, DeliveryError, Distribution, Message, MessageIdentifier
 from hopline.node import Node
@@ -54,6 +48,9 @@ EPILOG = """
 
 The body is written as JSON and sent as MessagePack, the default of Hopline's payloads. Without a body, an empty object
 is sent. An answer is shown as MessagePack, JSON or text if it can be read as such, and as hex otherwise.
+
+A message that no node handles waits for one, because a node may just be starting. If a node handles something similar,
+`did you mean` is written to standard error at once; Ctrl-C ends the wait.
 
 **Exit codes**: 0 answered (without a callback: sent), 1 not delivered, or its handler failed, 2 wrong usage, 3 no
 answer in time.
@@ -78,7 +75,9 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.message.distribution == Distribution.BROADCAST
 
 
+@network_command("send", EPILOG)
 def send_command(
+    configuration: Configuration,
     kind: KindArgument,
     body: Annotated[
         str | None, typer.Argument(metavar="BODY", help="The body, as JSON unless an option says otherwise.")
@@ -97,33 +96,24 @@ def send_command(
     receipt: Annotated[bool, typer.Option("--receipt", help="Wait until an actor's mailbox has accepted it.")] = False,
     version: VersionOption = None,
     partition: PartitionOption = None,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Send a message into a running network, and show its answer."""
-    with one_line_errors("send", debug=debug):
-        if broadcast and (to_node or receipt):
-            raise UsageError("a broadcast goes to every node, and has no receipt: remove --to-node and --receipt")
-        encoding = chosen_encoding(json_bytes=json_bytes, raw=raw, hex_body=hex_body)
-        message = new_message(parse_kind(kind, version, partition), encode_body(body, file, encoding), timeout)
-        if broadcast:
-            message = message.clone(distribution=Distribution.BROADCAST)
-        request = _Request(
-            message=message,
-            callbacks=tuple(parse_kind(text) for text in callback or ()),
-            timeout=timeout,
-            to_node=to_node,
-            wants_receipt=receipt,
-            as_json=as_json,
-        )
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_send(request, configuration))
-
-
-send_command.__doc__ = f"{send_command.__doc__}\n{EPILOG}"
+    if broadcast and (to_node or receipt):
+        raise UsageError("a broadcast goes to every node, and has no receipt: remove --to-node and --receipt")
+    encoding = chosen_encoding(json_bytes=json_bytes, raw=raw, hex_body=hex_body)
+    message = new_message(parse_kind(kind, version, partition), encode_body(body, file, encoding), timeout)
+    if broadcast:
+        message = message.clone(distribution=Distribution.BROADCAST)
+    request = _Request(
+        message=message,
+        callbacks=tuple(parse_kind(text) for text in callback or ()),
+        timeout=timeout,
+        to_node=to_node,
+        wants_receipt=receipt,
+        as_json=as_json,
+    )
+    asyncio.run(_send(request, configuration))
 
 
 class _Outcomes:
@@ -149,21 +139,41 @@ async def _send(request: _Request, configuration: Configuration) -> None:
             message = message.with_receiver_node(receiver.identity)
         elif request.is_broadcast:
             await discover_nodes(node)
-        started = time.perf_counter()
+        suggesting = None
+        if request.to_node is None:
+            suggesting = asyncio.ensure_future(_suggest_kinds(node, message.identifier))
+        try:
+            await _send_and_show(node, message, request, outcomes)
+        finally:
+            if suggesting is not None:
+                suggesting.cancel()
 
-        def show(answer: Message) -> None:
-            _show_answer(answer, time.perf_counter() - started, as_json=request.as_json)
 
-        if request.callbacks and request.is_broadcast:
-            await _show_all_answers(node, message, request, show)
-        elif request.callbacks:
-            show(await _answer(node, message, request))
-        elif request.wants_receipt:
-            await node.hub.send(message, timeout=request.timeout)
-            _show_receipt(message, time.perf_counter() - started, as_json=request.as_json)
-        else:
-            await node.hub.send_one_way(message)
-            await _show_receivers(message, outcomes, request)
+async def _suggest_kinds(node: Node, kind: MessageIdentifier) -> None:
+    """Write at once what was perhaps meant by a kind that no node handles; it may still be announced."""
+    await announcements(node)
+    suggestion = did_you_mean(kind, node.known_nodes)
+    if suggestion:
+        seconds = node.settings.discovery_timeout
+        write_note(f"hopline send: no node handles {kind} yet; {suggestion} Waiting for one for {seconds:g} s")
+
+
+async def _send_and_show(node: Node, message: Message, request: _Request, outcomes: _Outcomes) -> None:
+    started = time.perf_counter()
+
+    def show(answer: Message) -> None:
+        _show_answer(answer, time.perf_counter() - started, as_json=request.as_json)
+
+    if request.callbacks and request.is_broadcast:
+        await _show_all_answers(node, message, request, show)
+    elif request.callbacks:
+        show(await _answer(node, message, request))
+    elif request.wants_receipt:
+        await node.hub.send(message, timeout=request.timeout)
+        _show_receipt(message, time.perf_counter() - started, as_json=request.as_json)
+    else:
+        await node.hub.send_one_way(message)
+        await _show_receivers(message, outcomes, request)
 
 
 async def _answer(node: Node, message: Message, request: _Request) -> Message:
@@ -182,7 +192,7 @@ def _show_answer(answer: Message, seconds: float, *, as_json: bool) -> None:
         write_json(answer_document(answer, seconds))
         return
     sender = f" from {short_identity(answer.routing[-1].identity)}" if answer.routing else ""
-    write_line(f"{answer.identifier}{sender} after {seconds * 1000:.1f} ms")
+    write_wrapped(f"{answer.identifier}{sender} after {seconds * 1000:.1f} ms")
     write_line(body_text(answer.body))
 
 
@@ -190,7 +200,7 @@ def _show_receipt(message: Message, seconds: float, *, as_json: bool) -> None:
     if as_json:
         write_json({"kind": str(message.identifier), "seconds": round(seconds, 6)})
     else:
-        write_line(f"{message.identifier} accepted after {seconds * 1000:.1f} ms")
+        write_wrapped(f"{message.identifier} accepted after {seconds * 1000:.1f} ms")
 
 
 async def _show_all_answers(node: Node, message: Message, request: _Request, show: Callable[[Message], None]) -> None:
@@ -201,7 +211,7 @@ async def _show_all_answers(node: Node, message: Message, request: _Request, sho
             show(answer)
             count += 1
     for error in answers.errors:
-        write_line(f"an actor failed: {error}")
+        write_wrapped(f"an actor failed: {error}")
     if not count:
         raise AnswerTimeoutError(str(message.identifier), request.timeout)
 
@@ -220,4 +230,4 @@ async def _show_receivers(message: Message, outcomes: _Outcomes, request: _Reque
     if request.as_json:
         write_json({"kind": str(message.identifier), "sent_to": [identity_text(peer) for peer in receivers]})
     else:
-        write_line(f"{message.identifier} sent to {', '.join(map(short_identity, receivers))}")
+        write_wrapped(f"{message.identifier} sent to {', '.join(map(short_identity, receivers))}")

@@ -10,19 +10,11 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hopline.cli.actor_labels import actor_label
 from hopline.cli.client import discover_nodes, joined_node, raise_if_refused, request_stats
-from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import find_node, identity_text, shorten_identity
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    IntervalOption,
-    JsonOption,
-    RendezvousOption,
-    WatchOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
 from hopline.cli.watch import show
 from hopline.config import Configuration
@@ -51,25 +43,18 @@ _ALWAYS_SHOWN = (Outcome.DELIVERED, Outcome.SENT)
 NO_ANSWER = "no answer: not a Hopline node, or too busy"
 
 
+@network_command("stats", EPILOG)
 def stats_command(
+    configuration: Configuration,
     node: Annotated[
         str | None, typer.Option("--node", metavar="NODE", help="Only this node: its identity, or how it begins.")
     ] = None,
     watch: WatchOption = False,
     interval: IntervalOption = 2.0,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show the message counts of every node: what came in, its outcomes, what waits, what was refused."""
-    with one_line_errors("stats", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_stats(configuration, node, as_json=as_json, watch=watch, interval=interval))
-
-
-stats_command.__doc__ = f"{stats_command.__doc__}\n{EPILOG}"
+    asyncio.run(_stats(configuration, node, as_json=as_json, watch=watch, interval=interval))
 
 
 async def _stats(
@@ -241,7 +226,7 @@ def _draw_actors(nodes: list[dict[str, Any]]) -> RecordTable:
     for node in nodes:
         for actor in node.get("actors", ()):
             table.add_row(
-                actor["name"],
+                actor_label(actor),
                 shorten_identity(node["node"]),
                 ", ".join(actor["handles"]),
                 f"{actor['waiting']:,}",

@@ -13,19 +13,13 @@ import typer
 from hopline.capture.events import Event
 from hopline.cli.client import discover_nodes, fetch_tail, joined_node
 from hopline.cli.durations import milliseconds
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.errors import UsageError
 from hopline.cli.identifiers import find_node, identity_text, parse_pattern, short_identity
 from hopline.cli.message_bodies import body_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
 from hopline.cli.signals import Signals
-from hopline.cli.terminal import make_console, write_json, write_line
+from hopline.cli.terminal import make_console, write_json, write_line, write_note
 from hopline.config import Configuration
 from hopline.display.bodies import plain_keys, read_body
 from hopline.message import HoplineError, printable, printable_name
@@ -58,6 +52,7 @@ _ROUND_TIME = 0.5  # seconds to wait for the slower nodes, before what others ha
 _FAREWELL_TIME = 0.5  # seconds to tell the nodes that this command ends
 _INDENT = "    "
 _SEPARATOR = "  "
+_NAMES_PEER = (Event.SENT, Event.RECEIVED)  # whose texts name the other node themselves
 
 
 class NoTailError(HoplineError):
@@ -75,7 +70,9 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True):
     as_json: bool
 
 
+@network_command("tail", EPILOG)
 def tail_command(
+    configuration: Configuration,
     kinds: Annotated[
         list[str] | None,
         typer.Argument(metavar="KIND", help="NAME (of any version), NAME/VERSION or NAME/VERSION/PARTITION."),
@@ -99,35 +96,27 @@ def tail_command(
     ] = 100,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")] = None,
     seconds: Annotated[float | None, typer.Option("--for", min=0.1, help="End after so many seconds.")] = None,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show the messages of a running network as they are delivered or fail, until Ctrl-C."""
-    with one_line_errors("tail", debug=debug):
-        wanted = TailFilter(
-            kinds=tuple(map(parse_pattern, kinds or ())),
-            flow=(flow or "").encode(),
-            has_every_event=every_event,
-            body_bytes=body_limit if body else 0,
-            rate=rate,
-        )
-        if problem := wanted.problem():
-            raise UsageError(problem)
-        options = _Options(
-            wanted=wanted,
-            nodes=tuple(node or ()),
-            count=math.inf if count is None else count,
-            seconds=math.inf if seconds is None else seconds,
-            shows_bodies=body,
-            as_json=as_json,
-        )
-        asyncio.run(_tail(options, client_configuration(config, rendezvous, wire_format)))
-
-
-tail_command.__doc__ = f"{tail_command.__doc__}\n{EPILOG}"
+    wanted = TailFilter(
+        kinds=tuple(map(parse_pattern, kinds or ())),
+        flow=(flow or "").encode(),
+        has_every_event=every_event,
+        body_bytes=body_limit if body else 0,
+        rate=rate,
+    )
+    if problem := wanted.problem():
+        raise UsageError(problem)
+    options = _Options(
+        wanted=wanted,
+        nodes=tuple(node or ()),
+        count=math.inf if count is None else count,
+        seconds=math.inf if seconds is None else seconds,
+        shows_bodies=body,
+        as_json=as_json,
+    )
+    asyncio.run(_tail(options, configuration))
 
 
 async def _tail(options: _Options, configuration: Configuration) -> None:
@@ -260,7 +249,7 @@ class _Tail:
 
     def _note(self, text: str) -> None:
         """Write something that is no message, beside the output."""
-        typer.echo(f"hopline tail: {text}", err=True)
+        write_note(f"hopline tail: {text}")
 
 
 # -- as text -----------------------------------------------------------------------------------------------------------
@@ -270,6 +259,8 @@ def _lines(node: bytes, record: TailRecord, width: int) -> list[str]:
     """Return a message as one line, or as several where one is too narrow; nothing is cut."""
     clock = datetime.fromtimestamp(record.at).astimezone().strftime("%H:%M:%S.%f")[:-3]
     parts = [clock, short_identity(node), _kind_text(record), _event_text(record)]
+    if record.peer and record.event not in _NAMES_PEER:
+        parts.append(f"from {short_identity(record.peer)}")
     if record.seconds is not None:
         parts.append(milliseconds(record.seconds))
     parts += [f"{record.size:,} B", f"flow {printable_name(record.flow)}"]
@@ -299,8 +290,7 @@ def _event_text(record: TailRecord) -> str:
         case Event.RECEIVED:
             return f"received from {peer}"
         case Event.DELIVERED:
-            origin = f" from {peer}" if peer else ""
-            return f"-> {receiver}{origin}"
+            return f"-> {receiver}"
         case Event.HANDLED:
             return f"{'failed in' if record.reason else 'handled by'} {receiver}"
     return printable(record.event)

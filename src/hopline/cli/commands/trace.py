@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hopline.cli.actor_labels import actor_label, class_and_handler
-from hopline.cli.client import ask, discover_nodes, joined_node, probe, raise_if_refused
-from hopline.cli.errors import UsageError, one_line_errors
+from hopline.cli.client import ask, did_you_mean, discover_nodes, joined_node, probe, raise_if_refused
+from hopline.cli.errors import UsageError
 from hopline.cli.identifiers import find_node, identity_text, parse_kind, short_identity, shorten_identity
 from hopline.cli.message_bodies import (
     FileOption,
@@ -29,14 +29,8 @@ from hopline.cli.message_bodies import (
     encode_body,
     new_message,
 )
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
 from hopline.cli.record_table import RecordTable
 from hopline.cli.terminal import make_console, write_json, write_line
 from hopline.client import MessageHub
@@ -66,7 +60,9 @@ time.
 """
 
 
+@network_command("trace", EPILOG)
 def trace_command(
+    configuration: Configuration,
     kind: KindArgument,
     body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body, with --real.")] = None,
     real: Annotated[bool, typer.Option("--real", help="Send the message: its handlers are called.")] = False,
@@ -82,31 +78,22 @@ def trace_command(
     to_node: ToNodeOption = None,
     version: VersionOption = None,
     partition: PartitionOption = None,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show which nodes and actors would receive a message, and the time there and back."""
-    with one_line_errors("trace", debug=debug):
-        identifier = parse_kind(kind, version, partition)
-        configuration = client_configuration(config, rendezvous, wire_format)
-        if not real:
-            if body is not None or file is not None or callback:
-                raise UsageError("BODY, --file and --callback need --real, which sends the message")
-            asyncio.run(_probe_route(configuration, identifier, to_node, as_json=as_json))
-            return
-        if not callback:
-            raise UsageError("--real needs --callback: the route is read from the answer")
-        encoding = chosen_encoding(json_bytes=json_bytes, raw=raw, hex_body=hex_body)
-        message = new_message(identifier, encode_body(body, file, encoding), timeout)
-        message = message.clone(trace_options=TraceOptions.ROUTING)
-        callbacks = tuple(parse_kind(text) for text in callback)
-        asyncio.run(_send_traced(configuration, message, callbacks, to_node, timeout, as_json=as_json))
-
-
-trace_command.__doc__ = f"{trace_command.__doc__}\n{EPILOG}"
+    identifier = parse_kind(kind, version, partition)
+    if not real:
+        if body is not None or file is not None or callback:
+            raise UsageError("BODY, --file and --callback need --real, which sends the message")
+        asyncio.run(_probe_route(configuration, identifier, to_node, as_json=as_json))
+        return
+    if not callback:
+        raise UsageError("--real needs --callback: the route is read from the answer")
+    encoding = chosen_encoding(json_bytes=json_bytes, raw=raw, hex_body=hex_body)
+    message = new_message(identifier, encode_body(body, file, encoding), timeout)
+    message = message.clone(trace_options=TraceOptions.ROUTING)
+    callbacks = tuple(parse_kind(text) for text in callback)
+    asyncio.run(_send_traced(configuration, message, callbacks, to_node, timeout, as_json=as_json))
 
 
 # -- without sending ---------------------------------------------------------------------------------------------------
@@ -123,7 +110,7 @@ async def _probe_route(
             receivers = [find_node(to_node, known)]
         raise_if_refused(node, is_answered=bool(receivers))
         if not receivers:
-            hint = "`hopline routes` lists which node handles which message"
+            hint = did_you_mean(kind, known) or "`hopline routes` lists which node handles which message"
             raise DeliveryError("unroutable", f"no node announces {kind}; {hint}")
         probes = await asyncio.gather(*(_probe_node(node.hub, receiver, kind) for receiver in receivers))
         document = {"kind": str(kind), "from": identity_text(node.identity), "nodes": list(probes)}

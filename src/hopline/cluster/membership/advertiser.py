@@ -48,7 +48,7 @@ class RouteAdvertiser:
         self._directory = directory
         self._sender = sender
         self._clock = clock
-        self._unconfirmed = Announcements()
+        self._unconfirmed = Announcements(settings.repeat_after)
         self._publish_at = clock()
         self._is_retiring = False  # actors accept no new work; hubs still wait for replies
         self._misdirected: RouteQueries[tuple[bytes, MessageIdentifier]] = RouteQueries(
@@ -106,7 +106,7 @@ class RouteAdvertiser:
 
     def confirm(self, domain: str, routes: Iterable[Route], *, is_announced: bool) -> None:
         """Record that an announcement or a withdrawal of this node came back from the rendezvous server."""
-        self._unconfirmed.confirm(domain, routes, is_announced=is_announced)
+        self._unconfirmed.confirm(domain, routes, self._clock(), is_announced=is_announced)
 
     @property
     def is_confirmed(self) -> bool:
@@ -119,7 +119,9 @@ class RouteAdvertiser:
         return self._unconfirmed.is_withdrawn
 
     def tick(self, now: float, server: RendezvousAddress) -> None:
-        """Publish again what is unconfirmed, when that is due."""
+        """Publish again what is unconfirmed, and once more what was confirmed, when that is due."""
+        if self._unconfirmed.repeat_due(now):
+            self._publish_at = now
         if self._unconfirmed and now >= self._publish_at:
             self.publish_unconfirmed(now)
             self._unconfirmed.report_if_unconfirmed(now, self._settings.announce_timeout, server)

@@ -9,17 +9,25 @@ to a node that the server has relayed it. Until then the node publishes it again
   turn.
 * A message that is handled again must not be withdrawn once more: announcing a route cancels an unconfirmed withdrawal,
   and withdrawing it cancels an unconfirmed announcement.
+
+Other nodes may have been between two servers at that moment and missed it. When a server fails, all nodes are. If each
+of them asked all others for what it missed, N nodes would cause N * N answers. So the one that made a change publishes
+it once more, `repeat_after` later, and a node that was away for less time need not ask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
+from typing import TypeAlias
 
 from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.message import MessageIdentifier, get_logger
 from hopline.routing import Route
 
 log = get_logger("hopline.cluster")
+
+_Key: TypeAlias = tuple[str, Route]  # a domain, and a route in it
 
 ANY_ACTOR = b""  # the receiver of a withdrawal that applies to all actors of the node
 
@@ -30,10 +38,17 @@ def of_any_actor(identifier: MessageIdentifier) -> Route:
 
 
 class Announcements:
-    """The unconfirmed announcements and withdrawals of one node, each in its domain."""
+    """The unconfirmed announcements and withdrawals of one node, each in its domain.
 
-    def __init__(self) -> None:
-        self._is_announced: dict[tuple[str, Route], bool] = {}  # False: withdrawn
+    Args:
+        repeat_after: Seconds from the confirmation of a change until it is published once more.
+    """
+
+    def __init__(self, repeat_after: float) -> None:
+        self._repeat_after = repeat_after
+        self._is_announced: dict[_Key, bool] = {}  # False: withdrawn
+        self._repeat_at: dict[_Key, tuple[float, bool]] = {}  # the earliest first
+        self._repeated: set[_Key] = set()  # of the unconfirmed ones
         self._waiting_since: float | None = None  # for the first confirmation
         self._is_reported = False
 
@@ -43,8 +58,8 @@ class Announcements:
     def announce(self, domain: str, route: Route) -> None:
         """Record that a route is to be announced."""
         if route.identifier is not None:
-            withdrawn = of_any_actor(route.identifier)
-            self._is_announced.pop((domain, withdrawn), None)
+            self._cancel((domain, of_any_actor(route.identifier)))
+        self._cancel((domain, route))
         self._is_announced[domain, route] = True
 
     def withdraw(self, domain: str, route: Route, *, is_handled: bool) -> None:
@@ -56,20 +71,40 @@ class Announcements:
             is_handled: Whether another actor of this node handles the same message, so that only the announcement
                 is cancelled.
         """
-        self._is_announced.pop((domain, route), None)
+        self._cancel((domain, route))
         if is_handled:
             return
         if route.identifier is not None:
             route = of_any_actor(route.identifier)
+        self._cancel((domain, route))
         self._is_announced[domain, route] = False
 
-    def confirm(self, domain: str, routes: Iterable[Route], *, is_announced: bool) -> None:
+    def _cancel(self, key: _Key) -> None:
+        self._is_announced.pop(key, None)
+        self._repeat_at.pop(key, None)
+        self._repeated.discard(key)
+
+    def confirm(self, domain: str, routes: Iterable[Route], now: float, *, is_announced: bool) -> None:
         """Record that routes came back from the rendezvous server, as announced or as withdrawn."""
         for route in routes:
-            if self._is_announced.get((domain, route)) is is_announced:
-                del self._is_announced[domain, route]
-                self._waiting_since = None
-                self._is_reported = False
+            key = (domain, route)
+            if self._is_announced.get(key) is not is_announced:
+                continue
+            is_repetition = key in self._repeated
+            self._cancel(key)
+            if not is_repetition:
+                self._repeat_at[key] = (now + self._repeat_after, is_announced)
+            self._waiting_since = None
+            self._is_reported = False
+
+    def repeat_due(self, now: float) -> bool:
+        """Make the changes unconfirmed again that are to be repeated now; return whether there are any."""
+        due = list(takewhile(lambda entry: entry[1][0] <= now, self._repeat_at.items()))
+        for key, (_, is_announced) in due:
+            self._cancel(key)
+            self._is_announced[key] = is_announced
+            self._repeated.add(key)
+        return bool(due)
 
     def report_if_unconfirmed(self, now: float, timeout: float, server: RendezvousAddress) -> None:
         """Log an error if nothing has come back for `timeout` seconds, once until something does.

@@ -5,9 +5,13 @@ are spread over time by chance, so that nodes that joined together do not ask to
 
 * A node asks at once when it joins for the first time, and once more after a random delay, because answers may be lost
   while everything starts.
-* A node that joins again has most routes already and asks after a random delay, and not more often than the longest
-  such delay: on a busy machine every node may lose and find its server again and again.
+* A node that was away for so long, or lost others out of sight, that it may have missed something asks after a random
+  delay, and not more often than the longest such delay: on a busy machine every node may lose and find its server again
+  and again. One that was away for a moment does not ask: what changed meanwhile is announced twice (`announcements`).
 * Otherwise a node asks once in `routes_period`, give or take a tenth.
+
+Every question is answered by every node. So that a node has not more to answer the more nodes there are, these times
+hold for `full_rate_nodes` known nodes, and are as much longer as there are more.
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ class RouteDiscovery:
         self._random = random
         self._has_joined = False
         self._requested_at = -math.inf
-        self._request_at = math.inf
+        self._waits_since = 0.0
+        self._delay = math.inf  # from then to the next request, at full rate
         self._queries: RouteQueries[tuple[bytes, MessageIdentifier]] = RouteQueries(
             settings.discovery_period, settings.discovery_searches
         )
@@ -58,13 +63,30 @@ class RouteDiscovery:
         """Ask for all routes, at once or later: this node has just joined, for the first time or again."""
         settings = self._settings
         delay = settings.routes_start_delay * self._random.uniform(1, settings.routes_start_multiplier)
-        if self._has_joined:
-            earliest = self._requested_at + settings.routes_start_delay * settings.routes_start_multiplier
-            self._request_at = min(self._request_at, max(now + delay, earliest))
-        else:
+        if not self._has_joined:
             self._has_joined = True
             self._refresh(now)
-            self._request_at = now + delay
+            self._wait(now, delay)
+            return
+        shortest_period = settings.routes_start_delay * settings.routes_start_multiplier
+        passed = (now - self._requested_at) / self._slowness
+        delay = max(delay, shortest_period - passed)
+        if now + delay * self._slowness < self._request_at:
+            self._wait(now, delay)
+
+    def _wait(self, now: float, delay: float) -> None:
+        self._waits_since = now
+        self._delay = delay
+
+    @property
+    def _slowness(self) -> float:
+        """How much longer than at full rate the times between requests are."""
+        return max(1.0, len(self._peers.health) / self._settings.full_rate_nodes)
+
+    @property
+    def _request_at(self) -> float:
+        """When to ask for all routes again. It moves while nodes come and go."""
+        return self._waits_since + self._delay * self._slowness
 
     def tick(self, now: float) -> None:
         """Publish the questions that are due."""
@@ -76,7 +98,7 @@ class RouteDiscovery:
     def _refresh(self, now: float) -> None:
         """Begin another round of answers: drop the routes that were missing from the last ones, and ask again."""
         self._requested_at = now
-        self._request_at = now + self._settings.routes_period * self._random.uniform(0.9, 1.1)
+        self._wait(now, self._settings.routes_period * self._random.uniform(0.9, 1.1))
         self._peers.drop_stale_routes()
         self.request_routes()
 

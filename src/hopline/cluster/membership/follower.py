@@ -14,13 +14,12 @@ to one server at a time, which is in one of three states for it:
 A server that does not lead publishes the address of the leader. It is believed only if that address is in the node's
 own list: the message is not signed, and must not be able to send a node elsewhere. Naming the server that is followed
 already changes nothing, because servers repeat it.
-
-A heartbeat that arrives late is reported to the caller: messages of other nodes may have been lost before it.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -31,7 +30,6 @@ from hopline.message import ArgumentError, get_logger
 log = get_logger("hopline.cluster")
 
 _LONGEST_PROBE_INTERVAL = 1.0
-_LATE_INTERVALS = 2  # a heartbeat is late after so many of its intervals
 
 
 class RendezvousPort(Protocol):
@@ -54,7 +52,7 @@ class RendezvousFollower:
         settings: Times.
         rendezvous: The connection to the server that is followed.
         resolve: Returns a URI with its host name resolved.
-        on_joined: Called whenever a server is found to lead.
+        on_joined: Called whenever a server is found to lead, with the seconds since any server was last heard.
 
     Raises:
         ArgumentError: There is no server, or one is listed twice.
@@ -67,7 +65,7 @@ class RendezvousFollower:
         rendezvous: RendezvousPort,
         *,
         resolve: Callable[[str], str],
-        on_joined: Callable[[], None],
+        on_joined: Callable[[float], None],
     ) -> None:
         if not servers or len(set(servers)) < len(servers):
             raise ArgumentError("rendezvous", "at least one server, and none of them twice", list(servers))
@@ -82,6 +80,7 @@ class RendezvousFollower:
         self._is_loss_logged = False  # since it last joined
         self._followed_at = 0.0
         self._heartbeat_at = 0.0
+        self._heard_at = -math.inf  # any server that led
         self._disconnected_at: float | None = None
         self._probe_interval = settings.probe_interval
         self._next_probe = 0.0
@@ -119,20 +118,19 @@ class RendezvousFollower:
     def on_leader_message(self, now: float) -> None:
         """Process the arrival of a message that only a leader publishes."""
         self._disconnected_at = None
+        silence = now - self._heard_at
+        self._heard_at = now
         if not self.is_joined:
             self.is_joined = True
             self._is_loss_logged = False
             self._heartbeat_at = now
             log.info("following the rendezvous server %s", self.server)
-            self._on_joined()
+            self._on_joined(silence)
 
-    def on_heartbeat(self, interval: float, now: float) -> bool:
-        """Process a heartbeat of the leader; return whether it is late, so that other messages may have been lost."""
-        silence = now - self._heartbeat_at
-        is_late = self.is_joined and silence > _LATE_INTERVALS * interval > 0
+    def on_heartbeat(self, now: float) -> None:
+        """Process a heartbeat of the leader."""
         self._heartbeat_at = now
         self.on_leader_message(now)
-        return is_late
 
     def on_not_leader(self, broadcast_uri: str, unicast_uri: str, now: float) -> None:
         """Follow the leader that a server names, if it is in the list."""

@@ -12,10 +12,13 @@ each fact has a way to be repeated and a way to expire.
   expires when its node answers several requests without naming it.
 * **Answering.** `RouteResponder` sends this node's routes directly to a node that asks, and to a new node before it
   asks.
-* **Liveness.** Every known node is watched by its heartbeats (`Health`). A node that misses them is removed with all
-  its routes. A node that missed the heartbeats of others may itself have been declared dead, so it announces itself
-  again. Only nodes that were away do so: if every node that misses a dead one did, one death would make all nodes
-  announce themselves.
+* **Liveness.** The nodes that this one sends to are watched by their heartbeats (`Health`). One that misses them is
+  removed with all its routes; any other expires when it has not answered several requests. One that is heard again
+  later is asked for its routes (`LostPeers`).
+* **Being away.** A node that was paused, or without a server for `repeat_after`, may have been forgotten by others and
+  have missed what they announced. It announces itself again, and asks. After a shorter time neither is needed: changes
+  are announced twice, and whoever forgot this node listens for it. So the failure of a server, which is such a time for
+  every node, causes no messages but those that find the next server.
 * **Leaving.** `retire` withdraws the actors, `DrainBarrier` shows when all messages sent before have arrived, and
   `leave` publishes the end.
 
@@ -29,6 +32,7 @@ This is a state machine without I/O: messages and the clock come in, and everyth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from random import Random
 
@@ -43,12 +47,11 @@ from hopline.cluster.membership.follower import RendezvousFollower
 from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.member import Member, Traffic
 from hopline.cluster.membership.peer_registry import PeerRegistry
-from hopline.cluster.membership.ports import NetworkPort, RouteDirectory
+from hopline.cluster.membership.ports import NetworkPort, RouteDirectory, SchemaPort
 from hopline.cluster.membership.refusals import Refusals
 from hopline.cluster.membership.responder import RouteResponder
 from hopline.cluster.messages.service import CONTROL, HEARTBEAT, NOT_LEADER, PONG, read
 from hopline.cluster.messages.service_pb2 import HeartBeat, RendezvousNotLeader
-from hopline.cluster.messages.timespan import from_timespan
 from hopline.cluster.rendezvous_address import RendezvousAddress
 from hopline.cluster.settings import ClusterSettings
 from hopline.message import Message, PayloadError
@@ -68,6 +71,7 @@ class Membership:
         security: Signs and verifies control messages.
         directory: The routes of the node, which membership extends and reads.
         network: Where everything is sent.
+        schemas: The schemas of the node's payloads.
         clock: The time in seconds, which never goes back.
         random: Spreads requests over time.
     """
@@ -80,6 +84,7 @@ class Membership:
         security: Security,
         directory: RouteDirectory,
         network: NetworkPort,
+        schemas: SchemaPort,
         *,
         clock: Callable[[], float],
         random: Random,
@@ -89,10 +94,10 @@ class Membership:
         self._settings = settings
         self._clock = clock
         rules = DomainRules(security)
-        sender = ControlSender(security, network, self.traffic)
+        sender = ControlSender(security, network, schemas, self.traffic)
         self._advertiser = RouteAdvertiser(me, settings, rules, directory, sender, clock)
         self.refusals = Refusals(security, clock, self._advertiser.announce_all)
-        self._peers = PeerRegistry(settings, rules, directory, network, self.refusals, self.traffic)
+        self._peers = PeerRegistry(settings, rules, directory, network, schemas, self.refusals, self.traffic)
         self._discovery = RouteDiscovery(me, settings, rules, self._peers, sender, random)
         self._responder = RouteResponder(
             me,
@@ -111,7 +116,7 @@ class Membership:
         self.follower = RendezvousFollower(
             list(servers), settings, network, resolve=network.resolve, on_joined=self._on_joined
         )
-        self._has_missed_peers = False  # a peer fell silent, or this node was paused, since it last announced itself
+        self._was_paused = False  # since it last announced itself
         self._ticked_at = clock()
         self._check_health_at = self._ticked_at
 
@@ -121,7 +126,7 @@ class Membership:
 
     @property
     def health(self) -> Health:
-        """The known nodes and their heartbeats."""
+        """The known nodes, and the heartbeats of those that this one sends to."""
         return self._peers.health
 
     @property
@@ -183,14 +188,21 @@ class Membership:
         if message.hops:
             self._advertiser.report_misdirected(receiver, identifier)
 
-    def _on_joined(self) -> None:
-        """Publish what no server has relayed yet, and ask for routes."""
+    def _on_joined(self, silence: float) -> None:
+        """Publish what no server has relayed yet; if this node was away, announce everything, and ask for routes.
+
+        Args:
+            silence: Seconds since a server was last heard.
+        """
         now = self._clock()
-        if self._has_missed_peers:
-            self._has_missed_peers = False
+        was_away = self._was_paused or silence >= self._settings.repeat_after
+        is_first = math.isinf(silence)
+        self._was_paused = False
+        if was_away and not is_first:
             self._advertiser.announce_all()
         self._advertiser.publish_unconfirmed(now)
-        self._discovery.joined(now)
+        if was_away:
+            self._discovery.joined(now)
 
     # -- what it receives ----------------------------------------------------------------------------------------------
 
@@ -199,7 +211,8 @@ class Membership:
         kind, now = message.identifier, self._clock()
         try:
             if kind == HEARTBEAT:
-                self._receive_server_heartbeat(message, now)
+                read(message, HeartBeat)  # one that is malformed does not count
+                self.follower.on_heartbeat(now)
             elif kind == PONG:
                 self.follower.on_leader_message(now)
             elif kind == NOT_LEADER:
@@ -213,12 +226,6 @@ class Membership:
         except PayloadError:
             self.traffic.refuse("malformed")
 
-    def _receive_server_heartbeat(self, message: Message, now: float) -> None:
-        interval = from_timespan(read(message, HeartBeat).heart_beat_interval).total_seconds()
-        is_late = self.follower.on_heartbeat(interval, now)
-        if is_late and self._has_missed_peers:
-            self._on_joined()
-
     def receive_heartbeat(self, message: Message) -> None:
         """Process a heartbeat of another node."""
         try:
@@ -229,7 +236,9 @@ class Membership:
         except PayloadError:
             self.traffic.refuse("malformed")
             return
-        self._peers.record_heartbeat(message, content)
+        returned = self._peers.record_heartbeat(message, content)
+        if returned is not None:
+            self._responder.exchange(content.socket_identity, returned.uri)
 
     def receive(self, message: Message, *, is_broadcast: bool = False) -> None:
         """Verify and process a control message, whether it was published or sent directly to this node."""
@@ -237,9 +246,13 @@ class Membership:
 
     # -- liveness and time ---------------------------------------------------------------------------------------------
 
+    def watch(self, node: bytes) -> None:
+        """Listen for the heartbeats of a node, because this one sends messages to it."""
+        self._peers.health.watch(node)
+
     def remove_node(self, node: bytes) -> None:
         """Remove a node that cannot be reached."""
-        self._peers.remove(node)
+        self._peers.lose(node, self._clock())
 
     def tick(self) -> None:
         """Do everything that is due."""
@@ -249,16 +262,15 @@ class Membership:
         self._ticked_at = now
         self.health.advance(elapsed)
         if was_paused:
-            self._has_missed_peers = True
+            self._was_paused = True
         self.follower.tick(now)
         self.refusals.tick()
         if now >= self._check_health_at:
             self._check_health_at = now + _HEALTH_PERIOD
-            if self._peers.remove_dead():
-                self._has_missed_peers = True
+            self._peers.remove_dead(now)
         if not self.follower.is_joined:
             return
         if was_paused:
-            self._on_joined()
+            self._on_joined(elapsed)
         self._advertiser.tick(now, self.follower.server)
         self._discovery.tick(now)

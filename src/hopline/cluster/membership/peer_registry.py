@@ -17,12 +17,14 @@ from hopline.cluster.membership.domain_authority import DomainAuthority, Locatio
 from hopline.cluster.membership.domain_rules import DomainRules
 from hopline.cluster.membership.drain_barrier import DrainBarrier
 from hopline.cluster.membership.health import Health
+from hopline.cluster.membership.lost_peers import LostPeers
 from hopline.cluster.membership.member import Traffic
-from hopline.cluster.membership.ports import NetworkPort, RouteDirectory
+from hopline.cluster.membership.ports import NetworkPort, RouteDirectory, SchemaPort
 from hopline.cluster.membership.refusals import Refusals
 from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.cluster.messages.format_declaration import declared_formats
 from hopline.cluster.messages.formats import Evidence
+from hopline.cluster.messages.schema_declaration import declared_fingerprints
 from hopline.cluster.messages.service import UNREGISTER_NODE, UNREGISTER_ROUTE, routes_of
 from hopline.cluster.messages.service_pb2 import HeartBeat, RegisterExternalMessageRoute, UnregisterMessageRoute
 from hopline.cluster.messages.timespan import from_timespan
@@ -43,6 +45,7 @@ class PeerRegistry:
         rules: DomainRules,
         directory: RouteDirectory,
         network: NetworkPort,
+        schemas: SchemaPort,
         refusals: Refusals,
         traffic: Traffic,
     ) -> None:
@@ -50,11 +53,13 @@ class PeerRegistry:
         self._rules = rules
         self._directory = directory
         self._network = network
+        self._schemas = schemas
         self._refusals = refusals
         self._traffic = traffic
         self._freshness = RouteFreshness()
         self.authority = DomainAuthority(rules, settings.known_nodes, settings.unheard_nodes)
         self.health = Health(network, settings.missing_heartbeats)
+        self._lost = LostPeers(self.health)
         self.drain_barrier = DrainBarrier()
 
     # -- announcements -------------------------------------------------------------------------------------------------
@@ -79,14 +84,16 @@ class PeerRegistry:
             return
         if node not in self.health:
             log.info("node %s is at %s", printable_name(node), location.uri)
+        self._lost.forget(node)
         has_moved = location != self.authority.location_of(node)
         self.authority.record(node, domain, location)
         self._network.note_written_format(node, message.wire_format)
         self._note_read_formats(node, message, is_authentic=has_moved or not is_broadcast)
-        self.health.watch(node, location.health_uri, location.interval)
+        self.health.add(node, location.health_uri, location.interval)
         self._freshness.record(node, routes)
         self._directory.learn_all(node, location.uri, routes)
         self._refusals.accepted(routes)
+        self._compare_schemas(message, content, routes)
 
     def _location_in(self, content: RegisterExternalMessageRoute) -> Location | None:
         """Return the location in an announcement; None if it is refused."""
@@ -167,6 +174,14 @@ class PeerRegistry:
         if formats or is_authentic:
             self._network.note_read_formats(node, formats)
 
+    def _compare_schemas(self, message: Message, content: RegisterExternalMessageRoute, routes: list[Route]) -> None:
+        """Compare the schemas of the messages that were accepted with those of this node."""
+        fingerprints = declared_fingerprints(message.extension, content)
+        if fingerprints:
+            accepted = {route.identifier for route in routes}
+            announced = {identifier: value for identifier, value in fingerprints.items() if identifier in accepted}
+            self._schemas.compare(content.node_identity, announced)
+
     # -- withdrawals ---------------------------------------------------------------------------------------------------
 
     def unregister_routes(self, message: Message, content: UnregisterMessageRoute) -> None:
@@ -211,7 +226,14 @@ class PeerRegistry:
                 self._remove_route(node, route)
 
     def drop_stale_routes(self) -> None:
-        """Remove the routes that were missing from several rounds of answers, and begin another round."""
+        """Remove the routes that were missing from several rounds of answers, and begin another round.
+
+        A node that has answered none of them is removed with all its routes, unless its heartbeats are heard.
+        """
+        for node in self._freshness.unanswering():
+            if not self.health.is_watched(node):
+                log.info("node %s no longer answers", printable_name(node))
+                self.remove(node)
         for node, route in self._freshness.next_round():
             log.info("route %s withdrawn: node %s no longer advertises it", route, printable_name(node))
             self._directory.forget(node, route.receiver, route.identifier)
@@ -226,25 +248,38 @@ class PeerRegistry:
         self.drain_barrier.passed(node)
         self._freshness.forget(node)
         self.authority.forget(node)
+        self._schemas.forget(node)
         if self._directory.forget_node(node) is not None:
             log.info("node %s is gone", printable_name(node))
         self._network.disconnect(node)
 
+    def lose(self, node: bytes, now: float) -> None:
+        """Remove a node that is silent or cannot be reached; if this node sent to it, listen whether it comes back."""
+        location = self.authority.location_of(node)
+        was_watched = self.health.is_watched(node)
+        self.remove(node)
+        if was_watched and location is not None:
+            self._lost.add(node, location, now)
+
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
-    def record_heartbeat(self, message: Message, content: HeartBeat) -> None:
-        """Record a heartbeat, and refuse one of a node that is not known."""
+    def record_heartbeat(self, message: Message, content: HeartBeat) -> Location | None:
+        """Record a heartbeat, and refuse one of a node that is not known; if it was lost, return where it is back."""
         node = content.socket_identity
+        location = self._lost.forget(node)
+        if location is not None:
+            log.info("node %s is heard again", printable_name(node))
+            return location
         if not self.health.record_heartbeat(node):
             self._traffic.refuse("heartbeat of a stranger")
-            return
+            return None
         self.authority.record_heartbeat(node)
         self._network.note_written_format(node, message.wire_format, Evidence.HEARTBEAT)
+        return None
 
-    def remove_dead(self) -> bool:
-        """Remove the nodes that were silent for too long; return whether there were any."""
-        dead = self.health.dead()
-        for node in dead:
+    def remove_dead(self, now: float) -> None:
+        """Remove the nodes that were silent for too long, and listen whether they come back."""
+        self._lost.expire(now)
+        for node in self.health.dead():
             log.warning("node %s is silent", printable_name(node))
-            self.remove(node)
-        return bool(dead)
+            self.lose(node, now)

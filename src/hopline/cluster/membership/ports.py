@@ -1,8 +1,8 @@
-"""What a member of a cluster needs from its surroundings: the routing directory and the network."""
+"""What a member of a cluster needs from its surroundings: the routing directory, the schemas and the network."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hopline.cluster.membership.follower import RendezvousPort
@@ -33,6 +33,22 @@ class RouteDirectory(Protocol):
 
     def routes_to(self, node: bytes) -> list[Route]:
         """Return the known routes to another node."""
+        ...
+
+
+class SchemaPort(Protocol):
+    """The schemas of this node's payloads, by their fingerprints."""
+
+    def fingerprint(self, identifier: MessageIdentifier) -> int | None:
+        """Return the fingerprint of the payload that this node has for a message; None if it is not known."""
+        ...
+
+    def compare(self, node: bytes, announced: Mapping[MessageIdentifier, int]) -> None:
+        """Compare the fingerprints that another node has announced with those of this node."""
+        ...
+
+    def forget(self, node: bytes) -> None:
+        """Forget a node that was removed."""
         ...
 
 

@@ -16,7 +16,7 @@ from hopline.cluster.membership.domain_rules import DomainRules
 from hopline.cluster.membership.member import Member, Traffic
 from hopline.cluster.membership.ports import NetworkPort
 from hopline.cluster.membership.route_requests import RouteRequests, Verdict
-from hopline.cluster.messages.service import identifier_of
+from hopline.cluster.messages.service import REQUEST_CLUSTER_ROUTES, identifier_of
 from hopline.cluster.messages.service_pb2 import DiscoverMessageRoute, RequestClusterMessageRoutes
 from hopline.message import Message, ReceiverKind, receiver_kind
 from hopline.routing import Route
@@ -77,6 +77,15 @@ class RouteResponder:
         if self._requests.greet((node, uri, announcement.domain), self._clock()):
             self._answer(announcement, node, uri, self._advertiser.advertised())
 
+    def exchange(self, node: bytes, uri: str) -> None:
+        """Send all routes to a node that was lost, and ask for its own: it may have lost this one as well."""
+        question = RequestClusterMessageRoutes(requestor_uri=self._me.uri, requestor_node_identity=self._me.identity)
+        for domain in self._rules.domains:
+            content = self._advertiser.registration(self._in_domain(self._advertiser.advertised(), domain))
+            if content.routes:
+                self._sender.send_announcement(node, uri, content, domain, introduces=True)
+            self._sender.send(node, uri, REQUEST_CLUSTER_ROUTES, question, domain)
+
     def introduction(self, node: bytes) -> list[Message]:
         """Return the messages that must precede anything else on a new link: an announcement of this node's hubs.
 
@@ -104,9 +113,11 @@ class RouteResponder:
             self._traffic.refuse("wrong address")
             return
         domain = request.domain
-        in_domain = [route for route in routes if domain in self._rules.domains_of_route(route)]
-        content = self._advertiser.registration(in_domain)
+        content = self._advertiser.registration(self._in_domain(routes, domain))
         if content.routes:
             self._network.note_written_format(node, request.wire_format)
             has_hubs = any(route.identifier is None for route in routes)
             self._sender.send_announcement(node, uri, content, domain, introduces=has_hubs)
+
+    def _in_domain(self, routes: list[Route], domain: str) -> list[Route]:
+        return [route for route in routes if domain in self._rules.domains_of_route(route)]

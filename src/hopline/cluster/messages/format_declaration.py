@@ -7,6 +7,7 @@ of names, or is too long, counts as none, and names of unknown formats are ignor
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from hopline.message import WireFormat, read_extension, write_extension
@@ -20,10 +21,16 @@ _BY_NAME = {str(wire_format): wire_format for wire_format in WireFormat}
 
 def declare_formats(formats: Iterable[WireFormat]) -> bytes:
     """Return the extension of an announcement of a node that reads these formats."""
+    return write_extension(format_entry(formats))
+
+
+def format_entry(formats: Iterable[WireFormat]) -> dict[str, list[str]]:
+    """Return the entry of the extension that declares these formats."""
     names = [str(wire_format) for wire_format in formats]
-    return write_extension({READS: names})
+    return {READS: names}
 
 
+@lru_cache(maxsize=64)  # most nodes declare the same, and each keeps what all others declare
 def declared_formats(extension: bytes) -> frozenset[WireFormat]:
     """Return the formats that are declared in the extension of an announcement; none without a declaration."""
     if not extension:

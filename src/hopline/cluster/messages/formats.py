@@ -108,6 +108,7 @@ class PeerFormats:
         self._own = pinned or WireFormat.V5
         self._preferred = pinned or WireFormat.V6
         self._capacity = capacity
+        self._needed: dict[WireFormat, frozenset[WireFormat]] = {}  # until a node comes, goes or changes: see below
         self.follow()
 
     # -- the server ----------------------------------------------------------------------------------------------------
@@ -159,7 +160,10 @@ class PeerFormats:
         previous_evidence = self._evidence.get(node, Evidence.RELAYED)
         if wire_format is None or evidence < previous_evidence:
             return
-        is_new = written_by.pop(node, None) is None
+        previous = written_by.pop(node, None)
+        is_new = previous is None
+        if previous is not wire_format:
+            self._needed.clear()
         if is_new and len(written_by) >= self._capacity:
             oldest = next(iter(written_by))
             self.forget(oldest)
@@ -174,10 +178,13 @@ class PeerFormats:
         """
         if node not in self.written_by:
             return
+        if formats == self._declared.get(node, frozenset()):
+            return
         if formats:
             self._declared[node] = formats
         else:
             self._declared.pop(node, None)
+        self._needed.clear()
         self._choose(node)
 
     def _choose(self, node: bytes) -> None:
@@ -197,6 +204,7 @@ class PeerFormats:
 
     def forget(self, node: bytes) -> None:
         """Remove a node."""
+        self._needed.clear()
         self.by_node.pop(node, None)
         self.written_by.pop(node, None)
         self._evidence.pop(node, None)
@@ -209,13 +217,15 @@ class PeerFormats:
     def written_for_all(self, message: Message) -> list[list[bytes]]:
         """Return the frames of a published message: in this node's format, and copies in the others that are needed."""
         own = _service_format(self.server)
-        needed = set()
-        for node, wire_format in self.written_by.items():
-            if not self._reads(node, own):
-                needed.add(wire_format)
-        needed.discard(own)
         original = encode(message, own)
-        return [original, *copies(message, _in_order(needed))]
+        return [original, *copies(message, _in_order(self._needed_beside(own)))]
+
+    def _needed_beside(self, own: WireFormat) -> frozenset[WireFormat]:
+        """Return the formats of the nodes that have not declared to read a format; kept, as nodes may be many."""
+        if own not in self._needed:
+            written = {wire_format for node, wire_format in self.written_by.items() if not self._reads(node, own)}
+            self._needed[own] = frozenset(written - {own})
+        return self._needed[own]
 
 
 def _service_format(wire_format: WireFormat) -> WireFormat:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -59,6 +59,7 @@ from hopline.routing import Route
 Kind = TypeVar("Kind", bound=Content)
 
 _PREFIX = b"KINO."
+_SHORT = 256  # bytes of an identifier that is worth sharing
 
 
 def _named(name: bytes) -> MessageIdentifier:
@@ -102,6 +103,19 @@ NACK_WRITE_LEASE = _named(b"NACKWRITELEASE")
 # Published by rendezvous servers only: accepted from anybody else, they could take a network over.
 LEADER_MESSAGES = frozenset({HEARTBEAT, NOT_LEADER, RECONFIGURE, PONG})
 # Control messages, which change or ask for routes. They mean the same whether published or sent directly.
+SYNOD = frozenset(
+    {
+        QUORUM_HEARTBEAT,
+        READ_LEASE,
+        ACK_READ_LEASE,
+        NACK_READ_LEASE,
+        WRITE_LEASE,
+        ACK_WRITE_LEASE,
+        NACK_WRITE_LEASE,
+    }
+)
+"""What the servers of a synod publish to each other."""
+
 CONTROL = frozenset(
     {
         REGISTER_ROUTE,
@@ -244,7 +258,15 @@ def identifier_of(contract: MessageContract) -> MessageIdentifier:
     """
     if contract.version > MAX_VERSION:
         raise PayloadError(MessageContract, f"a version of {contract.version}", contract.SerializeToString())
-    return MessageIdentifier(contract.identity, contract.version, contract.partition)
+    identity, partition = contract.identity, contract.partition
+    is_short = len(identity) + len(partition) <= _SHORT
+    return (_shared if is_short else MessageIdentifier)(identity, contract.version, partition)
+
+
+@lru_cache(maxsize=1024)
+def _shared(identity: bytes, version: int, partition: bytes) -> MessageIdentifier:
+    """Return an identifier that is kept once, although many nodes announce it."""
+    return MessageIdentifier(identity, version, partition)
 
 
 def registration(

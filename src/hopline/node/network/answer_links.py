@@ -2,13 +2,12 @@
 
 Theory of operation. A request for routes, or an announcement, names the address that the answer goes to. So any peer
 can make a node open links, even to addresses where nothing answers, and each costs file descriptors. Links that carry
-messages of applications are not limited here: there are as many as there are nodes to send to. The number of links that
-only answer is bounded, and one to a node without a heartbeat is closed when it has been idle for a while. If there are
-too many, links to such nodes are closed first. The bound is per domain: a flood of requests in an unsigned domain takes
-nothing from the others.
+messages of applications are not limited here: there are as many as there are nodes to send to. A link that only answers
+is closed when it has been idle for a while: nodes that do not talk to each other keep no connection, however many of
+them have joined. Their number is bounded as well. The bound is per domain: a flood of requests in an unsigned domain
+takes nothing from the others.
 
-A link to a live node stays open although it is idle: its end shows at once that the node is gone, and the next answer
-need not connect again. What was given to the transport before a link is closed still leaves.
+What was given to the transport before a link is closed still leaves.
 """
 
 from __future__ import annotations
@@ -35,18 +34,11 @@ class AnswerLinks:
     Args:
         capacity: Number of such links in one domain.
         close: Closes the link to a node.
-        is_alive: Returns whether a node was heard lately.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        close: Callable[[bytes], None],
-        is_alive: Callable[[bytes], bool],
-    ) -> None:
+    def __init__(self, capacity: int, close: Callable[[bytes], None]) -> None:
         self._capacity = capacity
         self._close = close
-        self._is_alive = is_alive
         self._carrying: set[bytes] = set()  # nodes whose links carry messages
         self._answering: dict[str, _LinksByNode] = {}  # by domain, the oldest first
 
@@ -71,17 +63,25 @@ class AnswerLinks:
         self._carrying.discard(node)
 
     def close_idle(self, now: float) -> None:
-        """Close the links whose last answer left a while ago, except those to live nodes.
+        """Close the links whose last answer left a while ago.
 
         A link whose answer still waits stays open: where many nodes start at once, connecting may take longer. The
         transport gives up links to addresses where nothing answers.
         """
         for links in self._answering.values():
-            for node, (link, answered_at) in list(links.items()):
-                is_idle = now - answered_at > _IDLE_TIME
-                if is_idle and not link.waiting and not self._is_alive(node):
-                    del links[node]
-                    self._close(node)
+            idle = self._idle(links, now)
+            for node in idle:
+                del links[node]
+                self._close(node)
+
+    def _idle(self, links: _LinksByNode, now: float) -> list[bytes]:
+        idle = []
+        for node, (link, answered_at) in links.items():
+            if now - answered_at <= _IDLE_TIME:
+                break  # the others answered later
+            if not link.waiting:
+                idle.append(node)
+        return idle
 
     def _close_one(self, links: _LinksByNode) -> None:
         node = self._most_dispensable(links)
@@ -89,18 +89,11 @@ class AnswerLinks:
         self._close(node)
 
     def _most_dispensable(self, links: _LinksByNode) -> bytes:
-        """Return the node of the oldest link whose answer has left, preferably a dead node; else of the oldest link."""
-        oldest_answered: bytes | None = None
+        """Return the node of the oldest link whose answer has left; if there is none, of the oldest link."""
         for node, (link, _) in links.items():
-            if link.waiting or link.is_silent:
-                continue
-            if not self._is_alive(node):
+            if not (link.waiting or link.is_silent):
                 return node
-            if oldest_answered is None:
-                oldest_answered = node
-        if oldest_answered is None:
-            return next(iter(links))
-        return oldest_answered
+        return next(iter(links))
 
     def _discard(self, node: bytes) -> None:
         for links in self._answering.values():

@@ -22,7 +22,7 @@ stops the embedded server, which must relay the goodbye first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from hopline.cluster import Member, Membership, RendezvousAddress, ping
@@ -36,10 +36,12 @@ from hopline.node.network.outbound import Outbound
 from hopline.node.network.rendezvous_client import RendezvousClient
 from hopline.node.network.settings import Network
 from hopline.node.network.sockets import NodeSockets
+from hopline.node.network.unknown_kinds import UnknownKinds
 from hopline.node.network.withdrawal import withdrawn
 from hopline.node.report import NetworkReport, PeerReport
 from hopline.node.routing.router import Router
 from hopline.observers.observer import Observers
+from hopline.schemas.book import SchemaBook
 from hopline.security import DomainSecurity
 from hopline.transport import Link
 from hopline.wire import encode
@@ -57,6 +59,7 @@ class NetworkConnection:
         self,
         identity: bytes,
         network: Network,
+        schemas: SchemaBook,
         observers: Observers,
         clock: Callable[[], float],
     ) -> None:
@@ -65,6 +68,7 @@ class NetworkConnection:
             raise ArgumentError("node identity", "1 to 255 bytes, the first of them not zero", identity)
         self._identity = identity
         self._network = network
+        self._schemas = schemas
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[str, str] = {}  # addresses of servers, by their configured form
@@ -72,6 +76,8 @@ class NetworkConnection:
         self._is_closing = False
         self._joined = asyncio.Event()
         self._goodbyes = 0
+        self._unknown_kinds = UnknownKinds(clock)
+        self._known_kinds: Callable[[], Iterable[MessageIdentifier]] = tuple  # until there is a router
         self._timer: asyncio.TimerHandle | None = None
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._key_timer: asyncio.TimerHandle | None = None
@@ -123,9 +129,11 @@ class NetworkConnection:
             network.security,
             router.directory,
             self,
+            self._schemas,
             clock=self._clock,
             random=Random(self._identity),  # noqa: S311 - it spreads requests over time
         )
+        self._known_kinds = router.directory.elsewhere.kinds
         self._is_attached = True
         self.outbound.bind(router, self.membership)
         self.inbound.bind(router, self.membership)
@@ -190,6 +198,7 @@ class NetworkConnection:
         """Look for a route."""
         if self._is_attached:  # else every node will be asked for all its routes in a moment
             self.membership.discover(message)
+            self._unknown_kinds.note(message, self._known_kinds())
 
     def explain(self, identifier: MessageIdentifier) -> str | None:
         """Return why there is no route to a message, if that is because of keys."""

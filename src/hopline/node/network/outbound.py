@@ -53,7 +53,6 @@ class Outbound:
         self._answer_links = AnswerLinks(
             network.cluster.answer_links,
             self._close_answer_link,
-            self._is_alive,
         )
         self._is_closed = False
         self.peers = transport.peers(self._prepare, self._write, self._gave_up, clock)
@@ -76,6 +75,7 @@ class Outbound:
             PeerGoneError: The node cannot be reached, because its address is none or this node stops.
         """
         link = self._link(node, uri)
+        self._membership.watch(node)
         self._introduce(link, node)
         self._answer_links.carries(node)
         return link
@@ -111,9 +111,6 @@ class Outbound:
 
     def _close_answer_link(self, node: bytes) -> None:
         self._close_link(node, linger=_ANSWER_LINGER)
-
-    def _is_alive(self, node: bytes) -> bool:
-        return self._membership.health.has_heartbeat(node)
 
     # -- what the transport calls --------------------------------------------------------------------------------------
 

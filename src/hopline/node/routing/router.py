@@ -108,6 +108,7 @@ class Router:
         )
         self.on_full: Callable[[bool], None] | None = None  # called when no more may wait for room, and when they may
         self.is_observed = False  # whether an observer needs to see every message
+        self.observes_handlers = False
         self._observers = observers
         observers.on_change(self._follow_observers)
         self._tables = tables
@@ -135,6 +136,7 @@ class Router:
 
     def _follow_observers(self) -> None:
         self.is_observed = self._observers.is_observed
+        self.observes_handlers = self._observers.observes_handlers
 
     @property
     def waiting(self) -> int:

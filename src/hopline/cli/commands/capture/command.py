@@ -12,16 +12,10 @@ import typer
 from hopline.capture.events import Level
 from hopline.cli.client import discover_nodes, joined_node, raise_if_refused, request_capture
 from hopline.cli.commands.capture.files import list_command, recover_command, show_command
-from hopline.cli.errors import FAILED, UsageError, one_line_errors
+from hopline.cli.errors import FAILED, UsageError
 from hopline.cli.identifiers import find_node, identity_text
-from hopline.cli.options import (
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    RendezvousOption,
-    WireFormatOption,
-    client_configuration,
-)
+from hopline.cli.network_command import network_command
+from hopline.cli.options import JsonOption
 from hopline.cli.record_table import RecordTable
 from hopline.cli.terminal import make_console, write_json
 from hopline.config import Configuration
@@ -51,15 +45,13 @@ AllOption = Annotated[bool, typer.Option("--all", help="Every node that has a ca
 
 
 @capture_app.command("start")
+@network_command("capture start")
 def start_command(
+    configuration: Configuration,
     nodes: NodesArgument = None,
     level: Annotated[Level, typer.Option("--level", help="What to record.")] = Level.WIRE,
     every: AllOption = False,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Start recording on running nodes, or change what they record.
 
@@ -69,40 +61,30 @@ def start_command(
 
         hopline capture start --all
     """
-    with one_line_errors("capture start", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_set_level(configuration, _chosen(nodes, every), level, as_json=as_json))
+    asyncio.run(_set_level(configuration, _chosen(nodes, every), level, as_json=as_json))
 
 
 @capture_app.command("stop")
+@network_command("capture stop")
 def stop_command(
+    configuration: Configuration,
     nodes: NodesArgument = None,
     every: AllOption = False,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Stop recording on running nodes. Their open segments are closed, and can be read."""
-    with one_line_errors("capture stop", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_set_level(configuration, _chosen(nodes, every), Level.OFF, as_json=as_json))
+    asyncio.run(_set_level(configuration, _chosen(nodes, every), Level.OFF, as_json=as_json))
 
 
 @capture_app.command("status")
+@network_command("capture status")
 def status_command(
+    configuration: Configuration,
     nodes: NodesArgument = None,
-    config: ConfigOption = None,
-    rendezvous: RendezvousOption = None,
-    wire_format: WireFormatOption = None,
     as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show the captures of running nodes: level, directory, records written and dropped."""
-    with one_line_errors("capture status", debug=debug):
-        configuration = client_configuration(config, rendezvous, wire_format)
-        asyncio.run(_set_level(configuration, nodes or [], None, as_json=as_json))
+    asyncio.run(_set_level(configuration, nodes or [], None, as_json=as_json))
 
 
 capture_app.command("recover")(recover_command)

@@ -19,6 +19,7 @@ from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text
 from hopline.cli.logs import LogLevel, set_up_logs
 from hopline.cli.options import (
+    ApplicationOption,
     ConfigOption,
     DebugOption,
     LogJsonOption,
@@ -32,7 +33,7 @@ from hopline.cli.options import (
 from hopline.cli.ready_lines import ready_lines
 from hopline.cli.security_summary import describe_security
 from hopline.cli.signals import EXIT_TIME, Signals, exit_within
-from hopline.cli.terminal import write_line
+from hopline.cli.terminal import write_line, write_wrapped
 from hopline.config import Configuration
 from hopline.node import Node, Stats, StopReport
 from hopline.security import DomainSecurity
@@ -67,15 +68,7 @@ signal stops it at once. SIGHUP reloads the key file, which is also reloaded wit
 
 
 def node_command(
-    app: Annotated[
-        str,
-        typer.Option(
-            "--app",
-            metavar="MODULE:NAME",
-            help="The application: package.module:name of an actor, a list, an async context manager that yields them, "
-            "or a function that returns them.",
-        ),
-    ],
+    app: ApplicationOption,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
     address: Annotated[
@@ -167,7 +160,7 @@ async def _run(application: Any, path: str, configuration: Configuration) -> Non
         await signals.stop_requested.wait()
         write_line("stopping: waiting for messages in progress; press Ctrl-C again to stop at once")
         report = await signals.stop(node.stop)
-        write_line(_stopped_text(node.stats(), report))
+        write_wrapped(_stopped_text(node.stats(), report))
     if report.cancelled_handlers:
         exit_within(EXIT_TIME, 0)
 

@@ -1,0 +1,1 @@
+"""Schemas of payloads: shapes and fingerprints, JSON Schemas, and the AsyncAPI document of an application."""
