@@ -157,6 +157,7 @@ class _FakeExchange:
     """An exchange that records messages and answers requests by scripts, instead of routing them."""
 
     is_observed = True  # so that everything comes as a message
+    observes_handlers = False  # there are none
 
     def __init__(self, record: SentMessages) -> None:
         self._scripts: dict[tuple[bytes, Version], _Script] = {}  # by identity and version, in any partition
