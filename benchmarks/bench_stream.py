@@ -74,6 +74,8 @@ class CatchUp:
     def stream_rate(self) -> float:
         """Records a second of the stream, once Java is warm."""
         first, *others = self.batches
+        if not others:
+            return self.records / first.seconds
         records = others[-1].state.totals.records - first.state.totals.records
         return records / sum(report.seconds for report in others)
 
