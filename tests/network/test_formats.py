@@ -105,10 +105,9 @@ async def test_nodes_of_different_formats_hear_of_each_other_through_our_server(
         for one, other in ((oldest, newest), (newest, oldest)):
             await one.join()
             await other.join()
+            await other.hear_from(other.identity, b"KINO.REGEXTROUTE")  # from now on its format is in use
             await one.announce()
-            heard = read(other.wire, await other.hear(b"KINO.REGEXTROUTE"))
-            while one.identity not in heard.body:
-                heard = read(other.wire, await other.hear(b"KINO.REGEXTROUTE"))
+            await other.hear_from(one.identity, b"KINO.REGEXTROUTE")
 
 
 @on_loop
