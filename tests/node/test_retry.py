@@ -33,7 +33,7 @@ from hopline.message import ATTEMPT, LARGEST_EXTENSION, attempt_of, numbered, re
 from hopline.routing import TICKS_PER_SECOND
 from tests.capture.reading import message_of, rows_of
 
-from .running import on_loop, started
+from .running import Clock, on_loop, started
 
 AT_ONCE = 0.001
 
@@ -120,6 +120,24 @@ async def test_no_pause_outlasts_the_deadline_of_the_caller() -> None:
         assert time.monotonic() - began < 30
         with pytest.raises(AnswerTimeoutError):
             await node.hub.ask(Ask(), retry=Retry(5, AT_ONCE), timeout=0)
+
+
+@on_loop
+async def test_nothing_is_sent_when_a_pause_took_longer_than_the_time_that_was_left() -> None:
+    clock = Clock()
+
+    class Slept(Retry, frozen=True):
+        """A pause during which the machine sleeps."""
+
+        def pause_after(self, attempt: int) -> float:
+            asyncio.get_running_loop().call_soon(setattr, clock, "now", clock.now + 60)
+            return super().pause_after(attempt)
+
+    actor = Flaky(works=2)
+    async with started(actor, clock=clock) as node:
+        with pytest.raises(ActorError):
+            await node.hub.ask(Ask(), retry=Slept(3, AT_ONCE, on=(ActorError,)), timeout=30)
+    assert len(actor.messages) == 1
 
 
 @on_loop
