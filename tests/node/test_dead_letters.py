@@ -12,6 +12,7 @@ from hopline import (
     ActorError,
     DeadLetter,
     DeliveryError,
+    Node,
     NodeSettings,
     Payload,
     Request,
@@ -88,6 +89,24 @@ async def test_what_a_stopping_node_leaves_is_handed_over_before_it_has_stopped(
         ("failed", "its node stopped before it was handled"),
         ("handler_error", "hopline.actors.host.HandlerCancelledError"),
     ]
+
+
+class Leaver(Actor):
+    @handler
+    def tell(self, ask: Ask) -> Told:
+        return Told(ask.number)
+
+    async def on_stop(self, node: Node) -> None:
+        for number in range(LETTERS_KEPT):
+            node.hub.try_send_one_way(Lost(number))
+
+
+@on_loop
+async def test_so_is_what_its_actors_send_in_vain_at_the_end_however_much() -> None:
+    letters: list[DeadLetter] = []
+    async with started(Leaver(), on_dead_letter=letters.append):
+        pass
+    assert len(letters) == LETTERS_KEPT > LETTERS_AT_ONCE
 
 
 @on_loop

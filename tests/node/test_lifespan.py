@@ -117,6 +117,20 @@ async def test_no_actor_gets_messages_before_all_have_started() -> None:
 
 
 @on_loop
+async def test_an_actor_that_another_one_removes_as_it_starts_does_not_start() -> None:
+    log: list[str] = []
+    second = Recorded("second", log)
+
+    class Choosing(Recorded):
+        async def on_start(self, node: Node) -> None:
+            await node.remove(second)
+
+    async with started(Choosing("first", log), second, Recorded("third", log)) as node:
+        assert second not in node.actors
+    assert log == ["third starts", "third started", "third stops", "third stopped", "first stops", "first stopped"]
+
+
+@on_loop
 async def test_a_node_restarts_with_its_actors() -> None:
     log: list[str] = []
     node = Node(Recorded("a", log))

@@ -211,9 +211,10 @@ class Node:
     async def _start_actors(self, running: RunningNode) -> None:
         lifespan = running.lifespan
         while unstarted := [actor for actor in self.actors if not lifespan.has_started(actor)]:
-            for actor in unstarted:  # each may add others
-                await lifespan.start(actor)
-                running.require_not_stopping()
+            for actor in unstarted:  # each may add others, and remove some
+                if actor.identity in self._actors:
+                    await lifespan.start(actor)
+                    running.require_not_stopping()
         for actor in self.actors:
             self._host(running, actor)
         running.has_started = True
@@ -277,6 +278,8 @@ class Node:
         finally:
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
+            if running.dead_letters is not None:
+                running.dead_letters.hand_over()
             self._final_stats = self._count(running)
             self._running = None
             if problem is None:
