@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
 from hopline import (
     Actor,
     ActorError,
+    ArgumentError,
     DeadLetter,
     DeliveryError,
     Node,
@@ -125,6 +127,16 @@ async def test_a_hook_that_raises_or_sends_what_is_lost_again_breaks_nothing(cap
             await until(lambda: len(numbers) == 5)
             assert await node.hub.ask(Ask(1)) == Told(1)
             assert node.stats().is_balanced
+
+
+async def later(letter: DeadLetter) -> None:
+    """Do what nobody would wait for."""
+
+
+@pytest.mark.parametrize("hook", [later, "log"])
+def test_a_hook_that_nobody_could_call_is_refused(hook: Any) -> None:
+    with pytest.raises(ArgumentError, match="on_dead_letter: expected a plain function"):
+        Node(on_dead_letter=hook)
 
 
 @on_loop

@@ -144,7 +144,7 @@ async def test_what_is_too_much_is_left_out_and_counted_and_delays_nobody() -> N
 async def test_what_senders_choose_counts_whatever_part_of_a_message_it_is() -> None:
     async with started() as node:
         tail = tail_of(node)
-        wanted = TailFilter(rate=1_000)
+        wanted = TailFilter(kinds=(KindPattern(b"Other"),), rate=1_000)
         tail.fetch(b"reader", wanted)
         partition = b"x" * (PENDING_BYTES // 4)
         for _ in range(10):
