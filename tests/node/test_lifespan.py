@@ -353,6 +353,30 @@ async def test_a_lifespan_may_hold_a_task_group() -> None:
 
 
 @on_loop
+async def test_a_lifespan_that_ends_while_the_node_runs_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    started_up = asyncio.Event()
+
+    async def lose_the_database() -> None:
+        await started_up.wait()
+        raise ConnectionError("the database has gone")
+
+    @asynccontextmanager
+    async def lifespan(node: Node) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(lose_the_database())
+            yield
+
+    node = Node(lifespan=lifespan)
+    await node.start()
+    assert not caplog.records
+    started_up.set()
+    await until(lambda: "the lifespan of the node has ended while the node runs" in caplog.text)
+    with pytest.raises(ExceptionGroup) as caught:
+        await node.stop()
+    assert caught.group_contains(ConnectionError, match="has gone")
+
+
+@on_loop
 async def test_an_error_of_a_lifespan_that_is_left_is_raised_by_the_stop() -> None:
     @asynccontextmanager
     async def lifespan(node: Node) -> AsyncIterator[None]:
