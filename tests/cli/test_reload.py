@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGHUP, SIGINT
 
 import pytest
 
@@ -32,6 +32,17 @@ def test_a_change_starts_the_node_anew_and_an_error_waits_for_the_next(tmp_path:
             node.line("is ready")
         finally:
             code = node.stop(SIGINT)  # whatever happens: its child is none of ours
+        assert code == 0
+        node.line("stopped: ")
+
+
+def test_the_end_of_its_terminal_ends_the_node(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, *ARGUMENTS) as node:
+        try:
+            node.line("is ready")
+        finally:
+            code = node.stop(SIGHUP)
         assert code == 0
         node.line("stopped: ")
 

@@ -56,12 +56,15 @@ def test_a_confirmed_change_is_published_once_more_and_not_a_third_time() -> Non
     kept, withdrawn = Route(new_hub_identity()), Route(new_hub_identity())
     announcements.announce(DOMAIN, kept)
     announcements.withdraw(DOMAIN, withdrawn, is_handled=False)
+    assert not announcements.is_confirmed
     for now in (0.0, REPEAT_AFTER):
         announcements.confirm(DOMAIN, [kept], now, is_announced=True)
         announcements.confirm(DOMAIN, [withdrawn], now, is_announced=False)
         assert not announcements
         assert not announcements.repeat_due(now + REPEAT_AFTER - 0.1)
         assert announcements.repeat_due(now + REPEAT_AFTER) == (now == 0.0)
+        assert announcements.is_confirmed  # also while the repetition is under way: others know of the changes
+        assert announcements.is_withdrawn
         if not now:
             assert announcements.grouped() == {(DOMAIN, True): [kept], (DOMAIN, False): [withdrawn]}
 

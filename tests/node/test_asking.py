@@ -170,7 +170,7 @@ async def test_errors_are_raised_as_with_a_callback() -> None:
 async def test_a_handler_asks_within_the_time_of_its_caller() -> None:
     clock = Clock()
     async with started(Service(), clock=clock) as node:
-        assert await node.hub.ask(Relay("Ada"), timeout=5) == Greeting("Hello, Ada! True")
+        assert await node.hub.ask(Relay("Ada"), timeout=30) == Greeting("Hello, Ada! True")
 
 
 @on_loop

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
 from hopline import (
     Actor,
     ActorError,
+    ArgumentError,
     DeadLetter,
     DeliveryError,
+    Node,
     NodeSettings,
     Payload,
     Request,
@@ -90,6 +93,24 @@ async def test_what_a_stopping_node_leaves_is_handed_over_before_it_has_stopped(
     ]
 
 
+class Leaver(Actor):
+    @handler
+    def tell(self, ask: Ask) -> Told:
+        return Told(ask.number)
+
+    async def on_stop(self, node: Node) -> None:
+        for number in range(LETTERS_KEPT):
+            node.hub.try_send_one_way(Lost(number))
+
+
+@on_loop
+async def test_so_is_what_its_actors_send_in_vain_at_the_end_however_much() -> None:
+    letters: list[DeadLetter] = []
+    async with started(Leaver(), on_dead_letter=letters.append):
+        pass
+    assert len(letters) == LETTERS_KEPT > LETTERS_AT_ONCE
+
+
 @on_loop
 async def test_a_hook_that_raises_or_sends_what_is_lost_again_breaks_nothing(caplog: pytest.LogCaptureFixture) -> None:
     numbers: list[int] = []
@@ -106,6 +127,16 @@ async def test_a_hook_that_raises_or_sends_what_is_lost_again_breaks_nothing(cap
             await until(lambda: len(numbers) == 5)
             assert await node.hub.ask(Ask(1)) == Told(1)
             assert node.stats().is_balanced
+
+
+async def later(letter: DeadLetter) -> None:
+    """Do what nobody would wait for."""
+
+
+@pytest.mark.parametrize("hook", [later, "log"])
+def test_a_hook_that_nobody_could_call_is_refused(hook: Any) -> None:
+    with pytest.raises(ArgumentError, match="on_dead_letter: expected a plain function"):
+        Node(on_dead_letter=hook)
 
 
 @on_loop

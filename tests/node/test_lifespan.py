@@ -117,6 +117,20 @@ async def test_no_actor_gets_messages_before_all_have_started() -> None:
 
 
 @on_loop
+async def test_an_actor_that_another_one_removes_as_it_starts_does_not_start() -> None:
+    log: list[str] = []
+    second = Recorded("second", log)
+
+    class Choosing(Recorded):
+        async def on_start(self, node: Node) -> None:
+            await node.remove(second)
+
+    async with started(Choosing("first", log), second, Recorded("third", log)) as node:
+        assert second not in node.actors
+    assert log == ["third starts", "third started", "third stops", "third stopped", "first stops", "first stopped"]
+
+
+@on_loop
 async def test_a_node_restarts_with_its_actors() -> None:
     log: list[str] = []
     node = Node(Recorded("a", log))
@@ -336,6 +350,30 @@ async def test_a_lifespan_may_hold_a_task_group() -> None:
     await soon(ticks.wait())
     await asyncio.create_task(node.stop())
     assert not node.is_running
+
+
+@on_loop
+async def test_a_lifespan_that_ends_while_the_node_runs_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    started_up = asyncio.Event()
+
+    async def lose_the_database() -> None:
+        await started_up.wait()
+        raise ConnectionError("the database has gone")
+
+    @asynccontextmanager
+    async def lifespan(node: Node) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(lose_the_database())
+            yield
+
+    node = Node(lifespan=lifespan)
+    await node.start()
+    assert not caplog.records
+    started_up.set()
+    await until(lambda: "the lifespan of the node has ended while the node runs" in caplog.text)
+    with pytest.raises(ExceptionGroup) as caught:
+        await node.stop()
+    assert caught.group_contains(ConnectionError, match="has gone")
 
 
 @on_loop

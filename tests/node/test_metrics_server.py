@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 
@@ -30,7 +30,7 @@ class One(Collector):
 
 
 def get(uri: str) -> str:
-    with urllib.request.urlopen(uri, timeout=5) as answer:  # noqa: S310 - our own server
+    with urllib.request.urlopen(uri, timeout=30) as answer:  # noqa: S310 - our own server
         text: str = answer.read().decode()
     return text
 
@@ -49,7 +49,7 @@ async def test_connections_that_ask_for_nothing_are_closed(capfd: pytest.Capture
         idle[0].sendall(b"GET /metr")  # not even this one
         try:
             for connection in idle:
-                connection.settimeout(5)
+                connection.settimeout(30)
                 assert await asyncio.to_thread(connection.recv, 1) == b""
         finally:
             for connection in idle:
@@ -65,13 +65,18 @@ async def test_it_is_there_for_the_other_kind_of_addresses_too() -> None:
         assert "one 1.0" in await asyncio.to_thread(get, server.uri)
 
 
-async def page(server: MetricsServer, path: str) -> tuple[int, str]:
+def page_now(server: MetricsServer, path: str) -> tuple[int, str]:
     """Return the status and the text of a page."""
     try:
-        return 200, await asyncio.to_thread(get, urljoin(server.uri, path))
+        return 200, get(urljoin(server.uri, path))
     except HTTPError as error:
         with error:
             return error.code, error.read().decode()
+
+
+async def page(server: MetricsServer, path: str) -> tuple[int, str]:
+    """Return the status and the text of a page, while the loop goes on."""
+    return await asyncio.to_thread(page_now, server, path)
 
 
 @on_loop
@@ -95,10 +100,9 @@ async def test_what_is_not_ready_says_why() -> None:
 async def test_a_loop_that_does_not_answer_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_server, "_LOOP_TIMEOUT", 0.1)
     async with MetricsServer(One(), "127.0.0.1", 0) as server:
-        pages = [asyncio.ensure_future(page(server, path)) for path in ("/health", "/ready", "/metrics")]
-        await asyncio.sleep(0)  # the requests begin in their threads
-        time.sleep(1.0)  # noqa: ASYNC251 - a handler that holds the loop
-        statuses = [status for status, _ in await asyncio.gather(*pages)]
+        with ThreadPoolExecutor() as threads:  # which holds the loop until the threads are done, as a handler might
+            pages = [threads.submit(page_now, server, path) for path in ("/health", "/ready", "/metrics")]
+        statuses = [page.result()[0] for page in pages]
         assert statuses == [503, 503, 503]
         assert await page(server, "/health") == (200, "ok\n")
 

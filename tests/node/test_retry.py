@@ -33,7 +33,7 @@ from hopline.message import ATTEMPT, LARGEST_EXTENSION, attempt_of, numbered, re
 from hopline.routing import TICKS_PER_SECOND
 from tests.capture.reading import message_of, rows_of
 
-from .running import on_loop, started
+from .running import Clock, on_loop, started
 
 AT_ONCE = 0.001
 
@@ -104,8 +104,9 @@ async def test_an_error_that_is_not_named_is_raised_at_once() -> None:
 async def test_an_attempt_waits_and_lives_for_its_own_time() -> None:
     actor = Flaky(works=2, is_silent=True)
     async with started(actor, settings=NodeSettings(drain_timeout=0.0)) as node:
-        retry = Retry(2, AT_ONCE, attempt_timeout=0.5)
-        assert await node.hub.ask(Ask(), retry=retry, timeout=30) == Told(2)
+        retry = Retry(50, AT_ONCE, attempt_timeout=0.5)
+        told = await node.hub.ask(Ask(), retry=retry, timeout=30)
+        assert told.attempt >= 2  # more on a machine that has much else to do
         assert node.hub.waiting == 0
     assert 0 < actor.messages[0].ttl_ticks <= 0.5 * TICKS_PER_SECOND
 
@@ -120,6 +121,24 @@ async def test_no_pause_outlasts_the_deadline_of_the_caller() -> None:
         assert time.monotonic() - began < 30
         with pytest.raises(AnswerTimeoutError):
             await node.hub.ask(Ask(), retry=Retry(5, AT_ONCE), timeout=0)
+
+
+@on_loop
+async def test_nothing_is_sent_when_a_pause_took_longer_than_the_time_that_was_left() -> None:
+    clock = Clock()
+
+    class Slept(Retry, frozen=True):
+        """A pause during which the machine sleeps."""
+
+        def pause_after(self, attempt: int) -> float:
+            asyncio.get_running_loop().call_soon(setattr, clock, "now", clock.now + 60)
+            return super().pause_after(attempt)
+
+    actor = Flaky(works=2)
+    async with started(actor, clock=clock) as node:
+        with pytest.raises(ActorError):
+            await node.hub.ask(Ask(), retry=Slept(3, AT_ONCE, on=(ActorError,)), timeout=30)
+    assert len(actor.messages) == 1
 
 
 @on_loop

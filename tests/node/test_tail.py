@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopline import Actor, ActorError, DeliveryError, MessageIdentifier, Node, NodeSettings, Payload, handler
+from hopline import Actor, ActorError, DeliveryError, Message, MessageIdentifier, Node, NodeSettings, Payload, handler
 from hopline.observers.observer import EVENTS, Observers
 from hopline.observers.tail import LEASE, MOST_TAILS, PENDING_BYTES, Fetched, KindPattern, NodeTail, TailFilter
 from hopline.security.services import is_question
@@ -138,6 +138,20 @@ async def test_what_is_too_much_is_left_out_and_counted_and_delays_nobody() -> N
         assert sum(len(record.body) for record in fetched.records) <= PENDING_BYTES + len(name)
         assert len(fetched.records) + fetched.left_out == count
         assert fetched.left_out
+
+
+@on_loop
+async def test_what_senders_choose_counts_whatever_part_of_a_message_it_is() -> None:
+    async with started() as node:
+        tail = tail_of(node)
+        wanted = TailFilter(kinds=(KindPattern(b"Other"),), rate=1_000)
+        tail.fetch(b"reader", wanted)
+        partition = b"x" * (PENDING_BYTES // 4)
+        for _ in range(10):
+            with pytest.raises(DeliveryError):
+                await node.hub.send(Message.flow_start(b"Other", partition=partition))
+        fetched = tail.fetch(b"reader", wanted)
+        assert (len(fetched.records), fetched.left_out) == (4, 6)
 
 
 @on_loop

@@ -10,7 +10,7 @@ import pytest
 from hopline import Actor, ArgumentError, Message, Node, Payload, Request, handler, payload
 from hopline.errors import SchemaConflictError
 from hopline.message import MessageIdentifier, to_message
-from hopline.schemas.book import SchemaBook
+from hopline.schemas.book import MOST_ANNOUNCED, SchemaBook
 from hopline.schemas.fingerprint import fingerprint
 from tests.node.running import on_loop, until
 
@@ -207,6 +207,12 @@ def test_what_a_node_only_sends_is_compared_whichever_comes_first(
     book.compare(PEER, announced(TextOrder))
     assert book.sent[Order]
     assert len(warnings(caplog)) == 1
+
+
+def test_what_a_peer_has_announced_is_bounded_though_it_announces_ever_new_messages(book: SchemaBook) -> None:
+    for number in range(2 * MOST_ANNOUNCED):
+        book.compare(PEER, {MessageIdentifier(b"%d" % number): 7})
+        assert 0 < len(book._announced[PEER]) <= MOST_ANNOUNCED
 
 
 def test_the_fingerprint_of_a_message_is_the_same_in_all_its_partitions(book: SchemaBook) -> None:

@@ -21,9 +21,9 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from hopline.client import MessageHub, Partition, Retry, Stream, Timeout
+from hopline.client import AskOptions, MessageHub, Partition, SendOptions, Stream, Timeout
 from hopline.config import read_configuration
 from hopline.errors import NotJoinedError
 from hopline.message import (
@@ -139,89 +139,33 @@ class Client:
             raise
 
     @overload
-    def ask(
-        self,
-        content: AnsweredBy[Answer],
-        callback: None = None,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
-    ) -> Answer: ...
+    def ask(self, content: AnsweredBy[Answer], callback: None = None, **options: Unpack[AskOptions]) -> Answer: ...
+    @overload
+    def ask(self, content: AnyPayload, callback: type[Answer], **options: Unpack[AskOptions]) -> Answer: ...
+    @overload
+    def ask(self, content: AnyPayload, callback: MessageIdentifier, **options: Unpack[AskOptions]) -> Message: ...
     @overload
     def ask(
-        self,
-        content: AnyPayload,
-        callback: type[Answer],
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
-    ) -> Answer: ...
-    @overload
-    def ask(
-        self,
-        content: AnyPayload,
-        callback: MessageIdentifier,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
-    ) -> Message: ...
-    @overload
-    def ask(
-        self,
-        content: AnyPayload,
-        callback: tuple[type[First], type[Second]],
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
+        self, content: AnyPayload, callback: tuple[type[First], type[Second]], **options: Unpack[AskOptions]
     ) -> First | Second: ...
     @overload
     def ask(
         self,
         content: AnyPayload,
         callback: Sequence[type[AnyPayload] | MessageIdentifier],
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
+        **options: Unpack[AskOptions],
     ) -> Any: ...
-    def ask(
-        self,
-        content: Any,
-        callback: Any = None,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-        retry: Retry | None = None,
-    ) -> Any:
-        """Send a request, and return its answer; see `MessageHub.ask`.
+    def ask(self, content: Any, callback: Any = None, **options: Unpack[AskOptions]) -> Any:
+        """Send a request, and return its answer. The options are those of `MessageHub.ask`: `timeout`, `retry`, ...
 
         Raises:
             NotRunningError: The client is closed, or was before the answer came.
         """
-        return self._call(
-            lambda hub: hub.ask(content, callback, timeout=timeout, partition=partition, version=version, retry=retry)
-        )
+        return self._call(lambda hub: hub.ask(content, callback, **options))
 
-    def send(
-        self,
-        content: AnyPayload,
-        *,
-        timeout: Timeout = None,
-        partition: Partition = None,
-        version: Version | None = None,
-    ) -> None:
+    def send(self, content: AnyPayload, **options: Unpack[SendOptions]) -> None:
         """Send a payload or message, and wait until an actor has received it; see `MessageHub.send`."""
-        self._call(lambda hub: hub.send(content, timeout=timeout, partition=partition, version=version))
+        self._call(lambda hub: hub.send(content, **options))
 
     def send_one_way(self, content: AnyPayload, *, partition: Partition = None, version: Version | None = None) -> None:
         """Send without waiting for an answer. Wait only while the receiver is full."""

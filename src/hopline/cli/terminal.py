@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from hopline.cli.wrapping import wrap
 from hopline.message import printable, printable_json, printable_lines
@@ -37,14 +36,6 @@ def line_width() -> int | None:
     """Return the width of standard output, if lines should be broken: on a terminal, or where COLUMNS says so."""
     console = make_console()
     return console.width if console.is_terminal or "COLUMNS" in os.environ else None
-
-
-def folding_table(*columns: str) -> Table:
-    """Return a table that folds long texts on a narrow terminal, and never truncates them."""
-    table = Table(*columns)
-    for column in table.columns:
-        column.overflow = "fold"
-    return table
 
 
 def write_line(text: str) -> None:

@@ -1,6 +1,6 @@
 """The message hub: sends messages, and receives the answers."""
 
-from hopline.client.asking import Asking, Partition, Timeout
+from hopline.client.asking import Asking, AskOptions, Partition, SendOptions, Timeout
 from hopline.client.deadlines import TICK, Deadlines, Line
 from hopline.client.handler_hub import HandlerHub
 from hopline.client.hub import MessageHub
@@ -11,6 +11,7 @@ from hopline.client.stream import Stream
 
 __all__ = [
     "TICK",
+    "AskOptions",
     "Asking",
     "Callback",
     "Deadlines",
@@ -21,6 +22,7 @@ __all__ = [
     "Promise",
     "ReplySpec",
     "Retry",
+    "SendOptions",
     "Stream",
     "Timeout",
 ]

@@ -123,7 +123,7 @@ class MessageHub(Asking):
         longest = self._seconds(retry.attempt_timeout, 0) if retry.attempt_timeout is not None else NO_DEADLINE
         attempt = 1
         while True:
-            seconds = min(longest, max(0.0, deadline - self._clock()))
+            seconds = min(longest, max(0.0, deadline - self._clock()))  # zero in the first attempt only
             request = numbered(message, attempt).clone(ttl_ticks=ticks_of(seconds))
             try:
                 return await self.send(request, callback=callback, timeout=seconds)
@@ -131,7 +131,9 @@ class MessageHub(Asking):
                 pause = retry.pause_after(attempt)
                 if attempt >= retry.attempts or self._clock() + pause >= deadline:
                     raise
-            await asyncio.sleep(pause)
+                await asyncio.sleep(pause)
+                if self._clock() >= deadline:  # the loop was busy: no time is left for another attempt
+                    raise
             attempt += 1
 
     def _time_to_wait(self, message: Message, timeout: Timeout) -> float:

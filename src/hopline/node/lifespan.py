@@ -80,6 +80,12 @@ class HeldContext:
             entered.cancel()
         if holding.done():
             await self.leave()
+        else:
+            holding.add_done_callback(self._note_end)
+
+    def _note_end(self, _: asyncio.Task[None]) -> None:
+        if not self._is_released.is_set():
+            log.error("the lifespan of the node has ended while the node runs; stopping the node raises its error")
 
     async def _hold(self) -> None:
         async with self._context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
 from os import PathLike
@@ -59,6 +60,10 @@ def _actor_report(host: ActorHost) -> ActorReport:
     )
 
 
+def _is_plain_function(hook: object) -> bool:
+    return callable(hook) and not inspect.iscoroutinefunction(hook)
+
+
 def _fingerprint_of(content: type | None) -> int | None:
     return None if content is None else fingerprint(content)
 
@@ -111,6 +116,9 @@ class Node:
         ):
             if not (value is None or isinstance(value, kind)):
                 raise ArgumentError(f"node {name}", f"{kind.__name__}, or nothing", value)
+        if on_dead_letter is not None and not _is_plain_function(on_dead_letter):
+            expected = "a plain function; one that begins a task, for what has to wait"
+            raise ArgumentError("on_dead_letter", expected, on_dead_letter)
         self.identity = new_node_identity() if identity is None else as_bytes(identity, "node identity")
         self.uri = uri
         self.settings = settings or NodeSettings()
@@ -211,9 +219,10 @@ class Node:
     async def _start_actors(self, running: RunningNode) -> None:
         lifespan = running.lifespan
         while unstarted := [actor for actor in self.actors if not lifespan.has_started(actor)]:
-            for actor in unstarted:  # each may add others
-                await lifespan.start(actor)
-                running.require_not_stopping()
+            for actor in unstarted:  # each may add others, and remove some
+                if actor.identity in self._actors:
+                    await lifespan.start(actor)
+                    running.require_not_stopping()
         for actor in self.actors:
             self._host(running, actor)
         running.has_started = True
@@ -277,6 +286,8 @@ class Node:
         finally:
             running.deadlines.close()
             running.threads.shutdown(wait=False, cancel_futures=True)
+            if running.dead_letters is not None:
+                running.dead_letters.hand_over()
             self._final_stats = self._count(running)
             self._running = None
             if problem is None:

@@ -41,7 +41,9 @@ class RunningNode:
         self.loop = asyncio.get_running_loop()
         settings, clock = node.settings, node.clock or time.monotonic
         self.clock = clock
-        self.observers = _observers_of(node, clock)  # first: it may fail, and binds nothing
+        hook = node.on_dead_letter
+        self.dead_letters = None if hook is None else DeadLetters(hook, self.loop)
+        self.observers = _observers_of(node, self.dead_letters, clock)  # first: it may fail, and binds nothing
         self.connection = (
             None
             if node.network is None
@@ -200,13 +202,13 @@ class RunningNode:
                 await host.idle()
 
 
-def _observers_of(node: Node, clock: Callable[[], float]) -> Observers:
+def _observers_of(node: Node, dead_letters: DeadLetters | None, clock: Callable[[], float]) -> Observers:
     """Return the observers that a node has as long as it runs. Capture is added once there is a router."""
     telemetry = telemetry_for(node.identity, node.tracer_provider)
     observers = Observers()
     observers.add(FailureLog(clock))
-    if node.on_dead_letter is not None:
-        observers.add(DeadLetters(node.on_dead_letter, asyncio.get_running_loop()))
+    if dead_letters is not None:
+        observers.add(dead_letters)
     if node.on_outcome is not None:
         observers.add(OutcomeHook(node.on_outcome, clock))
     if telemetry is not None:

@@ -5,7 +5,8 @@ beside telling the caller, who gets an error anyway: keep the message, count it,
 
 The hook is called on the node's event loop, but never while the node is at work on a message: letters are kept, and
 handed over in the next turns of the loop, `LETTERS_AT_ONCE` in each. At most `LETTERS_KEPT` wait; further ones are
-dropped, and the log says how many. A hook that raises is logged, and gets the next letter.
+dropped, and the log says how many. A hook that raises is logged, and gets the next letter. A node that stops hands over
+all that wait before it has stopped.
 """
 
 from __future__ import annotations
@@ -77,13 +78,17 @@ class DeadLetters(NodeObserver):
 
     def _hand_over(self) -> None:
         self._is_scheduled = False
+        self.hand_over(LETTERS_AT_ONCE)
+        if self._letters:
+            self._schedule()
+
+    def hand_over(self, most: int = LETTERS_KEPT) -> None:
+        """Hand over the letters that wait now, or the first of them."""
         if self._dropped:
             log.warning("%d dead letters were dropped: on_dead_letter is too slow for them", self._dropped)
             self._dropped = 0
-        for _ in range(min(LETTERS_AT_ONCE, len(self._letters))):
+        for _ in range(min(most, len(self._letters))):
             self._call(self._letters.popleft())
-        if self._letters:
-            self._schedule()
 
     def _call(self, letter: DeadLetter) -> None:
         try:

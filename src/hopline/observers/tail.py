@@ -31,7 +31,7 @@ HIGHEST_RATE = 1_000  # messages a second
 LARGEST_BODY = 1 << 16  # bytes of one body that are shown
 MOST_KINDS = 32
 
-_RECORD_SIZE = 200  # bytes of a record without its body, about
+_RECORD_SIZE = 200  # bytes of a record without what others have chosen, about
 _LONGEST_REASON = 1_000  # characters
 _DETAILS = frozenset({Event.SUBMITTED, Event.SENT, Event.RECEIVED})
 
@@ -130,7 +130,9 @@ class _Reader:
 
     def add(self, record: TailRecord) -> None:
         self._records.append(record)
-        self._bytes += len(record.body) + _RECORD_SIZE
+        kind = record.kind
+        chosen = (record.body, kind.identity, kind.partition, record.flow, record.peer, record.receiver, record.reason)
+        self._bytes += _RECORD_SIZE + sum(map(len, chosen))
 
     def fetch(self) -> Fetched:
         fetched = Fetched(records=tuple(self._records), left_out=self._left_out)

@@ -4,7 +4,7 @@ On one node, the actors' classes of one name and version must have the same shap
 this rule. Between nodes it cannot be enforced, because each is started by itself. Fingerprints of what actors handle
 travel with announcements, and each node compares them with the classes that its own actors handle or return, and with
 those that it sends. A difference is logged, once for each peer and message. A fingerprint is a hint from the network,
-which nothing relies on.
+which nothing relies on, so it is forgotten when a node announces more messages than `MOST_ANNOUNCED`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ log = get_logger("hopline.schemas")
 
 Name: TypeAlias = tuple[bytes, Version]  # partitions of a message have one schema
 
+
+MOST_ANNOUNCED = 1_000  # messages of one node whose fingerprints are remembered; it may announce ever new ones
 
 _CACHED_ANNOUNCEMENTS = 256
 
@@ -98,7 +100,10 @@ class SchemaBook:
         """Compare the fingerprints that another node announced with the classes of this node, and log what differs."""
         known = self._announced.get(node, {})
         by_name = {(identifier.identity, identifier.version): theirs for identifier, theirs in announced.items()}
-        self._announced[node] = _shared(frozenset({**known, **by_name}.items()))
+        together = {**known, **by_name}
+        if len(together) > MOST_ANNOUNCED:
+            together = by_name
+        self._announced[node] = _shared(frozenset(together.items()))
         for name, theirs in by_name.items():
             self._compare(node, name, theirs)
 

@@ -50,7 +50,7 @@ def is_question(identity: bytes) -> bool:
 def is_for_any_domain(identity: bytes) -> bool:
     """Return whether messages of an identity are accepted in every domain in which they are signed.
 
-    Each node chooses the domain of the protocol's own messages that it sends. `COMMANDS` are
-    different: the node that receives them decides in which domain, by the order of its domains or by a mapping.
+    Each node chooses the domain of the protocol's own messages that it sends. `COMMANDS` are different: the node that
+    receives them decides in which domain, by the order of its domains or by a mapping.
     """
     return is_service(identity) and identity not in COMMANDS

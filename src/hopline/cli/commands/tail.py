@@ -183,6 +183,10 @@ class _Tail:
                 self._questions[node] = asyncio.ensure_future(question)
         if self._questions:
             await asyncio.wait(self._questions.values(), timeout=_ROUND_TIME)
+        return self._answers()
+
+    def _answers(self) -> list[tuple[bytes, Fetched]]:
+        """Return what has been answered since the last call."""
         answered = [node for node, question in self._questions.items() if question.done()]
         answers = []
         for node in answered:
@@ -206,12 +210,14 @@ class _Tail:
 
     async def end(self) -> None:
         """Tell the nodes that nobody looks any more, show the last messages, and write how many there were."""
-        for question in self._questions.values():
-            question.cancel()
         hub, reader = self._node.hub, self._node.identity
         nodes = list(self._answering)
-        answers = await asyncio.gather(*(fetch_tail(hub, node, reader, None, _FAREWELL_TIME) for node in nodes))
-        self._show_all([(node, answer) for node, answer in zip(nodes, answers, strict=True) if answer is not None])
+        farewells = await asyncio.gather(*(fetch_tail(hub, node, reader, None, _FAREWELL_TIME) for node in nodes))
+        answers = self._answers()  # to questions that were under way: what they fetched is nowhere else
+        for question in self._questions.values():
+            question.cancel()
+        answers += [(node, answer) for node, answer in zip(nodes, farewells, strict=True) if answer is not None]
+        self._show_all(answers)
         if self._is_announced:
             self._note(f"{self._shown:,} shown, {self._left_out:,} left out")
 

@@ -111,7 +111,7 @@ class RouteAdvertiser:
     @property
     def is_confirmed(self) -> bool:
         """Whether everything that was announced or withdrawn has come back from the rendezvous server."""
-        return not self._unconfirmed
+        return self._unconfirmed.is_confirmed
 
     @property
     def is_withdrawn(self) -> bool:

@@ -125,9 +125,14 @@ class Announcements:
             )
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether everything has come back at least once: a repetition that is under way changes nothing."""
+        return self._is_announced.keys() <= self._repeated
+
+    @property
     def is_withdrawn(self) -> bool:
-        """Whether no withdrawal is unconfirmed."""
-        return all(self._is_announced.values())
+        """Whether every withdrawal has come back at least once."""
+        return all(is_announced or key in self._repeated for key, is_announced in self._is_announced.items())
 
     def grouped(self) -> dict[tuple[str, bool], list[Route]]:
         """Return the unconfirmed routes by domain and by whether they are announced or withdrawn."""

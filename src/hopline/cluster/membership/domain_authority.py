@@ -15,8 +15,9 @@ of its domain:
 * A signed domain of lower rank may still add and remove its own routes.
 
 Every domain has its own slots for the nodes bound to it, so that a flood of announcements in one domain leaves the
-others alone. When all slots are taken, a new node replaces the one that has waited longest without any heartbeat. Only
-a few nodes without a heartbeat are kept at a time, because each costs a connection to an address that may not exist.
+others alone. When all slots are taken, a new node replaces the one that was announced first of those without any
+heartbeat so far: nobody listens to nodes that this one does not send to, so most of them have none, and a flood of
+announcements drives out only nodes that this one has not heard.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Theory of operation. A module cannot be imported twice in earnest, so each version of the application gets a process of
 its own. This one imports nothing of it: it compares the modification times of the files below the current directory a
 few times a second, which takes a millisecond for a project and needs no library, and it passes signals on. The child is
-in a process group of its own, so that Ctrl-C in a terminal reaches it once, through this process.
+in a process group of its own, so that Ctrl-C in a terminal reaches it once, through this process. So does the end of
+the terminal: nothing else would end the child then.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ def _modified_at(path: Path) -> int | None:
 
 
 class _StopSignals:
-    """Counts SIGINT and SIGTERM, and passes them on to the child."""
+    """Counts the signals that end this process, and ends the child."""
 
     def __init__(self) -> None:
         self.count = 0
         self.child: subprocess.Popen[bytes] | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._receive)
 
     def _receive(self, *_: object) -> None:
