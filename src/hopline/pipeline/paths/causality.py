@@ -234,9 +234,10 @@ def link(records: Records) -> Links:
         NONE,
     )
     is_of_handler = (arrival == NONE) & (came != NONE)
+    is_asked_again = (records.request != 0) & (records.attempt > 1)
     spent_on: dict[int, ArrayLike] = {
         SUBMITTED: RUN,
-        SENT: np.where(is_of_handler, RUN, SEND),
+        SENT: np.where(is_of_handler, np.where(is_asked_again, RETRY, RUN), SEND),
         RECEIVED: TRANSIT,
         HANDLED: RUN,
     }
