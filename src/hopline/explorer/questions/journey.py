@@ -176,7 +176,8 @@ def _callbacks(tables: Tables, flow_ids: list[str], first: datetime | None, last
         tables,
         "callbacks",
         f"""select flow_id, asked_node, asked_receiver, identity, asked_ts, ttl_us, attempt, answer_identity,
-        answered_by, answered_ts, latency_us, outcome from callbacks where {conditions.sql} order by asked_ts limit {MOST_FLOWS}""",  # noqa: S608
+        answered_by, answered_ts, latency_us, outcome from callbacks
+        where {conditions.sql} order by asked_ts limit {MOST_FLOWS}""",  # noqa: S608
         conditions.values,
     )
 

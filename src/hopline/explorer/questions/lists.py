@@ -19,7 +19,7 @@ class Listed:
 
 
 def callbacks(tables: Tables, outcome: str, span: Span, limit: int, offset: int) -> Listed:
-    """Return requests that were not answered in time, or with one outcome, the newest first; of each its last attempt."""
+    """Return the last attempts of requests that were not answered in time, or with one outcome, the newest first."""
     within = Conditions().within(span, "coalesce(asked_ts, date::timestamptz)").add("asked_again is not true")
     return _listed(
         tables,
