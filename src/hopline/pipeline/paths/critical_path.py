@@ -91,7 +91,9 @@ def _asks_again(records: Records, root: Longs) -> Flags:
     """Return the records of further attempts of the request that a flow began with, on the node where it began."""
     first = root[records.flow]
     is_same_request = (records.request != 0) & (records.request == records.request[first])
-    return (records.attempt > 1) & is_same_request & (records.node == records.node[first])
+    is_same_node = records.node == records.node[first]
+    asks_again: Flags = (records.attempt > 1) & is_same_request & is_same_node
+    return asks_again
 
 
 def _answers(records: Records, requests: Longs, has_root: Flags) -> Longs:

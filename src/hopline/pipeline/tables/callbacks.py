@@ -37,7 +37,7 @@ CALLBACKS = columns(
 )
 
 _CALLBACK = ("flow_key", "flow_id", "callback_id")
-_LAST = "not asked_again"
+_LAST = "asked_again is not true"  # rows of before the column was there have null
 
 
 def callbacks(records: DataFrame, last_seen: DataFrame) -> DataFrame:
