@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hopline import Message, MessageIdentifier
 from hopline.decoding.schemas import RECORD_COLUMNS, RECORDS
-from hopline.message import RoutingEntry, write_extension
+from hopline.message import ATTEMPT, RoutingEntry, write_extension
 from hopline.wire import Layout, encode, layouts
 from tests.wire import vectors
 from tests.wire.mutations import mutate
@@ -53,6 +53,9 @@ def usual_messages() -> list[Message]:
         bare.clone(identity=b"KINO.PING", ttl_ticks=-10_000, receiver_node_identity=node, receiver_identity=hub),
         bare.clone(extension=TRACE_CONTEXT),
         travelled.clone(extension=TRACE_CONTEXT),
+        asking.clone(extension=write_extension({"traceparent": "00-0af7", ATTEMPT: 3})),
+        bare.clone(extension=write_extension({ATTEMPT: 1 << 40, "state": "x"})),
+        bare.clone(extension=write_extension({"state": ATTEMPT})),
     ]
 
 

@@ -15,7 +15,7 @@ from hopline.decoding.frames import FRAMES, Frames
 from hopline.decoding.header import Headers
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import BODY_LIMIT
-from hopline.message import NO_FLOW, RECEIPT, Message
+from hopline.message import ATTEMPT, NO_FLOW, RECEIPT, Message, attempt_of, write_extension
 from hopline.wire import RemoteError, decode, encode, layouts
 from hopline.wire.layout import Layout
 from tests.decoding.corpus import AnyFrames, all_frames, records_of, usual_frames
@@ -99,6 +99,23 @@ def test_a_message_has_one_id_in_any_format_and_with_a_receipt_or_without(both: 
     turned_round = encode(asking.clone(callback_point=asking.callback_point[::-1]), layouts.V6)
     others = by_seq(read_batch(records_of([turned_round, usual_frames(layouts.V6)[0]]), Keyring()).messages)
     assert len(found | {row["message_id"] for row in others.values()}) == 3
+
+
+@pytest.mark.parametrize("layout", CANONICAL[1:], ids=lambda layout: layout.name)
+def test_the_number_of_an_attempt_is_read_and_what_is_no_number_counts_as_the_first(layout: Layout) -> None:
+    whole = write_extension({"traceparent": "00-0af7", ATTEMPT: 3})
+    others = [write_extension({ATTEMPT: value}) for value in (0, -1, 1 << 31, (1 << 64) - 1, True, "3", [3], None)]
+    damaged = [whole[:-1], whole + b"!", b"attempt", b"\xff" * 2_000 + whole, write_extension({"state": ATTEMPT})]
+    bare = decode(usual_frames(layout)[0])
+    written = [encode(bare.clone(extension=whole), layout)]
+    for extension in (*others, *damaged):
+        frames = encode(bare.clone(extension=whole), layout)
+        written.append([frame.replace(whole, extension) for frame in frames])
+    read = read_batch(records_of([*written]), Keyring())
+    assert not len(read.rejects)
+    assert are_plain([*written]).all()
+    numbers = {seq: row["attempt"] for seq, row in by_seq(read.messages).items()}
+    assert numbers == {seq: 3 if seq == 0 else 1 for seq in range(len(written))}
 
 
 def test_different_frames_have_different_fingerprints(both: Both) -> None:
@@ -185,6 +202,7 @@ def expected_of(frames: AnyFrames) -> dict[str, Any]:
         "distribution": message.distribution,
         "trace_options": message.trace_options,
         "ttl_us": (abs(ticks) + 9) // 10 * (1 if ticks > 0 else -1),
+        "attempt": attempt_of(message),
         "domain": message.domain,
         "signature": message.signature,
         "body_frames": len(message.bodies),

@@ -184,7 +184,9 @@ def write_planted(out: Path, **changed: Sequence[Mapping[str, Any]]) -> Path:
         "callbacks": [
             {"flow_id": ORDER_FLOW, "asked_node": SHOP, "asked_receiver": HUB, "identity": "ORDER", "asked_ts": at(0),
              "answer_identity": "ORDERED", "answered_by": STOCK, "answered_ts": at(10_600), "latency_us": 10_600,
-             "ttl_us": 0, "outcome": "answered", "callback_key": 1},
+             "ttl_us": 0, "outcome": "answered", "callback_key": 1, "attempt": 2, "asked_again": False},
+            {"flow_id": ORDER_FLOW, "asked_node": SHOP, "asked_receiver": HUB, "identity": "ORDER", "asked_ts": at(0),
+             "ttl_us": 0, "outcome": "unanswered", "callback_key": 0, "attempt": 1, "asked_again": True},
             {"flow_id": LOST_FLOW, "asked_node": SHOP, "asked_receiver": HUB, "identity": "NOTE",
              "asked_ts": at(60_000_000), "ttl_us": 5_000_000, "outcome": "expired", "callback_key": 2},
         ],

@@ -138,6 +138,7 @@ def test_the_lists_say_what_happened_to_whom(client: Client) -> None:
     assert callback[4] == "expired"
     (answered,) = rows_of(client, "/callbacks?outcome=answered")
     assert answered[0] == short_flow_id(ORDER_FLOW)
+    assert answered[3] == "ORDER attempt 2"
     (incident,) = rows_of(client, "/incidents")
     assert incident[1] == "bad signature"
     (reject,) = rows_of(client, "/rejects?code=unknown_version")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -29,6 +30,9 @@ from hopline import (
     handler,
     to_message,
 )
+from hopline.capture.segment_files import segments_in
+from hopline.decoding.keys import Keyring
+from hopline.decoding.segments import read_segment
 from hopline.message import ATTEMPT, LARGEST_EXTENSION, attempt_of, numbered, read_extension, write_extension
 from hopline.routing import TICKS_PER_SECOND
 from tests.capture.reading import message_of, rows_of
@@ -178,6 +182,15 @@ async def test_captures_have_the_number_of_the_attempt(tmp_path: Path) -> None:
     requests = [message for message in asked if message.identity == b"Ask"]
     assert [attempt_of(message) for message in requests] == [1, 2, 3]
     assert len({message.correlation_id for message in requests}) == 1
+    decoded = [part for path in segments_in(tmp_path) for part in read_segment(str(path), _content(path), Keyring())]
+    rows = [row for part in decoded for row in part.messages.to_pylist()]
+    told = {(row["event"], row["identity"], row["attempt"]) for row in rows if row["event"] == "delivered"}
+    assert {one for one in told if one[1] == "Ask"} == {("delivered", "Ask", attempt) for attempt in (1, 2, 3)}
+    assert {row["attempt"] for row in rows if row["identity"] != "Ask"} == {1}
+
+
+def _content(path: Path) -> pa.Buffer:
+    return pa.py_buffer(path.read_bytes())
 
 
 def test_many_attempts_without_a_pause_are_no_problem() -> None:
@@ -186,7 +199,7 @@ def test_many_attempts_without_a_pause_are_no_problem() -> None:
 
 def test_a_number_that_is_none_counts_as_the_first_attempt() -> None:
     message = to_message(Ask())
-    for entries in ({}, {ATTEMPT: "2"}, {ATTEMPT: True}, {ATTEMPT: -1}, {ATTEMPT: [2]}):
+    for entries in ({}, {ATTEMPT: "2"}, {ATTEMPT: True}, {ATTEMPT: -1}, {ATTEMPT: 1 << 31}, {ATTEMPT: [2]}):
         assert attempt_of(message.clone(extension=write_extension(entries))) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from hopline.capture.records import Event, Level
 from tests.pipeline.rows import Row
@@ -41,7 +42,24 @@ def _flow(random: Random, name: str, start: int) -> list[Traffic]:
         t.rows[-1]["cause"] = random.choice([start - 500, start + 1])  # most likely a record of another flow, or lost
     nested: list[Traffic] = []
     _live(random, t, now, first, node, home=node, steps=random.randint(0, 5), nested=nested)
+    if asks:
+        _ask_again(t, now, first, node, nested)
     return [t, *nested]
+
+
+def _ask_again(t: Traffic, now: list[int], first: Sent, node: str, nested: list[Traffic], **columns: Any) -> None:
+    """Let further attempts follow a request, perhaps; each is submitted with these columns of its record."""
+    random = Random(t.flow)
+    if t.wire_format == "FIRST" or random.random() < 0.6:
+        return
+    wanted = [one["identity"] for one in first.header["callbacks"][:-1]]
+    for attempt in random.choice([(2,), (2, 3)]):
+        before = len(t.rows)
+        again = {"ttl_us": first.header["ttl_us"], "attempt": attempt}
+        request = t.ask(node, first.identity, _later(random, now), wanted, key=attempt, **again)
+        for row in t.rows[before:]:
+            row |= columns
+        _live(random, t, now, request, node, home=node, steps=random.randint(0, 2), nested=nested)
 
 
 def _sent_by_handler(random: Random, job: Job, t: Traffic, now: list[int], nested: list[Traffic]) -> None:
@@ -50,9 +68,10 @@ def _sent_by_handler(random: Random, job: Job, t: Traffic, now: list[int], neste
         child = Traffic(f"{t.flow}.{len(nested)}", t.level, t.default_level, t.skew, t.wire_format, t.traced)
         nested.append(child)
         at, ttl = _later(random, now), random.choice([0, 0, 40, 10_000])
+        asks = random.random() < 0.8
         first = (
             child.ask(job.node, "PART", at, ["DONE"], ttl_us=ttl)
-            if random.random() < 0.8
+            if asks
             else child.tell(job.node, "NOTE", at, ttl_us=ttl)
         )
         for row in child.rows:
@@ -60,6 +79,8 @@ def _sent_by_handler(random: Random, job: Job, t: Traffic, now: list[int], neste
             row["local_receiver"] = random.choice([row["local_receiver"], row["local_receiver"], "x", None])
         then = list(now)
         _live(random, child, then, first, job.node, home=job.node, steps=random.randint(0, 2), nested=nested)
+        if asks:
+            _ask_again(child, then, first, job.node, nested, cause=job.seq)
         now[0] = random.choice([now[0], then[0]])
     now[0] = max(now[0], then[0])
 

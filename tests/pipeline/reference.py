@@ -77,6 +77,21 @@ def by_flow(rows: Iterable[Row]) -> dict[str, list[Row]]:
 # -- callbacks ---------------------------------------------------------------------------------------------------------
 
 
+def is_home(row: Row) -> bool:
+    return row["callback_receiver_node"] in ("", row["node"])
+
+
+def rank(row: Row) -> int | None:
+    """Say which record of its request it may be: as it was submitted, as it left, or as it arrived."""
+    if not waits(row) or not may_begin(row):
+        return None
+    if row["event"] == "submitted" and is_home(row) and (row["cause"] is None or is_from_waiting(row)):
+        return 0
+    if trail(row) <= 1 and row["event"] == "sent" and is_home(row):
+        return 1
+    return 2 if trail(row) <= 1 and row["event"] == "received" else None
+
+
 def callbacks(rows: list[Row]) -> list[Row]:
     ends: dict[str, int] = {}
     for row in rows:
@@ -91,22 +106,20 @@ def callbacks(rows: list[Row]) -> list[Row]:
             one = callback(group, home, ends)
             if one:
                 found.append(one | {"flow_id": flow, "asked_receiver": receiver, "callback_key": key})
+    for one in found:
+        one["asked_again"] = any(
+            other["callback_key"] > one["callback_key"] and other["attempt"] > one["attempt"]
+            for other in found
+            if is_same_request(one, other)
+        )
     return found
 
 
+def is_same_request(one: Row, other: Row) -> bool:
+    return all(one[name] == other[name] for name in ("flow_id", "asked_node", "asked_receiver", "identity"))
+
+
 def callback(group: list[Row], home: str, ends: dict[str, int]) -> Row | None:
-    def is_home(row: Row) -> bool:
-        return home in ("", row["node"])
-
-    def rank(row: Row) -> int | None:
-        if not may_begin(row):
-            return None
-        if row["event"] == "submitted" and is_home(row) and (row["cause"] is None or is_from_waiting(row)):
-            return 0
-        if trail(row) <= 1 and row["event"] == "sent" and is_home(row):
-            return 1
-        return 2 if trail(row) <= 1 and row["event"] == "received" else None
-
     ranked = [(rank(row), order(row), number) for number, row in enumerate(group)]
     requests = [(first, by, number) for first, by, number in ranked if first is not None]
     if not requests:
@@ -140,6 +153,7 @@ def callback(group: list[Row], home: str, ends: dict[str, int]) -> Row | None:
         "identity": request["identity"],
         "asked_ts": request["ts"] if is_from_home else None,
         "ttl_us": ttl,
+        "attempt": request["attempt"],
         "answer_identity": answer and answer["identity"],
         "answered_ts": answer and answer["ts"],
         "latency_us": latency,
@@ -155,8 +169,12 @@ Deliveries = dict[tuple[str, int], list[tuple[int, str]]]
 
 def flows(rows: list[Row], asked: list[Row], lost: set[str]) -> list[Row]:
     outcomes: dict[str, set[str]] = defaultdict(set)
+    given_up: dict[str, set[tuple[str, int]]] = defaultdict(set)
     for one in asked:
-        outcomes[one["flow_id"]].add(one["outcome"])
+        if one["asked_again"]:
+            given_up[one["flow_id"]].add((one["asked_receiver"], one["callback_key"]))
+        else:
+            outcomes[one["flow_id"]].add(one["outcome"])
     grouped = by_flow(rows)
     deliveries: Deliveries = defaultdict(list)
     for flow, records in grouped.items():
@@ -168,7 +186,7 @@ def flows(rows: list[Row], asked: list[Row], lost: set[str]) -> list[Row]:
         flow: parent_flow(grouped[flow][root], deliveries) for flow, root in roots.items() if root is not None
     }
     found = {
-        flow: flow_row(records, roots[flow], outcomes[flow], is_lost=flow in lost)
+        flow: flow_row(records, roots[flow], outcomes[flow], given_up[flow], is_lost=flow in lost)
         | {"flow_id": flow, "parent_flow_id": parent_flows.get(flow), "journey_id": journey(flow, parent_flows)[-1]}
         for flow, records in grouped.items()
     }
@@ -177,18 +195,24 @@ def flows(rows: list[Row], asked: list[Row], lost: set[str]) -> list[Row]:
         root = grouped[flow][roots[flow] or 0]
         for one in asked:
             if of and one["flow_id"] == flow and (one["asked_node"], one["asked_ts"]) == (root["node"], root["ts"]):
-                asks[of] += wait(root, one)
+                attempts = [other for other in asked if is_same_request(one, other) and other["attempt"] > 1]
+                asks[of] += wait(root, max([one, *attempts], key=lambda row: (row["attempt"], row["callback_key"])))
     for flow, row in found.items():
         row["critical_path"] = [part for stage in row["critical_path"] for part in parts(stage, asks[flow])]
     return list(found.values())
 
 
 def wait(root: Row, asked: Row) -> list[Row]:
-    """Say how long a handler waited for the flow that it began: for the answer, or as long as it wanted to wait."""
+    """Say how long a handler waited for the flow that it began: for the answer, or as long as it wanted to wait.
+
+    Args:
+        root: The request as it was sent first.
+        asked: How it ended, of its last attempt.
+    """
     if asked["outcome"] in ("answered", "exception"):
-        until = us(root) + asked["latency_us"]
-    elif asked["outcome"] in ("late", "expired") and asked["ttl_us"]:
-        until = us(root) + asked["ttl_us"]
+        until = us_of(asked["answered_ts"])
+    elif asked["outcome"] in ("late", "expired") and asked["ttl_us"] and asked["asked_ts"]:
+        until = us_of(asked["asked_ts"]) + asked["ttl_us"]
     else:
         return []
     return [{"node": root["node"], "cause": root["cause"], "us": us(root), "until": until, "flow_id": root["flow_id"]}]
@@ -241,7 +265,9 @@ def journey(flow: str, parent_flows: dict[str, str | None]) -> list[str]:
     return way
 
 
-def flow_row(records: list[Row], root: int | None, outcomes: set[str], *, is_lost: bool) -> Row:
+def flow_row(
+    records: list[Row], root: int | None, outcomes: set[str], given_up: set[tuple[str, int]], *, is_lost: bool
+) -> Row:
     parents = [parent(records, row) for row in records]
     start = 0 if root is None else root
     last = last_event(records, parents, root)
@@ -250,13 +276,13 @@ def flow_row(records: list[Row], root: int | None, outcomes: set[str], *, is_los
     while now != start:
         before, stage = parents[now]
         if before is None:
-            before, stage = start, "unseen"
+            before, stage = start, "retry" if is_asked_again(records[now], records[start]) else "unseen"
         row, moved = records[now], records[before if stage == "run" else now]
         names = [moved[name] for name in ("receiver_name", "handler") if moved[name] and moved["event"] == "delivered"]
         part = {"stage": stage, "node": row["node"], "identity": moved["identity"], "us": us(row) - us(records[before])}
         part |= {"handler": ".".join(names) or None, "flow_id": None}
         path.insert(0, part | {"began": (records[before]["seq"], us(records[before]))})
-        now = before if stage != "unseen" else start
+        now = before
     return {
         "start_ts": records[start]["ts"],
         "end_ts": records[last]["ts"],
@@ -265,7 +291,7 @@ def flow_row(records: list[Row], root: int | None, outcomes: set[str], *, is_los
         "identity": records[start]["identity"],
         **totals(records),
         "depth": max(depth(records, parents, number) for number in range(len(records))),
-        "outcome": outcome_of(records, outcomes, is_lost=is_lost, is_orphan=root is None),
+        "outcome": outcome_of(records, outcomes, given_up, is_lost=is_lost, is_orphan=root is None),
         "critical_path": path,
     }
 
@@ -296,7 +322,7 @@ def parent(records: list[Row], row: Row) -> tuple[int | None, str]:
             return (causes[0] if causes else None), "run"
         case "sent":
             if arrival is None and came is not None:
-                return came, "run"
+                return came, "retry" if row["attempt"] > 1 and rank(row) is not None else "run"
             return (before(records, row, "sent", message_id=True) if arrival is None else arrival), "send"
         case "received":
             return sending(records, row), "transit"
@@ -331,9 +357,17 @@ def begins(records: list[Row], row: Row) -> bool:
     return row["event"] == "sent" and trail(row) <= 1 and parent(records, row)[0] is None
 
 
+def is_asked_again(row: Row, root: Row) -> bool:
+    """Say whether it is a further attempt of the request that a flow began with, where it began."""
+    names = ("node", "callback_receiver_node", "callback_receiver", "identity", "version", "partition")
+    is_request = rank(root) is not None and rank(row) is not None
+    return is_request and row["attempt"] > 1 and all(row[name] == root[name] for name in names)
+
+
 def last_event(records: list[Row], parents: list[tuple[int | None, str]], root: int | None) -> int:
     if root is not None and records[root]["callbacks"]:
-        asked = records[root]
+        attempts = [row for row in records if is_asked_again(row, records[root])]
+        asked = max(attempts, key=lambda row: (row["attempt"], row["seq"]), default=records[root])
         names = ("callback_receiver_node", "callback_receiver", "callback_key")
         answers = [
             (us(row), row["seq"], number)
@@ -381,9 +415,12 @@ def totals(records: list[Row]) -> Row:
     }
 
 
-def outcome_of(records: list[Row], outcomes: set[str], *, is_lost: bool, is_orphan: bool) -> str:
+def outcome_of(
+    records: list[Row], outcomes: set[str], given_up: set[tuple[str, int]], *, is_lost: bool, is_orphan: bool
+) -> str:
     events = {row["event"] for row in records}
-    failures = events & (set(ENDINGS) - {"expired"})
+    counting = {row["event"] for row in records if (row["callback_receiver"], row["callback_key"]) not in given_up}
+    failures = counting & (set(ENDINGS) - {"expired"})
     if is_orphan:
         return "orphan"
     if "exception" in outcomes or (failures and not outcomes & {"answered", "exception", "late"}):

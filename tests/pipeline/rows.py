@@ -58,6 +58,7 @@ def message(event: str | None, node: str | None = "a", *, at: int = 0, **columns
         "distribution": 0,
         "trace_options": 0,
         "ttl_us": 0,
+        "attempt": 1,
         "domain": "",
         "signature": b"",
         "body_frames": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hopline.capture.records import Event, Level
 from tests.pipeline.rows import Row, message
@@ -361,3 +362,47 @@ def huge(t: Traffic) -> None:
         part = t.deliver(t.result(job, "PART", 20 + count), "a", "worker", 1_000 + 2 * count)
         t.handled(part, 1_001 + 2 * count)
     t.home(t.result(job, "DONE", 5_000), "a", 5_010)
+
+
+def attempt(t: Traffic, number: int, at: int, answer: str, took: int = 90, **columns: Any) -> None:
+    """Ask another node, for the first time or again, and let its answer come home after so long."""
+    asked = t.ask("a", "ORDER", at, ["PRICE"], key=number, attempt=number, **columns)
+    order = t.go(asked, "a", "b", at + 10, at + 30)
+    job = t.deliver(order, "b", "pricer", at + 40)
+    answered = t.result(job, answer, at + took - 30)
+    t.handled(job, at + took - 29)
+    t.home(t.go(answered, "b", "a", at + took - 20, at + took), "a", at + took + 5, is_taken=took < 200)
+
+
+@scenario
+def answered_at_the_third_attempt(t: Traffic) -> None:
+    attempt(t, 1, 0, EXCEPTION)
+    attempt(t, 2, 150, EXCEPTION)
+    attempt(t, 3, 300, "PRICE")
+
+
+@scenario
+def answered_late_and_at_the_second_attempt(t: Traffic) -> None:
+    attempt(t, 1, 0, "PRICE", took=500, ttl_us=200)
+    attempt(t, 2, 300, "PRICE", ttl_us=200)
+
+
+@scenario
+def asked_of_nobody_and_in_vain(t: Traffic) -> None:
+    order = t.ask("a", "ORDER", 0, ["PRICE"], key=1, ttl_us=1_000)
+    t.end(Event.UNROUTABLE, order, "a", 5)
+    again = t.ask("a", "ORDER", 300, ["PRICE"], key=2, attempt=2, ttl_us=700)
+    t.go(again, "a", "b", 310, 330)
+
+
+@scenario
+def expired_and_answered_by_an_exception(t: Traffic) -> None:
+    t.go(t.ask("a", "ORDER", 0, ["PRICE"], key=1, ttl_us=200), "a", "b", 10, 30)
+    attempt(t, 2, 300, EXCEPTION, ttl_us=200)
+
+
+@scenario
+def asked_again_on_the_wire(t: Traffic) -> None:
+    t.default_level = Level.WIRE
+    attempt(t, 1, 0, EXCEPTION)
+    attempt(t, 2, 300, "PRICE")

@@ -45,6 +45,12 @@ EXPECTED = {
     "asked_inside_a_handler": ("a", 500, "a", "PRICE", 600, "answered"),
     "forged_and_replayed": ("a", 0, "b", "PRICE", 150, "answered"),
     "huge": ("a", 0, "a", "DONE", 5_010, "answered"),
+    # Of what was asked again, the last attempt.
+    "answered_at_the_third_attempt": ("a", 300, "b", "PRICE", 390, "answered"),
+    "answered_late_and_at_the_second_attempt": ("a", 300, "b", "PRICE", 390, "answered"),
+    "asked_of_nobody_and_in_vain": ("a", 300, None, None, None, "expired"),
+    "expired_and_answered_by_an_exception": ("a", 300, "b", EXCEPTION, 390, "exception"),
+    "asked_again_on_the_wire": ("a", 310, "b", "PRICE", 390, "answered"),
 }
 
 
@@ -60,7 +66,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
 
 @pytest.mark.parametrize("flow", EXPECTED)
 def test_a_request_is_matched_with_its_first_answer(found: dict[str, list[Row]], flow: str) -> None:
-    (row,) = found[flow]
+    (row,) = (row for row in found[flow] if not row["asked_again"])
     asked_node, asked, answered_by, answer, answered, outcome = EXPECTED[flow]
     assert (row["asked_node"], row["asked_receiver"]) == (asked_node, f"hub-{asked_node}")
     assert row["asked_ts"] == (None if asked is None else moment(asked))
@@ -68,6 +74,24 @@ def test_a_request_is_matched_with_its_first_answer(found: dict[str, list[Row]],
     assert row["answered_ts"] == (None if answered is None else moment(answered))
     assert row["latency_us"] == (None if asked is None or answered is None else answered - asked)
     assert row["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("flow", "outcomes"),
+    [
+        ("answered_at_the_third_attempt", {1: "exception", 2: "exception", 3: "answered"}),
+        ("answered_late_and_at_the_second_attempt", {1: "late", 2: "answered"}),
+        ("asked_of_nobody_and_in_vain", {1: "expired", 2: "expired"}),
+        ("expired_and_answered_by_an_exception", {1: "expired", 2: "exception"}),
+        ("asked_again_on_the_wire", {1: "exception", 2: "answered"}),
+    ],
+)
+def test_every_attempt_stays_what_it_was_and_says_whether_another_followed(
+    found: dict[str, list[Row]], flow: str, outcomes: dict[int, str]
+) -> None:
+    attempts = sorted(found[flow], key=lambda row: row["attempt"])
+    assert {row["attempt"]: row["outcome"] for row in attempts} == outcomes
+    assert [row["asked_again"] for row in attempts] == [row["attempt"] < len(outcomes) for row in attempts]
 
 
 def test_nothing_else_is_a_request(found: dict[str, list[Row]]) -> None:
@@ -86,10 +110,12 @@ def test_a_second_implementation_agrees_on_random_captures(spark: SparkSession) 
     rows = captures(seed=5, flows=300)
     expected = reference.callbacks(rows)
 
-    def key(row: Row) -> tuple[str, str]:
-        return row["flow_id"], row["asked_receiver"]
+    def key(row: Row) -> tuple[str, str, int]:
+        return row["flow_id"], row["asked_receiver"], row["callback_key"]
 
     assert {row["outcome"] for row in expected} == {"answered", "exception", "late", "expired", "unanswered"}
+    assert {row["attempt"] for row in expected} == {1, 2, 3}
+    assert {(row["attempt"], row["asked_again"]) for row in expected} >= {(1, True), (2, True), (2, False)}
     got = sorted(rows_of(callbacks(table(spark, rows))), key=key)
     names = expected[0].keys()
     assert [{name: row[name] for name in names} for row in got] == sorted(expected, key=key)

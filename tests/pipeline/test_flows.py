@@ -56,6 +56,11 @@ EXPECTED = {
     "rejected_without_an_offence": ("failed", "a", 0, 31, (1, 4, 1, 2, 100, 1)),
     "taken_off_the_wire_by_another_tool": ("orphan", None, 0, 361, (5, 23, 0, 0, 500, 1)),
     "huge": ("truncated", "a", 0, 5_010, (602, 1_805, 0, 1, 60_200, 2)),
+    "answered_at_the_third_attempt": ("complete", "a", 0, 390, (6, 30, 6, 2, 600, 2)),
+    "answered_late_and_at_the_second_attempt": ("complete", "a", 0, 390, (4, 19, 4, 2, 400, 2)),
+    "asked_of_nobody_and_in_vain": ("expired", "a", 0, 330, (2, 5, 1, 2, 200, 1)),
+    "expired_and_answered_by_an_exception": ("failed", "a", 0, 390, (3, 13, 3, 2, 300, 2)),
+    "asked_again_on_the_wire": ("complete", "a", 10, 390, (4, 8, 4, 2, 440, 4)),
 }
 
 PATHS = {
@@ -87,6 +92,11 @@ PATHS = {
     "orphan_that_came_home": "wait a SHIPPED 10, wait a SHIPPED 1",
     "taken_off_the_wire_by_another_tool": "unseen None SHIPPED 361",
     "huge": "unseen a DONE 5010",
+    "answered_at_the_third_attempt": "retry a ORDER 300, send a ORDER 10, transit b ORDER 20, wait b ORDER 10, "
+    "run b ORDER 20, send b PRICE 10, transit a PRICE 20",
+    "asked_of_nobody_and_in_vain": "retry a ORDER 300, send a ORDER 10, transit b ORDER 20",
+    "asked_again_on_the_wire": "transit b ORDER 20, run b ORDER 40, transit a KINO.EXCEPTION 20, retry a ORDER 220, "
+    "transit b ORDER 20, run b ORDER 40, transit a PRICE 20",
 }
 
 

@@ -12,7 +12,7 @@ from tests.pipeline.coincidences import same, scattered
 from tests.pipeline.random_traffic import captures
 from tests.pipeline.rows import Row, message, rows_of, table
 from tests.pipeline.tables import flows_and_journeys
-from tests.pipeline.traffic import Job, Traffic
+from tests.pipeline.traffic import EXCEPTION, Job, Traffic
 
 
 def asked_by(job: Job, flow: str, at: int, **columns: object) -> tuple[Traffic, Job]:
@@ -81,12 +81,33 @@ def an_order_that_waited_in_vain() -> list[Row]:
     return [*order.rows, *lost.rows, message("sent", "a", at=90_000, peer="b", message_id=3)]
 
 
+def an_order_that_asked_again() -> list[Row]:
+    """Let a clerk ask three times: two attempts get exceptions, and the third one the answer."""
+    order = Traffic("stubborn")
+    clerk = order.deliver(order.ask("a", "ORDER", 40_000, ["DONE"]), "a", "clerk", 40_010)
+    asked = Traffic("third-time")
+    for attempt, answer in enumerate((EXCEPTION, EXCEPTION, "PRICED"), 1):
+        at = 40_000 + 100 * attempt
+        price = asked.ask("a", "PRICE", at, ["PRICED"], key=attempt, attempt=attempt)
+        asked.rows[-1]["cause"] = clerk.seq
+        job = asked.deliver(price, "a", "pricer", at + 10)
+        asked.home(asked.result(job, answer, at + 30), "a", at + 40)
+    order.home(order.result(clerk, "DONE", 40_400), "a", 40_410)
+    return [*order.rows, *asked.rows]
+
+
 Found = tuple[dict[str, Row], dict[str, Row]]
 
 
 @pytest.fixture(scope="module")
 def both(spark: SparkSession) -> Found:
-    parts = an_order_with_questions(), sent_in_unusual_ways(), in_a_circle(), an_order_that_waited_in_vain()
+    parts = (
+        an_order_with_questions(),
+        sent_in_unusual_ways(),
+        in_a_circle(),
+        an_order_that_waited_in_vain(),
+        an_order_that_asked_again(),
+    )
     messages = table(spark, [row for part in parts for row in part]).cache()
     flows, journeys = flows_and_journeys(messages, table(spark, [], SKEW))
     assert journeys.schema.simpleString() == JOURNEYS.simpleString()
@@ -100,11 +121,26 @@ def found(both: Found) -> dict[str, Row]:
 
 def test_a_journey_is_one_row_with_all_that_came_of_a_flow(both: Found) -> None:
     _, journeys = both
-    assert journeys.keys() == {"order", "note", "patient"}
+    assert journeys.keys() == {"order", "note", "patient", "stubborn"}
     counts = ("flows", "depth", "messages", "hops", "nodes", "duration_us", "outcome", "outcome_flow_id")
-    order, patient = ([journeys[one][name] for name in counts] for one in ("order", "patient"))
+    order, patient, stubborn = ([journeys[one][name] for name in counts] for one in ("order", "patient", "stubborn"))
     assert order == [4, 3, 8, 0, 1, 520, "complete", "third"]
     assert patient == [2, 2, 3, 1, 2, 340, "expired", "silent"]
+    assert stubborn == [2, 2, 8, 0, 1, 410, "complete", "third-time"]
+
+
+def test_a_handler_that_asked_again_waited_until_the_last_attempt_was_answered(both: Found) -> None:
+    flows, journeys = both
+    asked, stubborn = flows["third-time"], flows["stubborn"]
+    assert [(stage["stage"], stage["us"]) for stage in stubborn["critical_path"]] == [
+        ("wait", 10), ("run", 90), ("ask", 240), ("run", 60), ("wait", 10)
+    ]  # fmt: skip
+    assert (asked["outcome"], asked["duration_us"]) == ("complete", 240)
+    assert [(stage["stage"], stage["us"]) for stage in journeys["stubborn"]["critical_path"]] == [
+        *(("wait", 10), ("run", 90)),
+        *(("retry", 200), ("wait", 10), ("run", 20), ("wait", 10)),
+        *(("run", 60), ("wait", 10)),
+    ]
 
 
 def test_the_critical_path_of_a_journey_goes_on_inside_the_flows_that_were_waited_for(both: Found) -> None:

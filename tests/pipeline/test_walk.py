@@ -14,7 +14,7 @@ from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
 from hopline.pipeline.tables.messages import MESSAGES
 
 _FLAGS = ("may_begin", "is_from_waiting", "is_answer", "is_receipt", "is_receipt_enough", "is_offence")
-_NUMBERS = ("ts_us", "event_number", "trail", "callback_id", "skew_us", "skew_bound_us")
+_NUMBERS = ("ts_us", "event_number", "trail", "callback_id", "request_id", "skew_us", "skew_bound_us")
 _KNOWN = {field.name: field.type for field in to_arrow_schema(MESSAGES, timezone="UTC")} | {"handler_name": pa.string()}
 _TYPES = _KNOWN | dict.fromkeys(_FLAGS, pa.bool_()) | dict.fromkeys(_NUMBERS, pa.int64())
 SCHEMA = pa.schema([(name, _TYPES[name]) for name in COLUMNS])

@@ -13,7 +13,7 @@ from hopline.decoding.digests import digest_of
 from hopline.decoding.frames import Flags
 from hopline.decoding.keys import Keyring
 from hopline.decoding.schemas import BODY_LIMIT, MESSAGES, RECORD_COLUMNS, REJECTS
-from hopline.message import TICKS_PER_MICROSECOND, Message, MessageIdentifier, Version
+from hopline.message import TICKS_PER_MICROSECOND, Message, MessageIdentifier, Version, attempt_of
 from hopline.wire import RemoteError, decode
 
 Fields: TypeAlias = dict[str, Any]
@@ -127,6 +127,7 @@ def _message(message: Message, verdict: str | None) -> Fields:
         "distribution": message.distribution,
         "trace_options": message.trace_options,
         "ttl_us": _ttl_us(message.ttl_ticks),
+        "attempt": attempt_of(message),
         "domain": message.domain,
         "signature": message.signature,
         "body_frames": len(message.bodies),

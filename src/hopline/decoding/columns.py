@@ -14,7 +14,7 @@ from hopline.decoding.frames import Flags, Frames, Longs
 from hopline.decoding.header import Headers, Listed, Slices
 from hopline.decoding.schemas import BODY_LIMIT, MESSAGES
 from hopline.decoding.shapes import WITH_URIS, Shape, is_one_of
-from hopline.message import TICKS_PER_MICROSECOND
+from hopline.message import ATTEMPT, TICKS_PER_MICROSECOND, attempt_in
 from hopline.wire.fast_path import USUAL_SCHEMES
 
 NAMES = {
@@ -116,11 +116,21 @@ class PlainColumns:
             "distribution": pa.array(numbers["distribution"], pa.int32()),
             "trace_options": pa.array(numbers["trace_options"]),
             "ttl_us": pa.array(ttl_us(numbers["ttl_ticks"])),
+            "attempt": self._attempts(),
             "body_frames": pa.array(body_frames, pa.int32()),
             "body_bytes": pa.array(body_bytes),
             "bodies": self._bodies(_BODIES),
             "body_digest": pa.array(digests),
         }
+
+    def _attempts(self) -> pa.Int32Array:
+        """Return the numbers of attempts. Only extensions with that name in them are read one by one."""
+        attempts = np.ones(len(self.headers.shape), np.int32)
+        extensions = self._bytes(self.headers.names["extension"])
+        may_have_one = pc.match_substring(extensions, ATTEMPT)
+        for row in np.flatnonzero(may_have_one.to_numpy(zero_copy_only=False)):
+            attempts[row] = attempt_in(extensions[row].as_py())
+        return pa.array(attempts)
 
     def _bodies(self, type_: pa.ListType) -> pa.ListArray:
         """Return the body frames as far as they are kept: the one that goes beyond the limit is cut."""

@@ -21,6 +21,7 @@ NAMES = (
     "domain",
     "signature",
     "version",
+    "extension",
 )
 """The fields that are taken as they are. A version is text in the first format, and a number in all others."""
 

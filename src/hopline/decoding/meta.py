@@ -50,7 +50,9 @@ def read_meta(frames: Frames, rows: Longs, headers: Headers) -> dict[str, Listed
         fixed=0,
         occupied=len(V6.fixed),
     )
-    is_plain = walk.is_plain & has_bodies  # bytes behind the last field are in no table
+    # Hopline's extension is whatever stands behind the last field.
+    headers.names["extension"].put(rows, walk.at, np.where(walk.is_plain, end - walk.at, 0))
+    is_plain = walk.is_plain & has_bodies
     headers.refuse(rows, ~is_plain)
     return lists
 

@@ -57,6 +57,7 @@ class Multipart:
         for group in self.layout.entries:
             lists[group.name] = self._listed(group)
         self._find_bodies(headers)
+        self._find_extension(headers)
         headers.refuse(self.rows, ~self.is_plain)
         return lists
 
@@ -189,6 +190,24 @@ class Multipart:
             fixed=fixed,
             occupied=occupied,
         )
+
+    def _find_extension(self, headers: Headers) -> None:
+        """Fill in Hopline's extension: the frame right above the fixed ones, where neither lists nor bodies have it."""
+        row = self.layout.extension
+        if row is None:
+            return
+        offset = headers.numbers["body.offset"][self.rows]
+        bodies = headers.body_frames[self.rows]
+        lowest = offset - bodies + 1
+        for group in self.layout.entries:
+            offset, count, _ = self._descriptor(group)
+            is_lower = (count > 0) & (offset < lowest)
+            lowest = np.where(is_lower, offset, lowest)
+        has_extension = self.is_plain & (lowest > row.position)
+        frame = (self.behind - row.position)[has_extension]
+        start = self.frames.start(frame)
+        size = self.frames.size(frame)
+        headers.names["extension"].put(self.rows[has_extension], start, size)
 
     def _top(self, group: Entries) -> Longs:
         """Return how far up a list goes, as `hopline.wire.reader` does."""

@@ -56,6 +56,7 @@ MESSAGES = pa.schema(
         "distribution": _INT,
         "trace_options": _LONG,
         "ttl_us": _LONG,
+        "attempt": _INT,
         "domain": _TEXT,
         "signature": _BYTES,
         "body_frames": _INT,

@@ -51,8 +51,9 @@ COLUMNS: dict[str, dict[str, str]] = {
     ),
     "callbacks": _columns(
         text="flow_id asked_node asked_receiver identity answer_identity answered_by outcome",
-        integer="callback_key ttl_us latency_us",
+        integer="callback_key ttl_us attempt latency_us",
         time="asked_ts answered_ts",
+        flag="asked_again",
     ),
     "flows": _columns(
         text="flow_id origin identity outcome parent_flow_id journey_id",

@@ -17,7 +17,7 @@ from hopline.errors import (
     SchemaConflictError,
 )
 from hopline.message.answers import AnsweredBy, AnswerType, answers_of
-from hopline.message.attempts import ATTEMPT, attempt_of, numbered
+from hopline.message.attempts import ATTEMPT, attempt_in, attempt_of, numbered
 from hopline.message.exception import EXCEPTION, RECEIPT, ExceptionReport
 from hopline.message.extension import (
     LARGEST_EXTENSION,
@@ -130,6 +130,7 @@ __all__ = [
     "answers_of",
     "as_bytes",
     "as_value",
+    "attempt_in",
     "attempt_of",
     "from_message",
     "get_logger",

@@ -13,6 +13,9 @@ from hopline.message.message import Message
 ATTEMPT = "attempt"
 """The name of the number in a message's extension."""
 
+LARGEST_ATTEMPT = (1 << 31) - 1
+"""No higher number counts as one: extensions are untrusted, and tables keep the number in 32 bits."""
+
 
 def numbered(message: Message, attempt: int) -> Message:
     """Return the message of an attempt. The first one carries no number."""
@@ -29,9 +32,14 @@ def numbered(message: Message, attempt: int) -> Message:
 
 def attempt_of(message: Message) -> int:
     """Return the number of the attempt that a message belongs to, counted from 1."""
-    if not message.extension:
+    return attempt_in(message.extension)
+
+
+def attempt_in(extension: bytes) -> int:
+    """Return the number of the attempt that stands in an extension; 1 if none does."""
+    if not extension:
         return 1
-    attempt = read_extension(message.extension).get(ATTEMPT)
+    attempt = read_extension(extension).get(ATTEMPT)
     if not isinstance(attempt, int) or isinstance(attempt, bool):
         return 1
-    return max(1, attempt)
+    return attempt if 1 <= attempt <= LARGEST_ATTEMPT else 1

@@ -175,8 +175,9 @@ def _callbacks(tables: Tables, flow_ids: list[str], first: datetime | None, last
     return ask_if_there(
         tables,
         "callbacks",
-        f"""select flow_id, asked_node, asked_receiver, identity, asked_ts, ttl_us, answer_identity, answered_by,
-        answered_ts, latency_us, outcome from callbacks where {conditions.sql} order by asked_ts limit {MOST_FLOWS}""",  # noqa: S608
+        f"""select flow_id, asked_node, asked_receiver, identity, asked_ts, ttl_us, attempt, answer_identity,
+        answered_by, answered_ts, latency_us, outcome from callbacks
+        where {conditions.sql} order by asked_ts limit {MOST_FLOWS}""",  # noqa: S608
         conditions.values,
     )
 

@@ -19,13 +19,13 @@ class Listed:
 
 
 def callbacks(tables: Tables, outcome: str, span: Span, limit: int, offset: int) -> Listed:
-    """Return requests that were not answered in time, or with one outcome, the longest waiting first."""
-    within = Conditions().within(span, "coalesce(asked_ts, date::timestamptz)")
+    """Return the last attempts of requests that were not answered in time, or with one outcome, the newest first."""
+    within = Conditions().within(span, "coalesce(asked_ts, date::timestamptz)").add("asked_again is not true")
     return _listed(
         tables,
         "callbacks",
-        """flow_id, asked_node, asked_receiver, identity, asked_ts, ttl_us, answer_identity, answered_by, latency_us,
-        outcome""",
+        """flow_id, asked_node, asked_receiver, identity, asked_ts, ttl_us, attempt, answer_identity,
+        answered_by, latency_us, outcome""",
         within,
         ("outcome", outcome, "outcome not in ('answered', 'exception')"),
         "asked_ts desc nulls last, flow_id",

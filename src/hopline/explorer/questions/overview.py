@@ -175,7 +175,8 @@ def _callbacks(tables: Tables, span: Span) -> list[Row]:
     return ask_if_there(
         tables,
         "callbacks",
-        f"select outcome, count(*) as count from callbacks where {asked.sql} group by all order by count desc",  # noqa: S608
+        f"""select outcome, count(*) as count from callbacks where {asked.sql} and asked_again is not true
+        group by all order by count desc""",  # noqa: S608
         asked.values,
     )
 

@@ -19,8 +19,8 @@ SUBMITTED, SENT, RECEIVED, DELIVERED, HANDLED, RESOLVED = range(1, 7)
 FIRST_ENDING = len(EVENTS) - len(ENDINGS) + 1
 
 # What becomes of the time between a record and the one that it follows.
-STAGES = ("send", "transit", "wait", "run", "unseen")
-SEND, TRANSIT, WAIT, RUN, UNSEEN = range(5)
+STAGES = ("send", "transit", "wait", "run", "unseen", "retry")
+SEND, TRANSIT, WAIT, RUN, UNSEEN, RETRY = range(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Records:
     fingerprint: Longs
     trail: Longs
     ask: Longs  # the callback that somebody waits with, 0 for none
+    attempt: Longs  # of a request that was asked again, from 1
+    request: Longs  # the same for all attempts of a request, 0 for what is none
     may_begin: Flags
     is_from_waiting: Flags
     is_answer: Flags
@@ -232,9 +234,10 @@ def link(records: Records) -> Links:
         NONE,
     )
     is_of_handler = (arrival == NONE) & (came != NONE)
+    is_asked_again = (records.request != 0) & (records.attempt > 1)
     spent_on: dict[int, ArrayLike] = {
         SUBMITTED: RUN,
-        SENT: np.where(is_of_handler, RUN, SEND),
+        SENT: np.where(is_of_handler, np.where(is_asked_again, RETRY, RUN), SEND),
         RECEIVED: TRANSIT,
         HANDLED: RUN,
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hopline.pipeline.paths.arrays import NONE, Flags, Longs, is_set, longs, order_of, picked, starts_of
-from hopline.pipeline.paths.causality import RUN, STAGES, TRANSIT, UNSEEN, Links, Records, depths, link
+from hopline.pipeline.paths.causality import RETRY, RUN, STAGES, TRANSIT, UNSEEN, Links, Records, depths, link
 
 STAGE = pa.struct(
     [
@@ -58,7 +58,7 @@ def _ends(records: Records, links: Links, begins: Flags) -> _Ends:
     latest_first = order_of(records.ts[leaves])[::-1]
     _put_first(last, records.flow, leaves[latest_first])
     last = np.where(last == NONE, root, last)  # only where all records follow each other in a circle
-    answers = _answers(records, root, has_root)
+    answers = _answers(records, _last_attempts(records, root), has_root)
     earliest_first = order_of(records.ts[answers], records.seq[answers])
     _put_first(last, records.flow, answers[earliest_first])
     return _Ends(root, has_root, last)
@@ -78,9 +78,27 @@ def _leaves(links: Links) -> Longs:
     return np.flatnonzero(is_leaf)
 
 
-def _answers(records: Records, root: Longs, has_root: Flags) -> Longs:
+def _last_attempts(records: Records, root: Longs) -> Longs:
+    """Return for each flow a record of the request that it began with: of its last attempt, where it has several."""
+    last = root.copy()
+    again = np.flatnonzero(_asks_again(records, root))
+    latest_first = order_of(records.attempt[again], records.seq[again])[::-1]
+    _put_first(last, records.flow, again[latest_first])
+    return last
+
+
+def _asks_again(records: Records, root: Longs) -> Flags:
+    """Return the records of further attempts of the request that a flow began with, on the node where it began."""
+    first = root[records.flow]
+    is_same_request = (records.request != 0) & (records.request == records.request[first])
+    is_same_node = records.node == records.node[first]
+    asks_again: Flags = (records.attempt > 1) & is_same_request & is_same_node
+    return asks_again
+
+
+def _answers(records: Records, requests: Longs, has_root: Flags) -> Longs:
     """Return the records that show how a flow's own request was answered where it began."""
-    request = root[records.flow]
+    request = requests[records.flow]
     is_same_callback = (records.ask != 0) & (records.ask == records.ask[request])
     is_same_node = records.node == records.node[request]
     is_enough = ~records.is_receipt | records.is_receipt_enough[request]
@@ -102,13 +120,14 @@ def _walk(records: Records, links: Links, ends: _Ends) -> _Steps:
     """Go from the last record of each flow back to its first, all flows at once."""
     steps: list[tuple[Longs, Longs, Longs, Longs]] = []
     left = np.bincount(records.flow)  # no way is longer than that
+    not_linked = np.where(_asks_again(records, ends.root), RETRY, UNSEEN)
     flow, now = np.arange(len(ends.last)), ends.last
     while len(flow):
         parent = links.parent[now]
         root = ends.root[flow]
         left[flow] -= 1
         is_stuck = (parent == NONE) | (left[flow] <= 0)
-        stage = np.where(is_stuck, UNSEEN, links.stage[now])
+        stage = np.where(is_stuck, not_linked[now], links.stage[now])
         before = np.where(is_stuck, root, parent)
         moves = now != root
         steps.append((flow[moves], stage[moves], before[moves], now[moves]))

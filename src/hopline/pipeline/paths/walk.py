@@ -45,6 +45,7 @@ COLUMNS = (
     *("flow_id", "ts_us", "seq", "node", "peer", "event_number", "local_receiver", "cause", "message_id"),
     *("fingerprint", "trail", "callback_id", "identity", "may_begin", "is_from_waiting", "is_answer", "is_receipt"),
     *("is_receipt_enough", "is_offence", "skew_us", "skew_bound_us", "handler_name"),
+    *("request_id", "attempt"),
 )
 """What is needed of each record."""
 
@@ -212,6 +213,8 @@ def _records_of(rows: pa.Table) -> Records:
         fingerprint=numbered(longs(rows, "fingerprint")),
         trail=longs(rows, "trail"),
         ask=longs(rows, "callback_id"),
+        attempt=longs(rows, "attempt", null=1),
+        request=longs(rows, "request_id"),
         may_begin=flags(rows, "may_begin"),
         is_from_waiting=flags(rows, "is_from_waiting"),
         is_answer=flags(rows, "is_answer"),

@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from hopline.pipeline.paths.walk import FLOW_DETAIL_LIMIT
+from hopline.pipeline.tables.by_flow import KIND
 from hopline.pipeline.tables.table import LONG, TEXT
 
 STAGE = StructType(
@@ -33,7 +34,8 @@ STAGE = StructType(
 def asks(nesting: DataFrame, callbacks: DataFrame) -> DataFrame:
     """Return one row a flow whose handlers asked others: `asks`, the first ones, the last answer first.
 
-    A request that was not answered in time was waited for until its time was over.
+    A request that was not answered in time was waited for until its time was over. One that was asked again was waited
+    for until its last attempt ended.
 
     Args:
         nesting: The result of `hopline.pipeline.tables.nesting.nesting`.
@@ -44,13 +46,14 @@ def asks(nesting: DataFrame, callbacks: DataFrame) -> DataFrame:
         sf.col("outcome").isin("late", "expired") & (ttl_us > 0), asked_us + ttl_us
     )
     first = Window.partitionBy("parent_flow_id").orderBy("start_us", "flow_id")
+    is_first = asked_us == sf.col("start_us")
+    last = sf.max_by(sf.struct(until_us.alias("us")), sf.struct("attempt", "callback_key"))
     waited = (
-        nesting.join(
-            callbacks.select("flow_id", "asked_node", "asked_ts", "answered_ts", "ttl_us", "outcome"), "flow_id"
-        )
-        .where((sf.col("asked_node") == sf.col("node")) & (asked_us == sf.col("start_us")))
-        .withColumn("until_us", until_us)
-        .where(sf.col("until_us").isNotNull())
+        nesting.join(callbacks, "flow_id")
+        .where((sf.col("asked_node") == sf.col("node")) & (is_first | (sf.col("attempt") > 1)))
+        .groupBy("flow_id", "parent_flow_id", "node", "cause", "start_us", "asked_receiver", *KIND)
+        .agg(sf.max(is_first).alias("is_first"), last["us"].alias("until_us"))
+        .where("is_first and until_us is not null")
         .withColumn("nth", sf.row_number().over(first))
         .where(sf.col("nth") <= FLOW_DETAIL_LIMIT)
     )

@@ -54,10 +54,12 @@ def by_flow(messages: DataFrame) -> DataFrame:
     return messages.select(
         flow_key().alias("flow_key"),
         *_CARRIED,
+        sf.coalesce("attempt", sf.lit(1)).alias("attempt"),
         text("callback_receiver_node").alias("home"),
         trail().alias("trail"),
         sf.when(sf.col("flow_id").isNotNull() & has_callback(), callback_id()).alias("callback_id"),
         request_rank().alias("request_rank"),
+        sf.when(is_request, request_id()).alias("request_id"),
         sf.when(is_request, sf.col("callbacks")).alias("asked_for"),
         (is_request & asks_for_receipt_only()).alias("is_receipt_enough"),
         comes_home().alias("is_answer"),
@@ -153,6 +155,11 @@ def callback_id() -> Column:
     """Return the number of what waits for an answer: the same in the request and in its answers."""
     home = text("callback_receiver_node")
     return sf.xxhash64("flow_id", home, "callback_receiver", sf.coalesce("callback_key", sf.lit(0)))
+
+
+def request_id() -> Column:
+    """Return the number of a request: the same for all its attempts, which wait with a promise each."""
+    return sf.xxhash64("flow_id", text("callback_receiver_node"), "callback_receiver", *KIND)
 
 
 def request_rank() -> Column:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType
 
 from hopline.capture.events import Event
-from hopline.pipeline.tables.by_flow import EXCEPTION, KIND, is_event, is_offence
+from hopline.pipeline.tables.by_flow import EXCEPTION, KIND, flag, is_event, is_offence
 from hopline.pipeline.tables.findings import Finding, Seen, number
 from hopline.pipeline.tables.messages import MESSAGE_KIND
-from hopline.pipeline.tables.table import DATE, LONG, TEXT, TIME, Table, columns
+from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, TEXT, TIME, Table, columns
 from hopline.pipeline.windows import day, us_between
 
 CALLBACKS = columns(
@@ -25,16 +25,19 @@ CALLBACKS = columns(
     ("asked_for", ArrayType(MESSAGE_KIND), "kinds of answers that it waits for"),
     ("asked_ts", TIME, "time of the request, by the clock of asked_node; null if only other nodes saw it"),
     ("ttl_us", LONG, "lifetime of the request, 0 for no limit"),
+    ("attempt", INT, "number of the attempt, from 1"),
+    ("asked_again", FLAG, "true if another attempt followed, so that this one does not decide how the request ended"),
     ("answer_identity", TEXT, "kind of the first answer"),
     ("answer_version", TEXT, "version of that kind"),
     ("answer_partition", TEXT, "partition of that kind"),
     ("answered_by", TEXT, "node that sent the answer"),
     ("answered_ts", TIME, "time of its arrival, by the clock of asked_node"),
     ("latency_us", LONG, "answered_ts - asked_ts, by one clock"),
-    ("outcome", TEXT, "answered, exception, expired, unanswered or late"),
+    ("outcome", TEXT, "of this attempt: answered, exception, expired, unanswered or late"),
 )
 
 _CALLBACK = ("flow_key", "flow_id", "callback_id")
+_LAST = "asked_again is not true"  # rows of before the column was there have null
 
 
 def callbacks(records: DataFrame, last_seen: DataFrame) -> DataFrame:
@@ -103,6 +106,8 @@ def _request() -> Column:
         *KIND,
         "asked_for",
         sf.coalesce("ttl_us", sf.lit(0)).alias("ttl_us"),
+        "attempt",
+        "request_id",
         "is_receipt_enough",
     )
 
@@ -136,6 +141,8 @@ def _with_outcome(asked: DataFrame) -> DataFrame:
         *(sf.col(f"request.{name}").alias(name) for name in ("asked_receiver", "callback_key", *KIND, "asked_for")),
         asked_ts.alias("asked_ts"),
         ttl_us.alias("ttl_us"),
+        sf.col("request.attempt").alias("attempt"),
+        _asked_again().alias("asked_again"),
         *(sf.col(f"answer.{name}").alias(f"answer_{name}") for name in KIND),
         sf.col("answer.answered_by").alias("answered_by"),
         answered_ts.alias("answered_ts"),
@@ -144,13 +151,25 @@ def _with_outcome(asked: DataFrame) -> DataFrame:
     )
 
 
+def _asked_again() -> Column:
+    """Return whether a later attempt of the same request followed.
+
+    Attempts have numbers of their own as promises, which their hub counts up.
+    """
+    key = sf.col("request.callback_key")
+    # Backwards, so that the highest attempt so far is kept from row to row, however many there are.
+    backwards = Window.partitionBy("flow_key", "request.request_id").orderBy(key.desc())
+    later = backwards.rowsBetween(Window.unboundedPreceding, -1)
+    return flag(sf.max("request.attempt").over(later) > sf.col("request.attempt"))
+
+
 def _by_outcome(seen: Seen) -> Finding:
-    rows = tuple((outcome, number(count)) for (outcome,), count in seen.counts("outcome"))
+    rows = tuple((outcome, number(count)) for (outcome,), count in seen.counts("outcome", where=_LAST))
     return Finding(
         "Callbacks by outcome",
         ("outcome", "requests"),
         rows,
-        seen.command("outcome <> 'answered'", "latency_us desc"),
+        seen.command(f"outcome <> 'answered' and {_LAST}", "latency_us desc"),
     )
 
 

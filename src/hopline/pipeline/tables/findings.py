@@ -84,12 +84,17 @@ class Seen:
         answer = self.tables.ask(query)
         return list(answer.records())
 
-    def counts(self, *columns: str) -> list[tuple[tuple[Any, ...], int]]:
-        """Return how many rows have each combination of values in some columns, the most frequent first."""
+    def counts(self, *columns: str, where: str = "true") -> list[tuple[tuple[Any, ...], int]]:
+        """Return how many rows have each combination of values in some columns, the most frequent first.
+
+        Args:
+            columns: The columns.
+            where: A condition on the rows, in SQL.
+        """
         names = ", ".join(columns)
         most_frequent_first = f"group by all order by count desc, {names}"
         counts = []
-        rows = self.rows(f"{names}, count(*) as count", then=most_frequent_first)
+        rows = self.rows(f"{names}, count(*) as count", where, then=most_frequent_first)
         for row in rows:
             values = tuple(row[column] for column in columns)
             counts.append((values, row["count"]))

@@ -11,7 +11,7 @@ from hopline.capture.events import ENDINGS, Event
 from hopline.pipeline.paths.causality import EVENTS
 from hopline.pipeline.paths.walk import COLUMNS, FLOW_DETAIL_LIMIT, PATHS, walk
 from hopline.pipeline.tables.asks import STAGE, asks, with_asks
-from hopline.pipeline.tables.by_flow import flag, is_event, is_offence, name_of_handler
+from hopline.pipeline.tables.by_flow import flag, is_event, is_offence, name_of_handler, text
 from hopline.pipeline.tables.findings import SHOWN, Finding, Seen, duration, longest_stage, number, short
 from hopline.pipeline.tables.hops import with_skew
 from hopline.pipeline.tables.table import DATE, FLAG, INT, LONG, PROVISIONAL, TEXT, TIME, Table, columns
@@ -104,7 +104,8 @@ def _totals(stitched: DataFrame) -> DataFrame:
         # As long as nobody sent it on, a message has the size that it was made with.
         sf.min(sf.struct("trail", "bytes")).alias("first"),
         sf.max(is_offence()).alias("is_offence"),
-        sf.max(is_event(*_FAILURES)).alias("is_failed"),
+        # All messages that have one id have one callback.
+        sf.max(sf.when(is_event(*_FAILURES), _waiting("callback_receiver", "callback_key"))).alias("failed_for"),
         sf.max(is_event(Event.EXPIRED)).alias("is_expired"),
     )
     is_own = ~sf.col("is_offence")
@@ -117,7 +118,7 @@ def _totals(stitched: DataFrame) -> DataFrame:
         sf.sum(sf.when(is_own, sf.col("submitted"))).alias("submitted"),
         sf.max(sf.when(is_own, sf.col("sent"))).alias("sent"),
         sf.min(sf.when(is_own, sf.col("first"))).alias("first"),
-        sf.max(sf.when(is_own, sf.col("is_failed"))).alias("is_failed"),
+        sf.max(sf.when(is_own, sf.col("failed_for"))).alias("failed_for"),
         sf.max(sf.when(is_own, sf.col("is_expired"))).alias("is_expired"),
     )
     copies = sf.when(sf.col("submitted") > 0, sf.col("submitted")).otherwise(sf.greatest("sent", sf.lit(1)))
@@ -131,7 +132,7 @@ def _totals(stitched: DataFrame) -> DataFrame:
             sf.sum("hops").alias("hops"),
             sf.sum("messages").alias("messages"),
             sf.sum(sf.col("messages") * sf.col("first.bytes")).alias("bytes"),
-            flag(sf.max("is_failed")).alias("is_failed"),
+            sf.collect_set("failed_for").alias("failed_for"),
             flag(sf.max("is_expired")).alias("is_expired"),
         )
         .drop("flow_key")
@@ -177,22 +178,32 @@ def walked(records: DataFrame, skew: DataFrame) -> DataFrame:
 
 
 def _answers(callbacks: DataFrame) -> DataFrame:
-    outcome = sf.col("outcome")
+    """Return how the requests of each flow ended, by their last attempts, and what waited for the attempts before."""
+    outcome = sf.when(~sf.col("asked_again"), sf.col("outcome"))
+    earlier = sf.when(sf.col("asked_again"), _waiting("asked_receiver", "callback_key"))
     return callbacks.groupBy("flow_id").agg(
         sf.lit(True).alias("is_asked"),
         sf.max(outcome == "exception").alias("got_exception"),
         sf.max(outcome.isin(*_ANSWERS)).alias("got_answer"),
         sf.max(outcome.isin(*_IN_VAIN)).alias("waited_in_vain"),
         sf.max(outcome == "unanswered").alias("is_unanswered"),
+        sf.collect_list(earlier).alias("given_up"),
     )
+
+
+def _waiting(hub: str, key: str) -> Column:
+    """Return the number of the promise that a message of a flow has to do with: its hub, and its number there."""
+    return sf.xxhash64(text(hub), sf.coalesce(sf.col(key), sf.lit(0)))
 
 
 def _outcome() -> Column:
     is_asked = flag(sf.col("is_asked"))
+    given_up = sf.coalesce("given_up", sf.array().cast("array<bigint>"))
+    is_failed = sf.size(sf.array_except("failed_for", given_up)) > 0
     return (
         sf.when(sf.col("all_records") > FLOW_DETAIL_LIMIT, "truncated")
         .when(sf.col("origin").isNull(), "orphan")
-        .when(sf.col("got_exception") | (sf.col("is_failed") & ~flag(sf.col("got_answer"))), "failed")
+        .when(sf.col("got_exception") | (is_failed & ~flag(sf.col("got_answer"))), "failed")
         .when(~is_asked & sf.col("lost"), "failed")
         .when(sf.col("waited_in_vain") | (~is_asked & sf.col("is_expired")), "expired")
         .when(sf.col("is_unanswered"), "unanswered")

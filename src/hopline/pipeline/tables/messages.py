@@ -37,6 +37,7 @@ MESSAGES = columns(
     ("distribution", INT, "0 unicast, 1 broadcast"),
     ("trace_options", LONG, "1 if its routing is recorded"),
     ("ttl_us", LONG, "remaining lifetime, 0 for no limit"),
+    ("attempt", INT, "number of the attempt, of a request that was asked again; 1 for all other messages"),
     ("domain", TEXT, "security domain"),
     ("signature", BYTES, "keyed hash, or empty"),
     ("body_frames", INT, "number of body frames"),
