@@ -65,7 +65,7 @@ def test_the_demo_runs_to_its_end_and_fits_the_screen(tmp_path: Path) -> None:
     assert report_uri in told
     too_wide = [line for line in told.splitlines() if len(line) > 80 and report_uri not in line]
     assert not too_wide
-    assert len(told.splitlines()) <= 70
+    assert len(told.splitlines()) <= 76  # how many of the findings have a line of their own varies
     assert "Are all messages accounted for?" in (home / "report.html").read_text("utf-8")
     assert not processes_that_mention(str(home))
 
