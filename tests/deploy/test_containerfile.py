@@ -107,7 +107,7 @@ class Image:
 
     def environment(self) -> dict[str, str]:
         own = {name: self.inside(value) for name, value in variables().items()}
-        own["PATH"] = f"{self.root}/opt/hopline/bin{os.pathsep}{os.environ['PATH']}"
+        own["PATH"] = f"{self.root}/srv/hopline/bin{os.pathsep}{os.environ['PATH']}"
         kept = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
         return kept | own
 
