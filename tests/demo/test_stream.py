@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_equal_tables_are_confirmed_in_one_line(tmp_path: Path, monkeypatch: pyt
     demo, told = demo_over(tmp_path, monkeypatch)
     write_planted(tmp_path / "batch")
     demo._confirm()
-    assert "the stream's 13 tables are equal to the batch job's: 46 rows" in told.getvalue()
+    assert re.search(r"the stream's 13 tables are equal to the batch job's: [1-9]\d* rows", told.getvalue())
 
 
 def test_a_difference_is_named_and_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
