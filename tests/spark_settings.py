@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hopline.demo.few_rows import QUICK_COMPILER, QUICK_PLANS
+from hopline.demo.few_rows import QUICK_COMPILER
+from hopline.pipeline.few_rows import QUICK_PLANS
 
 QUICK_START = f"{QUICK_COMPILER} -XX:+UseSerialGC"
 FEW_ROWS = QUICK_PLANS | {

@@ -1,22 +1,14 @@
-"""Settings of Spark for few rows, where most of the time is that of planning queries and compiling code."""
+"""Settings of Spark for the few rows of the demo, for the sessions that its commands open."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from hopline.pipeline.few_rows import QUICK_PLANS
+
 # The JIT compiler that starts soonest. Its cache has the size that the other one has by default, because all code that
 # Spark generates must fit.
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-
-QUICK_PLANS = {
-    # Interpreting takes less time than compiling.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Filters that are inferred pay for many rows only.
-    "spark.sql.constraintPropagation.enabled": "false",
-    # Every column would ask the JVM for the line of Python that made it.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-}
 
 
 def write_spark_defaults(directory: Path) -> None:

@@ -42,6 +42,12 @@ QUERY_SETTINGS = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
+# What can be set only when a session starts.
+_STARTING_SETTINGS = {
+    # Every column would ask Java for the line of Python that made it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
 _QUIET_LOG = Path(__file__).parent / "log4j2.properties"
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")  # Java takes one, and refuses to start with two
 _CONNECT_MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
@@ -140,7 +146,7 @@ def _start(stack: ExitStack, app_name: str, settings: Mapping[str, str]) -> Spar
         # Spark's handler cancels the jobs; behind the session's end there is nothing to cancel.
         stack.callback(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))
     builder = SparkSession.builder.appName(app_name)
-    for name, value in settings.items():
+    for name, value in (_STARTING_SETTINGS | dict(settings)).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     stack.callback(session.stop)

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
 
 from hopline.message import get_logger
 from hopline.pipeline.failures import SparkFailedError, spark_failure
@@ -97,6 +98,11 @@ def at_once(calls: Iterable[Callable[[], Result]]) -> list[Result]:
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="hopline-query") as pool:
         waiting = [pool.submit(call) for call in calls]
         return [one.result() for one in waiting]
+
+
+def checkpointed(rows: DataFrame) -> DataFrame:
+    """Compute rows, and forget how: what is made of them has a plan that is quick to analyse."""
+    return rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
 
 
 def exactly(path: str) -> str:

@@ -32,7 +32,7 @@ IDLE_S = 60.0
 _SECOND_US = 1_000_000
 _CRASHES = (
     (Publication, "write", 12),
-    (Publication, "write_provisional", 4),
+    (Publication, "write_by_mark", 5),
     (States, "write", 7),
     (States, "commit", 2),
     (HadoopFiles, "replace", 20),

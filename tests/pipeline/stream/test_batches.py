@@ -162,7 +162,7 @@ def test_a_batch_that_is_repeated_after_a_crash_replaces_what_it_wrote(
 
     driver.round(0, batch=0)
     with monkeypatch.context() as patch:  # when some tables are written aside
-        patch.setattr(Publication, "write_provisional", crash)
+        patch.setattr(Publication, "write_by_mark", crash)
         with pytest.raises(CrashError):
             driver.round(1, batch=1)
     driver.restart()

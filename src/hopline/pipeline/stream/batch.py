@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
-from pyspark.storagelevel import StorageLevel
 
 from hopline.decoding.keys import Keyring
-from hopline.pipeline.making import Making
-from hopline.pipeline.spark_work import at_once
-from hopline.pipeline.storage import PathTables, on_days
-from hopline.pipeline.stream import closing, windows
+from hopline.pipeline.few_rows import settings_for
+from hopline.pipeline.spark_work import at_once, checkpointed, with_settings
+from hopline.pipeline.storage import PathTables
+from hopline.pipeline.stream import closing
 from hopline.pipeline.stream.arrivals import Arrived, decode, repeats, with_lateness
 from hopline.pipeline.stream.hadoop_files import HadoopFiles
 from hopline.pipeline.stream.nodes import heard, horizon, passed, silent
@@ -27,37 +23,12 @@ from hopline.pipeline.stream.publication import Publication
 from hopline.pipeline.stream.settling import days_over, end_of, micros, settle
 from hopline.pipeline.stream.state import NodeState, State
 from hopline.pipeline.stream.state_files import States
-from hopline.pipeline.tables import audit, by_flow, security, skew
+from hopline.pipeline.stream.writing import WAITING, Closed, Contents, Waiting, Writing
+from hopline.pipeline.tables import by_flow, security, skew
 from hopline.pipeline.tables.late import LATE
-from hopline.pipeline.tables.messages import MESSAGES
-from hopline.pipeline.tables.table import PROVISIONAL
 from hopline.pipeline.tables.transits import transits
 
 _SECOND_US = 1_000_000
-_BY_UNIT = (("hops", "callbacks", "incidents"), ("flows",), ("journeys",))
-"""Tables with rows of their own for each unit; those of one group do not need each other."""
-_WAITING = StructType([field for field in MESSAGES if field.name != "bodies"])
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """The records of units that were not closed before this batch."""
-
-    messages: DataFrame
-    records: DataFrame  # the result of `by_flow`
-    transits: DataFrame
-    skew: DataFrame  # as it is known now
-    participants: DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The units that this batch closes."""
-
-    keys: DataFrame
-    count: int
-    open_units: int
-    first_open_us: int | None  # the earliest record of what stays open
 
 
 class Batches:
@@ -104,8 +75,7 @@ class Batches:
             return before
         self.states.keep_only(before)
         self._is_interrupted = True
-        with ExitStack() as kept:
-            state = _Batch(self, before, number, now, kept).run(paths)
+        state = _Batch(self, before, number, now).run(paths)
         self._is_interrupted = False
         return self._settled(state)
 
@@ -139,7 +109,7 @@ class Batches:
 class _Batch:
     """One batch."""
 
-    def __init__(self, batches: Batches, before: State, number: int, now: float, kept: ExitStack) -> None:
+    def __init__(self, batches: Batches, before: State, number: int, now: float) -> None:
         self._batches = batches
         self._spark = batches.spark
         self._states = batches.states
@@ -148,12 +118,18 @@ class _Batch:
         self._before = before
         self._number = number
         self._now = now
-        self._kept = kept
 
     def run(self, paths: Sequence[str]) -> State:
         """Do all steps, publish what they have written, and return the state that the batch leaves."""
+        options = self._batches.options
+        arrived = decode(self._spark, paths, options, self._batches.keyring, self._publication)
+        rows = self._before.pending + arrived.counts.get("messages", 0)
+        with with_settings(self._spark, settings_for(rows, options.conf)):
+            return self._follow(arrived)
+
+    def _follow(self, arrived: Arrived) -> State:
+        """Do what follows when the records have been decoded and written."""
         before, batches = self._before, self._batches
-        arrived = decode(self._spark, paths, batches.options, batches.keyring, self._publication)
         fresh, late = self._apart(arrived.messages)
         waiting = self._waiting(fresh, arrived)
         nodes = self._nodes(arrived, waiting)
@@ -161,26 +137,28 @@ class _Batch:
         closed = self._close(waiting, nodes, silent)
         days = tuple(sorted({*before.days, *(day.isoformat() for day in arrived.days)}))
         horizon_us = self._horizon(nodes, silent, closed, days)
-        flows, late_rows, pending_rows = at_once(
-            [
-                partial(self._write_tables, arrived, waiting, nodes, closed, days, horizon_us),
-                partial(self._publication.write, "late", late),
-                partial(self._write_pending, waiting, closed),
-            ]
-        )
+        rows = Writing(
+            Contents(arrived, late, waiting, closed, nodes, _dates(days), horizon_us),
+            self._states,
+            self._publication,
+            before,
+            self._number,
+            window_s=self._window_s,
+            signed_identities=batches.keyring.signed_identities,
+        ).write()
         state = State(
             batch=self._number,
             first_batch_s=self._now if before.first_batch_s is None else before.first_batch_s,
             written_s=self._now,
             horizon_us=horizon_us,
-            pending=pending_rows,
+            pending=rows["pending"],
             pending_units=closed.open_units,
             nodes=nodes,
             silent=silent,
             days=days,
             settling=self._settling(days, horizon_us),
             closed=self._remembered(closed),
-            totals=before.totals.plus(**arrived.counts, late=late_rows, flows=flows),
+            totals=before.totals.plus(**arrived.counts, late=rows["late"], flows=rows.get("flows", 0)),
         )
         self._publication.publish(self._number, _dates(days))
         self._states.commit(state)
@@ -191,17 +169,17 @@ class _Batch:
         closed = self._states.read_closed(self._before) if self._before.closed else None
         messages = with_lateness(arrived, closed, self._before.horizon_us)
         is_late = sf.col("missed").isNotNull()
-        return messages.where(~is_late).select(*_WAITING.names), messages.where(is_late).to(LATE)
+        return messages.where(~is_late).select(*WAITING.names), messages.where(is_late).to(LATE)
 
     def _waiting(self, fresh: DataFrame, arrived: Arrived) -> Waiting:
-        pending = self._states.read(self._before.batch, "pending", _WAITING)
-        messages = self._keep(self._judged(pending.unionByName(fresh), arrived))
-        records = self._keep(by_flow.by_flow(messages))
+        pending = self._states.read(self._before.batch, "pending", WAITING)
+        messages = checkpointed(self._judged(pending.unionByName(fresh), arrived))
+        records = checkpointed(by_flow.by_flow(messages))
         matched, took_part = at_once(
-            partial(self._keep, rows) for rows in (transits(records), closing.participants(records))
+            partial(checkpointed, rows) for rows in (transits(records), closing.participants(records))
         )
         so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
-        estimate = self._keep(skew.merged(so_far.unionByName(skew.skew(matched))))
+        estimate = checkpointed(skew.merged(so_far.unionByName(skew.skew(matched))))
         return Waiting(messages, records, matched, estimate, took_part)
 
     def _judged(self, messages: DataFrame, arrived: Arrived) -> DataFrame:
@@ -211,7 +189,7 @@ class _Batch:
         """
         if not self._batches.keyring or not arrived.times:
             return messages
-        known = self._keep(repeats(arrived, self._batches.tables))
+        known = checkpointed(repeats(arrived, self._batches.tables))
         return security.with_replays(messages, known)
 
     def _nodes(self, arrived: Arrived, waiting: Waiting) -> dict[str, NodeState]:
@@ -224,8 +202,8 @@ class _Batch:
         """Find the units that are closed now."""
         gap_s = self._batches.options.gap_s
         known = closing.passed_by(self._spark, passed(nodes, silent, _largest_differences(waiting.skew)))
-        units = self._keep(closing.units(waiting.records, waiting.participants, known, gap_s))
-        keys = self._keep(closing.closed_keys(units, waiting.records, gap_s))
+        units = checkpointed(closing.units(waiting.records, waiting.participants, known, gap_s))
+        keys = checkpointed(closing.closed_keys(units, waiting.records, gap_s))
         is_open = sf.col("is_closing").isNull()
         totals = (
             units.join(keys.withColumn("is_closing", sf.lit(True)), "flow_key", "left")
@@ -259,110 +237,11 @@ class _Batch:
             return days
         return tuple(day.isoformat() for day in days_over(_dates(days), horizon_us))
 
-    def _write_tables(
-        self,
-        arrived: Arrived,
-        waiting: Waiting,
-        nodes: Mapping[str, NodeState],
-        closed: Closed,
-        days: Sequence[str],
-        horizon_us: int | None,
-    ) -> int:
-        """Write all tables but that of late records, and return the number of flows."""
-        added = {
-            "counts": audit.counts(arrived.messages, arrived.rejects),
-            "stretches": audit.stretches(arrived.messages, arrived.rejects),
-        }
-        flows = 0
-        skew_so_far = self._states.read(self._before.batch, "skew", skew.SKEW)
-        if closed.count:
-            making = self._kept.enter_context(self._making(waiting, closed, arrived, nodes))
-            flows = self._write_units(making)
-            skew_so_far = skew.merged(skew_so_far.unionByName(skew.skew(making.transits)))
-            added |= {"runs": making.runs, "crossings": making.crossings, "balances": making.balances}
-            added["verdicts"] = security.security(making.judged, self._window_s)
-        gathered = windows.gather(self._states, self._before, self._number, added)
-        self._states.write(self._number, "skew", on_days(skew_so_far, _dates(days)))
-        self._write_windows(gathered, horizon_us)
-        return flows
-
-    def _making(self, waiting: Waiting, closed: Closed, arrived: Arrived, nodes: Mapping[str, NodeState]) -> Making:
-        """Return the tables in the making, of the units that are closed."""
-
-        def of_closed(rows: DataFrame) -> DataFrame:
-            return self._keep(rows.join(closed.keys, "flow_key", "left_semi"))
-
-        keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
-        messages, records, matched = at_once(
-            partial(of_closed, rows) for rows in (keyed, waiting.records, waiting.transits)
-        )
-        messages = messages.select(*_WAITING.names)
-        last_seen = [(name, node.last_us) for name, node in nodes.items() if name and node.last_us is not None]
-        return Making(
-            messages,
-            arrived.rejects,
-            window_s=self._window_s,
-            signed_identities=self._batches.keyring.signed_identities,
-            is_provisional=True,
-            given={
-                "records": records,
-                "transits": matched,
-                "judged": messages,
-                "skew": waiting.skew,
-                "last_seen": self._spark.createDataFrame(last_seen, "last_node string, last_us long").select(
-                    sf.col("last_node").alias("node"), sf.timestamp_micros("last_us").alias("last_ts")
-                ),
-            },
-        )
-
-    def _write_units(self, making: Making) -> int:
-        """Write the tables that have rows of their own for a unit, and return the number of flows."""
-
-        def write(name: str) -> int:
-            rows = self._publication.write(name, making.make(name))
-            making.written(name, self._publication.read(name))
-            return rows
-
-        rows: dict[str, int] = {}
-        for group in _BY_UNIT:
-            rows |= zip(group, at_once(partial(write, name) for name in group), strict=True)
-        return rows["flows"]
-
-    def _write_windows(self, gathered: Mapping[str, DataFrame], horizon_us: int | None) -> None:
-        """Write the tables by window, and that of the clocks, which are provisional at least in part."""
-        before_us = self._before.horizon_us
-
-        def write(name: str, table: DataFrame) -> None:
-            rows = self._keep(table)
-            if horizon_us != before_us:
-                self._publication.write(name, rows.where(~sf.col(PROVISIONAL)))
-            self._publication.write_provisional(name, rows.where(PROVISIONAL))
-
-        estimate = self._states.read(self._number, "skew", skew.SKEW).withColumn(PROVISIONAL, sf.lit(True))
-        tables = windows.tables(gathered, self._window_s, before_us, horizon_us)
-        at_once(
-            [
-                partial(self._publication.write_provisional, "skew", estimate),
-                *(partial(write, name, table) for name, table in tables),
-            ]
-        )
-
-    def _write_pending(self, waiting: Waiting, closed: Closed) -> int:
-        """Leave what stays open to the next batch, and return how many rows that are."""
-        keyed = waiting.messages.withColumn("flow_key", by_flow.flow_key())
-        pending = keyed.join(closed.keys, "flow_key", "left_anti").select(*_WAITING.names)
-        self._states.write(self._number, "pending", pending)
-        return self._states.read(self._number, "pending", _WAITING).count()
-
     def _remembered(self, closed: Closed) -> dict[str, float]:
         """Remember which units are closed, and return the batches that did so, with the time of each."""
         if not closed.count:
             return self._before.closed
         return self._states.write_closed(self._before, self._number, closed.keys, self._now)
-
-    def _keep(self, rows: DataFrame) -> DataFrame:
-        """Compute rows, and forget how: what is made of them has a plan that is quick to analyse."""
-        return rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
 
 
 def _largest_differences(estimate: DataFrame) -> dict[str, int]:

@@ -37,8 +37,6 @@ _SETTINGS = {
     "spark.cleaner.periodicGC.interval": "2min",
     # Every batch has the same queries: what was compiled for them is found again.
     "spark.sql.codegen.cache.maxEntries": "2000",
-    # Every column would ask Java for the line of Python that made it.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _LOOK_EVERY_S = 0.2
 _STOPPING_S = 60.0

@@ -6,7 +6,7 @@ row until the window is final. What they add to `security` and `audit` are sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,58 +69,77 @@ PARTS = {
 }
 
 
-def gather(states: States, before: State, batch: int, added: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Add to the windows that are not final what a batch has for them, and return all of it as it was written.
+@dataclass(frozen=True, slots=True)
+class WindowTable:
+    """A table by window, and what it is made of."""
+
+    parts: tuple[str, ...]
+    make: Callable[..., DataFrame]  # of the parts, in this order, and the length of a window in seconds
+    time: str  # the column with the beginning of the window
+    is_hourly: bool = False
+
+
+TABLES = {
+    "handlers": WindowTable(("runs",), handlers.handlers, "window_start"),
+    "edges": WindowTable(("crossings",), edges.edges, "window_start"),
+    "security": WindowTable(("verdicts",), lambda verdicts, _: verdicts, "window_start"),
+    "audit": WindowTable(("counts", "stretches", "balances"), lambda *parts: audit.audit(*parts[:-1]), "hour", True),
+}
+
+
+class Windows:
+    """The windows of a batch.
 
     Args:
         states: The states of the stream.
         before: The state of the batch before.
         batch: The number of the batch.
-        added: What is added, by the names of `PARTS`.
+        window_s: The length of a window in seconds.
+        horizon_us: Up to when windows are final.
     """
 
-    def add(name: str, part: Part) -> DataFrame:
-        kept = _not_final(states.read(before.batch, name, part.schema), name, before.horizon_us)
-        if name in added:
-            kept = kept.unionByName(added[name].select(*kept.columns))
-        states.write(batch, name, part.together(kept).select(*kept.columns))
-        return states.read(batch, name, part.schema)
+    def __init__(self, states: States, before: State, batch: int, window_s: int, horizon_us: int | None) -> None:
+        self._states = states
+        self._before = before
+        self._batch = batch
+        self._window_s = window_s
+        self._horizon_us = horizon_us
 
-    gathered = at_once(partial(add, name, part) for name, part in PARTS.items())
-    return dict(zip(PARTS, gathered, strict=True))
+    def table(self, name: str, added: Mapping[str, DataFrame]) -> DataFrame:
+        """Return a table by window, with those windows that no batch before has written as final.
+
+        What it is made of is left to the next batch.
+
+        Args:
+            name: The name of the table.
+            added: What the batch adds to its parts.
+        """
+        definition = TABLES[name]
+        parts = at_once(partial(self._gathered, part, added.get(part)) for part in definition.parts)
+        table = definition.make(*parts, self._window_s)
+        before_us = _limit(self._before.horizon_us, is_hourly=definition.is_hourly)
+        horizon_us = _limit(self._horizon_us, is_hourly=definition.is_hourly)
+        begin_us = sf.unix_micros(definition.time)
+        return table.where(is_behind(begin_us, before_us)).withColumn(PROVISIONAL, is_behind(begin_us, horizon_us))
+
+    def _gathered(self, name: str, added: DataFrame | None) -> DataFrame:
+        """Add to the windows that are not final what a batch has for them, and return all of it as it was written."""
+        part = PARTS[name]
+        kept = _not_final(self._states.read(self._before.batch, name, part.schema), name, self._before.horizon_us)
+        if added is not None:
+            kept = kept.unionByName(added.select(*kept.columns))
+        self._states.write(self._batch, name, part.together(kept).select(*kept.columns))
+        return self._states.read(self._batch, name, part.schema)
 
 
 def _not_final(rows: DataFrame, name: str, horizon_us: int | None) -> DataFrame:
     part = PARTS[name]
-    is_open = is_behind(sf.unix_micros(part.time), _hour_of(horizon_us) if part.is_hourly else horizon_us)
+    is_open = is_behind(sf.unix_micros(part.time), _limit(horizon_us, is_hourly=part.is_hourly))
     if name == "stretches":  # the last one tells where the next must begin
         rows = rows.withColumn("greatest", sf.max("last").over(Window.partitionBy("node")))
         return rows.where(is_open | (sf.col("last") == sf.col("greatest"))).drop("greatest")
     return rows.where(is_open)
 
 
-def tables(
-    gathered: Mapping[str, DataFrame], window_s: int, before_us: int | None, horizon_us: int | None
-) -> Iterator[tuple[str, DataFrame]]:
-    """Yield the tables by window, with those windows that no batch before has written as final.
-
-    Args:
-        gathered: The result of `gather`.
-        window_s: The length of a window in seconds.
-        before_us: The horizon of the batch before.
-        horizon_us: The horizon of this batch. Windows that end later are provisional.
-    """
-    yield "handlers", _marked(handlers.handlers(gathered["runs"], window_s), "window_start", horizon_us)
-    yield "edges", _marked(edges.edges(gathered["crossings"], window_s), "window_start", horizon_us)
-    yield "security", _marked(gathered["verdicts"], "window_start", horizon_us)
-    books = audit.audit(gathered["counts"], gathered["stretches"], gathered["balances"])
-    is_new = is_behind(sf.unix_micros("hour"), _hour_of(before_us))
-    yield "audit", _marked(books.where(is_new), "hour", _hour_of(horizon_us))
-
-
-def _marked(table: DataFrame, time: str, horizon_us: int | None) -> DataFrame:
-    return table.withColumn(PROVISIONAL, is_behind(sf.unix_micros(time), horizon_us))
-
-
-def _hour_of(horizon_us: int | None) -> int | None:
-    return None if horizon_us is None else horizon_us - horizon_us % _HOUR_US
+def _limit(horizon_us: int | None, *, is_hourly: bool) -> int | None:
+    return horizon_us - horizon_us % _HOUR_US if is_hourly and horizon_us is not None else horizon_us
