@@ -20,6 +20,7 @@ from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.message import Message
 from hopline.node import Router
+from hopline.node.routing.route_search import RouteSearch
 from hopline.routing import InternalTable, Outcome
 from hopline.simulation import Violation, VirtualLoop, simulate
 from hopline.simulation.__main__ import run_seed
@@ -89,7 +90,7 @@ def test_it_finds_messages_delivered_too_late(monkeypatch: pytest.MonkeyPatch) -
 
 @broken
 def test_it_finds_messages_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_no_route_found", lambda *_: None)
+    monkeypatch.setattr(RouteSearch, "_no_route_found", lambda *_: None)
     assert finds("do not balance")
 
 
