@@ -14,7 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from hopline.actors import ActorHost
-from hopline.client import MessageHub, Promise
+from hopline.client import Promise
+from hopline.client.open_requests import OpenRequests
 from hopline.cluster.election.acceptor import Acceptor
 from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.route_freshness import RouteFreshness
@@ -120,7 +121,7 @@ def test_it_finds_promises_fulfilled_twice(monkeypatch: pytest.MonkeyPatch) -> N
 
 @broken
 def test_it_finds_promises_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MessageHub, "_forget", lambda *_: None)
+    monkeypatch.setattr(OpenRequests, "forget", lambda *_: None)
     assert finds("")
 
 
