@@ -235,7 +235,7 @@ async def test_what_waits_for_room_keeps_its_cause_and_its_sender(tmp_path: Path
     actor = Slow()
     async with started(actor, Flooding(), capture=full(tmp_path)) as node:
         asked = asyncio.create_task(node.hub.send(Middle(1), callback=Told))
-        await until(lambda: len(node.router._backpressure.all()) == 2)
+        await until(lambda: len(node.router.backpressure.queue.all()) == 2)
         actor.go.set()
         await asked
         hub = node.hub.identity.decode()

@@ -112,7 +112,7 @@ async def test_a_stream_whose_time_is_over_ends_though_its_message_expired() -> 
         stream = node.hub.stream(Order(), callback=Price, timeout=TIMEOUT)
         reading = asyncio.create_task(anext(stream, None))
         await asyncio.sleep(0)
-        (state,) = node.hub._other_waits.values()
+        (state,) = node.hub.all_waiting()
         addressed = state.message.register_callback_point(
             node.identity, node.hub.identity, state.reply_spec.callback_point, state.key
         )

@@ -6,7 +6,7 @@ import asyncio
 
 from hopline import Message
 from hopline.client import Deadlines
-from hopline.node.routing.backpressure import BackpressureQueue, QueuedDelivery
+from hopline.node.routing.backpressure_queue import BackpressureQueue, QueuedDelivery
 from hopline.routing import delivery_of
 
 from .running import on_loop

@@ -14,12 +14,14 @@ import pytest
 from msgspec.structs import replace
 
 from hopline.actors import ActorHost
-from hopline.client import MessageHub, Promise
+from hopline.client import Promise
+from hopline.client.open_requests import OpenRequests
 from hopline.cluster.election.acceptor import Acceptor
 from hopline.cluster.membership.health import Health
 from hopline.cluster.membership.route_freshness import RouteFreshness
 from hopline.message import Message
 from hopline.node import Router
+from hopline.node.routing.route_search import RouteSearch
 from hopline.routing import InternalTable, Outcome
 from hopline.simulation import Violation, VirtualLoop, simulate
 from hopline.simulation.__main__ import run_seed
@@ -89,7 +91,7 @@ def test_it_finds_messages_delivered_too_late(monkeypatch: pytest.MonkeyPatch) -
 
 @broken
 def test_it_finds_messages_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Router, "_no_route_found", lambda *_: None)
+    monkeypatch.setattr(RouteSearch, "_no_route_found", lambda *_: None)
     assert finds("do not balance")
 
 
@@ -119,7 +121,7 @@ def test_it_finds_promises_fulfilled_twice(monkeypatch: pytest.MonkeyPatch) -> N
 
 @broken
 def test_it_finds_promises_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MessageHub, "_forget", lambda *_: None)
+    monkeypatch.setattr(OpenRequests, "forget", lambda *_: None)
     assert finds("")
 
 

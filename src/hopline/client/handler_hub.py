@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from hopline.client.asking import Timeout
-from hopline.client.hub import MessageHub, ticks_of
+from hopline.client.hub import MessageHub
+from hopline.client.lifetimes import ticks_of
 from hopline.client.promise import Promise
 from hopline.client.reply_spec import Callback, callback_of
 from hopline.client.stream import Stream

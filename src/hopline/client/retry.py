@@ -10,14 +10,18 @@ not begun: the caller gets the last error at once.
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from hopline.checks import COUNT, DURATION_OR_NONE, require, require_numbers
-from hopline.message import AnswerTimeoutError, DeliveryError
+from hopline.client.lifetimes import seconds_of, ticks_of
+from hopline.message import AnswerTimeoutError, DeliveryError, Message, numbered
+from hopline.routing import NO_DEADLINE
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -50,3 +54,39 @@ class Retry(msgspec.Struct, frozen=True):
 
 def _is_error(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Exception)
+
+
+async def ask_again(
+    send: Callable[..., Awaitable[Any]],
+    message: Message,
+    callback: Any,
+    retry: Retry,
+    seconds: float,
+    clock: Callable[[], float],
+) -> Any:
+    """Send a request until it is answered, and return the answer.
+
+    Args:
+        send: Sends one attempt, as `MessageHub.send` does.
+        message: The request.
+        callback: The kind of its answer.
+        retry: When to send it again.
+        seconds: How long to wait in all.
+        clock: The node's clock.
+    """
+    deadline = clock() + seconds
+    longest = NO_DEADLINE if retry.attempt_timeout is None else seconds_of(retry.attempt_timeout)
+    attempt = 1
+    while True:
+        remaining = min(longest, max(0.0, deadline - clock()))  # zero in the first attempt only
+        request = numbered(message, attempt).clone(ttl_ticks=ticks_of(remaining))
+        try:
+            return await send(request, callback=callback, timeout=remaining)
+        except retry.on:
+            pause = retry.pause_after(attempt)
+            if attempt >= retry.attempts or clock() + pause >= deadline:
+                raise
+            await asyncio.sleep(pause)
+            if clock() >= deadline:  # the loop was busy: no time is left for another attempt
+                raise
+        attempt += 1

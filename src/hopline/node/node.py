@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-import msgspec
-
-from hopline.actors import Actor, ActorHost, flow_log, handler_map
+from hopline.actors import Actor, ActorHost, handler_map
 from hopline.capture.events import Level
 from hopline.capture.settings import CaptureSettings
 from hopline.client import MessageHub
@@ -23,49 +21,31 @@ from hopline.node.introspection import Introspection
 from hopline.node.lifespan import ActorStart, has_on_start, require_async_hooks
 from hopline.node.middleware import Middleware, checked
 from hopline.node.network.settings import Network
-from hopline.node.report import ActorReport, NodeReport, PeerReport, StopReport, software
+from hopline.node.report import NodeReport, PeerReport, StopReport
+from hopline.node.reporting import report_of, stats_of
 from hopline.node.routing.links import Connect
 from hopline.node.routing.router import Router
 from hopline.node.running import RunningNode
 from hopline.node.settings import NodeSettings
 from hopline.node.stats import Stats
+from hopline.node.stopping import drain, end
 from hopline.observers.dead_letters import DeadLetter
 from hopline.observers.observer import NodeObserver
 from hopline.observers.timings import Timings
 from hopline.routing import KnownNode, MessageOutcome
 from hopline.schemas.book import SchemaBook
 from hopline.schemas.contracts import payloads_of
-from hopline.schemas.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
-
-log = flow_log("hopline.node")
 
 Lifespan: TypeAlias = Callable[["Node"], AbstractAsyncContextManager[object]]
 
 STANDALONE_URI = "tcp://localhost"
 
 
-def _actor_report(host: ActorHost) -> ActorReport:
-    handlers = handler_map(host.actor)
-    return ActorReport(
-        identity=host.identity,
-        name=host.name,
-        handles=tuple(handlers),
-        handlers=tuple(definition.method for definition in handlers.values()),
-        fingerprints=tuple(_fingerprint_of(definition.content) for definition in handlers.values()),
-        waiting=host.waiting,
-        running=host.running,
-    )
-
-
 def _is_plain_function(hook: object) -> bool:
     return callable(hook) and not inspect.iscoroutinefunction(hook)
-
-
-def _fingerprint_of(content: type | None) -> int | None:
-    return None if content is None else fingerprint(content)
 
 
 class Node:
@@ -203,29 +183,23 @@ class Node:
         connection = running.connection
         if connection is not None:
             self.uri = connection.uri
+        actors = running.actors
         if running.held is not None:
             await running.held.enter()
-            running.require_not_stopping()
+            actors.require_not_stopping()
         # Actors that have to start first are announced when all have started, others together with the node.
         starts_later = any(has_on_start(actor) for actor in self.actors)
         if not starts_later:
-            await self._start_actors(running)
+            await actors.start_all()
         if connection is not None:
-            self._host_built_in(running)
+            actors.host_built_in(self._introspection(running))
             await connection.attach(running.router)
         if starts_later:
-            await self._start_actors(running)
+            await actors.start_all()
 
-    async def _start_actors(self, running: RunningNode) -> None:
-        lifespan = running.lifespan
-        while unstarted := [actor for actor in self.actors if not lifespan.has_started(actor)]:
-            for actor in unstarted:  # each may add others, and remove some
-                if actor.identity in self._actors:
-                    await lifespan.start(actor)
-                    running.require_not_stopping()
-        for actor in self.actors:
-            self._host(running, actor)
-        running.has_started = True
+    def _introspection(self, running: RunningNode) -> Introspection:
+        """Return the built-in actor, which answers requests about this node."""
+        return Introspection(running.tables, self.report, lambda: self.peers, running.tail, self.set_capture_level)
 
     async def stop(self, drain_timeout: float | None = None) -> StopReport:
         """Stop the node: finish what is under way, then fail the rest.
@@ -244,104 +218,34 @@ class Node:
         running = self._running
         if running is None:
             return StopReport()
-        if any(host.runs(asyncio.current_task()) for host in running.hosts.values()):
+        if running.actors.runs_handler_in(asyncio.current_task()):
             advice = "a call from outside its handlers, which it would wait for: asyncio.create_task(node.stop())"
             raise ArgumentError("stop", advice, "a call from a handler")
-        if running.lifespan.stops_in(asyncio.current_task()):
+        if running.actors.stops_in(asyncio.current_task()):
             advice = "a call from outside on_stop, which it would wait for: asyncio.create_task(node.stop())"
             raise ArgumentError("stop", advice, "a call from on_stop")
         if running.stopping is None:
             running.stopping = asyncio.get_running_loop().create_future()
             try:
-                await self._drain(running, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
+                await drain(running, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
             finally:
                 # In a task of its own: cancelling this call must not leave the node half stopped.
                 running.ending = asyncio.ensure_future(self._end(running, running.stopping))
         return await asyncio.shield(running.stopping)
 
-    async def _drain(self, running: RunningNode, seconds: float) -> None:
-        connection = running.connection
-        if connection is not None and seconds > 0:  # else the goodbye follows at once, and withdraws everything
-            connection.withdraw_actors()
-        try:
-            async with asyncio.timeout(seconds):
-                if connection is not None:
-                    await connection.withdrawn()
-                await running.idle()
-                if connection is not None:
-                    await connection.flushed()
-        except TimeoutError:
-            pass
-
     async def _end(self, running: RunningNode, stopped: asyncio.Future[StopReport]) -> None:
         report, problem = StopReport(), None
         try:
-            try:
-                report = await self._fail_the_rest(running)
-            finally:
-                report = await self._leave_network(running, report)
-                await self._release(running)
+            report = await end(running, self.settings)
         except Exception as error:  # passed on to those who wait in `stop`
             problem = error
         finally:
-            running.deadlines.close()
-            running.threads.shutdown(wait=False, cancel_futures=True)
-            if running.dead_letters is not None:
-                running.dead_letters.hand_over()
-            self._final_stats = self._count(running)
+            self._final_stats = stats_of(running)
             self._running = None
             if problem is None:
                 stopped.set_result(report)
             else:
                 stopped.set_exception(problem)
-        if not report.is_clean:
-            log.warning(
-                "the node stopped with %d messages failed, %d handlers cancelled, %d requests unanswered",
-                report.failed_messages,
-                report.cancelled_handlers,
-                report.failed_promises,
-            )
-
-    async def _release(self, running: RunningNode) -> None:
-        try:
-            if running.recorder is not None:
-                await running.recorder.close()
-        finally:
-            if running.held is not None:
-                await running.held.leave()
-
-    async def _leave_network(self, running: RunningNode, report: StopReport) -> StopReport:
-        """Leave the network, and add the messages that never left to the report."""
-        if running.connection is None:
-            return report
-        returned = running.router.counters.returned
-        running.connection.close()
-        never_left = running.router.counters.returned - returned
-        await running.connection.gone()
-        return msgspec.structs.replace(report, failed_messages=report.failed_messages + never_left)
-
-    async def _fail_the_rest(self, running: RunningNode) -> StopReport:
-        failed = running.router.fail_pending()
-        hosts = running.all_hosts
-        for host in hosts:
-            unhandled = host.close()
-            failed += len(unhandled)
-            running.router.close(host.identity, unhandled)
-        cancelled = sum(await asyncio.gather(*(host.stop(self.settings.cancel_timeout) for host in hosts)))
-        await self._stop_actors(running)
-        while pending := running.router.fail_pending():  # what the last handlers sent, and the reports about it
-            failed += pending
-        error = NotRunningError("the node stopped before the answer came")
-        return StopReport(failed, cancelled, sum(hub.close(error) for hub in running.hubs))
-
-    async def _stop_actors(self, running: RunningNode) -> None:
-        """Stop the actors, after their last handler. What they send on this occasion still leaves."""
-        await running.cancel_starts(*running.starting)
-        may_have_sent = await running.lifespan.stop_all()
-        if may_have_sent and running.connection is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.settings.stop_timeout):
-                    await running.connection.flushed()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -361,7 +265,7 @@ class Node:
     @property
     def is_starting(self) -> bool:
         """Whether the node runs, but not all of its actors have started."""
-        return self._running is not None and not self._running.has_started
+        return self._running is not None and not self._running.actors.has_started
 
     @property
     def is_stopping(self) -> bool:
@@ -409,7 +313,7 @@ class Node:
     @property
     def hosts(self) -> tuple[ActorHost, ...]:
         """The hosts of the node's actors."""
-        return tuple(self._require_running().hosts.values())
+        return tuple(self._require_running().actors.hosts.values())
 
     def add(self, actor: Actor) -> Awaitable[None]:
         """Add an actor. If the node is running, messages reach it from now on, or after its `on_start`.
@@ -427,36 +331,9 @@ class Node:
         self.schemas.add(actor.identity, payloads_of(actor))
         self._actors[actor.identity] = actor
         running = self._running
-        if running is None or not running.has_started:
+        if running is None or not running.actors.has_started:
             return ActorStart()
-        if has_on_start(actor):
-            return ActorStart(running.start_in_task(actor, self._start_added(running, actor)))
-        running.lifespan.note_start(actor)
-        self._host(running, actor)
-        return ActorStart()
-
-    async def _start_added(self, running: RunningNode, actor: Actor) -> None:
-        try:
-            await running.lifespan.start(actor)
-            running.require_not_stopping()
-        except BaseException as error:
-            self._forget(actor)
-            if isinstance(error, Exception):
-                log.error("%s was not added: %s", type(actor).__qualname__, error, exc_info=error)
-            elif running.stopping is not None:
-                raise NotRunningError("the node was stopped while the actor started") from None
-            raise
-        self._host(running, actor)
-
-    def _host(self, running: RunningNode, actor: Actor) -> None:
-        if not handler_map(actor):
-            log.warning("%s handles nothing", type(actor).__qualname__)
-        running.hosts[actor.identity] = running.new_host(actor, self.middleware)
-
-    def _host_built_in(self, running: RunningNode) -> None:
-        """Add the built-in actor, which answers requests about this node."""
-        actor = Introspection(running.tables, self.report, lambda: self.peers, running.tail, self.set_capture_level)
-        running.built_in.append(running.new_host(actor))
+        return running.actors.add(actor, self._forget)
 
     async def remove(self, actor: Actor, drain_timeout: float | None = None) -> None:
         """Remove an actor. Messages that it has not handled go to others that handle them, or fail.
@@ -474,28 +351,12 @@ class Node:
         if running is None:
             self._forget(actor)
             return
-        host = running.hosts.get(actor.identity)
+        host = running.actors.hosts.get(actor.identity)
         if host is not None and host.runs(asyncio.current_task()):
             advice = "a call from outside the actor's handlers: asyncio.create_task(node.remove(actor))"
             raise ArgumentError("remove", advice, "a call from a handler")
         self._forget(actor)
-        if host is None:  # its `on_start` still runs
-            await running.cancel_starts(actor.identity)
-        else:
-            await self._retire(running, host, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
-        await running.lifespan.stop(actor)
-
-    async def _retire(self, running: RunningNode, host: ActorHost, drain_timeout: float) -> None:
-        """Withdraw an actor, and wait for its handlers."""
-        del running.hosts[host.identity]
-        running.router.remove(host.identity, host.close())
-        running.leaving.append(host)
-        try:
-            async with asyncio.timeout(drain_timeout):
-                await host.idle()
-        except TimeoutError:
-            await host.stop(self.settings.cancel_timeout)
-        running.leaving.remove(host)  # after a cancellation it stays there, and stops with the node
+        await running.actors.remove(actor, self.settings.drain_timeout if drain_timeout is None else drain_timeout)
 
     def _forget(self, actor: Actor) -> None:
         if self._actors.pop(actor.identity, None) is not None:
@@ -507,21 +368,11 @@ class Node:
         """Return the message counts since the node started; after it stopped, those of its last run."""
         if self._running is None and self._final_stats is not None:
             return self._final_stats
-        return self._count(self._require_running())
+        return stats_of(self._require_running())
 
     def report(self) -> NodeReport:
         """Return the state of this node: its counts, its actors, its network, its capture."""
-        running = self._require_running()
-        return NodeReport(
-            node=self.identity,
-            uri=self.uri,
-            software=software(),
-            uptime=running.clock() - running.started_at,
-            stats=self._count(running),
-            actors=tuple(_actor_report(host) for host in running.hosts.values()),
-            network=running.connection.report() if running.connection is not None else None,
-            capture=None if running.recorder is None else running.recorder.report(),
-        )
+        return report_of(self._require_running(), self.identity, self.uri)
 
     def measure_times(self) -> None:
         """Measure from now on how long handlers and requests take: see `timings`."""
@@ -573,20 +424,3 @@ class Node:
         if recorder is None:
             raise ArgumentError("capture", "a node that was given a directory for it: Node(capture=...)", "none")
         recorder.set_level(Level(level))
-
-    def _count(self, running: RunningNode) -> Stats:
-        counters = running.router.counters
-        unsent = 0 if running.connection is None else running.connection.unsent
-        in_mailboxes = sum(host.waiting for host in running.all_hosts)
-        return Stats(
-            submitted=counters.submitted,
-            received=counters.received,
-            copied=counters.copied,
-            returned=counters.returned,
-            outcomes=counters.outcomes(unsent),
-            waiting=running.router.waiting + in_mailboxes + unsent,
-            handled=counters.handled,
-            handler_errors=counters.handler_errors,
-            unexpected=sum(hub.unexpected for hub in running.hubs),
-            promised=sum(hub.waiting for hub in running.hubs),
-        )

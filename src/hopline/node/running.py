@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context as VariableContext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hopline.actors import Actor, ActorHost, handler_map
 from hopline.capture.settings import CaptureSettings
 from hopline.client import Deadlines, MessageHub
-from hopline.message import NotRunningError, WireFormat
+from hopline.message import WireFormat
 from hopline.node.context import Context, NodeRuntime
-from hopline.node.lifespan import ActorLifespan, HeldContext
-from hopline.node.middleware import Middleware, MiddlewareHost
+from hopline.node.lifespan import HeldContext
 from hopline.node.network.connection import NetworkConnection
 from hopline.node.report import StopReport
 from hopline.node.routing.router import Router
+from hopline.node.running_actors import RunningActors
 from hopline.observers.dead_letters import DeadLetters
 from hopline.observers.observer import Observers
 from hopline.observers.outcomes import FailureLog, OutcomeHook
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RunningNode:
-    """The router, the hubs, the hosts and the connection of one run of a node."""
+    """The router, the hubs, the actors and the connection of one run of a node."""
 
     def __init__(self, node: Node) -> None:
         self.loop = asyncio.get_running_loop()
@@ -74,14 +73,8 @@ class RunningNode:
         self.observers.add(self.tail)
         self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()
-        self.hosts: dict[bytes, ActorHost] = {}
-        self.built_in: list[ActorHost] = []  # hosts of the node's own actors, which applications do not see
-        self.leaving: list[ActorHost] = []  # of actors that were removed while handlers were running
         self.held = None if node.lifespan is None else HeldContext(node.lifespan(node))
-        self.lifespan = ActorLifespan(node, settings)
-        self.cancel_timeout = settings.cancel_timeout
-        self.has_started = False  # whether all actors have: from then on others start when they are added
-        self.starting: dict[bytes, asyncio.Task[None]] = {}  # of actors that were added since
+        self.actors = RunningActors(node, self.router, self.runtime, lambda: self.stopping is not None)
         self.stopping: asyncio.Future[StopReport] | None = None
         self.ending: asyncio.Future[None] | None = None
 
@@ -149,56 +142,15 @@ class RunningNode:
         for hub in self.hubs:
             timings.add_hub(hub)
 
-    def new_host(self, actor: Actor, middleware: tuple[Middleware, ...] = ()) -> ActorHost:
-        """Return the host of an actor, which messages reach from now on."""
-        handlers = handler_map(actor)
-        if middleware:
-            host: ActorHost = MiddlewareHost(actor, handlers, self.runtime, middleware)
-        else:
-            host = ActorHost(actor, handlers, self.runtime)
-        handled = {identifier: definition.keep_local for identifier, definition in handlers.items()}
-        self.router.directory.add_actor(host, handled)
-        return host
-
-    def start_in_task(self, actor: Actor, start: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run the start of an actor that was added."""
-        task = self.starting[actor.identity] = self.loop.create_task(start)
-
-        def forget(task: asyncio.Task[None]) -> None:
-            self.starting.pop(actor.identity, None)
-            if not task.cancelled():
-                task.exception()  # it has been logged, if nobody waits for it
-
-        task.add_done_callback(forget)
-        return task
-
-    async def cancel_starts(self, *actors: bytes) -> None:
-        """Cancel the starts of actors that were added, and wait until they have ended."""
-        tasks = [task for actor in actors if (task := self.starting.get(actor)) is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=self.cancel_timeout)
-
-    def require_not_stopping(self) -> None:
-        """Raise `NotRunningError` if the node has begun to stop."""
-        if self.stopping is not None:
-            raise NotRunningError("the node was stopped while it started")
-
     def is_idle(self) -> bool:
         """Return whether nothing waits and nothing runs."""
-        return not self.router.waiting and all(host.is_idle() for host in self.all_hosts)
-
-    @property
-    def all_hosts(self) -> tuple[ActorHost, ...]:
-        """The hosts of all actors, also of those that applications do not see."""
-        return (*self.hosts.values(), *self.leaving, *self.built_in)
+        return not self.router.waiting and all(host.is_idle() for host in self.actors.all_hosts)
 
     async def idle(self) -> None:
         """Wait until nothing waits or runs. Repeat, because one actor may have given work to another meanwhile."""
         while not self.is_idle():
             await self.router.nothing_waits()
-            for host in self.all_hosts:
+            for host in self.actors.all_hosts:
                 await host.idle()
 
 

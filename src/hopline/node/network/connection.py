@@ -141,7 +141,7 @@ class NetworkConnection:
         self.membership.announce(router.directory.advertised())
         router.directory.on_added = self.membership.announce
         router.directory.on_removed = self.membership.withdraw
-        router.on_full = self.inbound.hold_back
+        router.backpressure.on_full = self.inbound.hold_back
         self.inbound.read()
         self._start_timers()
         try:
