@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopline.cli.application import actors_of, find_application
+from hopline.cli.app_loader import actors_of, find_application
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import ApplicationOption, DebugOption
 from hopline.cli.terminal import json_lines, write_line, write_wrapped

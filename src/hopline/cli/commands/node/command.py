@@ -13,7 +13,7 @@ from hopline.actors import Actor, handler_map
 from hopline.application.configured import ConfiguredNode, configured_node
 from hopline.capture.events import Level
 from hopline.cli import event_loop
-from hopline.cli.application import actors_of, find_application
+from hopline.cli.app_loader import actors_of, find_application
 from hopline.cli.commands.node.reload import run_reloading
 from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hopline import Actor
-from hopline.cli.application import ApplicationError, actors_of, find_application
+from hopline.cli.app_loader import ApplicationError, actors_of, find_application
 from hopline.cli.errors import UsageError
 from hopline.message import HoplineError
 from tests.cli.commands import APPLICATION

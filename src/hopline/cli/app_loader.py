@@ -1,4 +1,4 @@
-"""The application that ``--app package.module:name`` names, and its actors.
+"""Loading what ``--app package.module:name`` names: an application, and its actors.
 
 An application is an actor, a list of actors, an async context manager that yields either, or a function or class that
 returns any of these. A function may be `async def`.
