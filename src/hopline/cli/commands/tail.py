@@ -209,7 +209,7 @@ class _Tail:
         return False
 
     async def end(self) -> None:
-        """Tell the nodes that nobody looks any more, show the last messages, and write how many there were."""
+        """End the tails of the nodes, show the last messages, and write how many there were."""
         hub, reader = self._node.hub, self._node.identity
         nodes = list(self._answering)
         farewells = await asyncio.gather(*(fetch_tail(hub, node, reader, None, _FAREWELL_TIME) for node in nodes))
