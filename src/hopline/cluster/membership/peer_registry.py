@@ -263,12 +263,17 @@ class PeerRegistry:
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
-    def record_heartbeat(self, message: Message, content: HeartBeat) -> Location | None:
-        """Record a heartbeat, and refuse one of a node that is not known; if it was lost, return where it is back."""
+    def record_heartbeat(self, message: Message, content: HeartBeat, now: float) -> Location | None:
+        """Record a heartbeat, and refuse one of a node that is not known.
+
+        Returns:
+            Where the node is, if it was lost, and routes are to be exchanged with it now.
+        """
         node = content.socket_identity
-        location = self._lost.forget(node)
-        if location is not None:
-            log.info("node %s is heard again", printable_name(node))
+        if node in self._lost:
+            location = self._lost.record_heartbeat(node, now)
+            if location is not None:
+                log.info("node %s is heard again", printable_name(node))
             return location
         if not self.health.record_heartbeat(node):
             self._traffic.refuse("heartbeat of a stranger")
