@@ -248,7 +248,7 @@ class Membership:
 
     def watch(self, node: bytes) -> None:
         """Listen for the heartbeats of a node, because this one sends messages to it."""
-        self._peers.health.watch(node)
+        self._peers.watch(node)
 
     def remove_node(self, node: bytes) -> None:
         """Remove a node that cannot be reached."""
