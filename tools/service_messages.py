@@ -12,7 +12,7 @@ PROTO = SOURCE / "hopline" / "cluster" / "messages" / "service.proto"
 
 
 def generate() -> dict[Path, str]:
-    """Give the text of each file that the protobuf compiler makes."""
+    """Return the text of each file that the protobuf compiler makes."""
     with TemporaryDirectory() as folder:
         arguments = [f"--proto_path={SOURCE}", f"--python_out={folder}", f"--pyi_out={folder}", str(PROTO)]
         subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments], check=True)  # noqa: S603

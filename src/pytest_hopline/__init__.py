@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give marked tests the fixture that runs them."""
+    """Add the fixture that runs them to tests with the marker."""
     if isinstance(item, pytest.Function) and item.get_closest_marker(_MARKER) and _RUN not in item.fixturenames:
         item.fixturenames.append(_RUN)
 

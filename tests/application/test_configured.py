@@ -137,7 +137,7 @@ def test_a_node_class_of_ones_own_stays_one(file: Path) -> None:
 
 
 def test_errors_name_the_file_and_the_key(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"nowhere\.toml: No such file"):
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml: cannot be read as the configuration: No such file"):
         Node.from_config(tmp_path / "nowhere.toml")
     (tmp_path / "taken").write_text("a file")
     (tmp_path / "shop.toml").write_text('[capture]\ndirectory = "taken"\n')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -78,6 +79,20 @@ def test_a_node_is_meant_by_how_its_identity_begins() -> None:
         find_node("ab", nodes)
     with pytest.raises(UsageError, match="no node 'x' is known; known nodes: abc-1, abd-2"):
         find_node("x", nodes)
+
+
+def test_a_node_that_is_not_known_is_refused_with_what_to_write_instead() -> None:
+    nodes = [KnownNode(b"shop-%d" % number, f"tcp://10.0.0.{number}:5101") for number in range(9)]
+    for text, problem in {
+        "zzz": "known nodes: shop-0, shop-1, shop-2, shop-3, shop-4, and 4 more, which `hopline nodes` lists",
+        "shp-7": "did you mean shop-7?",
+        "10.0.0.7:511": "did you mean 10.0.0.7:5101?",
+        "localhost:1": "known nodes: 10.0.0.0:5101, 10.0.0.1:5101, ",
+    }.items():
+        with pytest.raises(UsageError, match=re.escape(f"no node '{text}' is known; {problem}")):
+            find_node(text, nodes)
+    with pytest.raises(UsageError, match="no other node is in the network; start one with `hopline node`"):
+        find_node("shop-1", [])
 
 
 def test_every_command_teaches_with_an_example(tmp_path: Path) -> None:

@@ -78,6 +78,14 @@ def test_an_answer_for_machines_has_its_road(network: Network) -> None:
             "nobody handles it; its flow waits for Greeting/1; `hopline routes` lists",
         ),
         (("Greet", '{"name": "slow"}', "--callback", "Greeting", "--timeout", "0.2"), 3, "no answer to Greet/1 within"),
+        (
+            ("Greet", '{"name": "x"}', "--callback", "Greetin", "--timeout", "1"),
+            3,
+            "no answer to Greet/1 within 1 s: no Greetin/1 came; `hopline tail` shows",
+        ),
+        (("Greet", "--file", "nowhere"), 2, "--file: nowhere cannot be read: No such file or directory"),
+        (("Greet", "--config", "nowhere"), 2, "nowhere: cannot be read as the configuration: No such file"),
+        (("Greet", "--rendezvous", "localhost:1"), 2, "--rendezvous: expected an address to connect to, with one host"),
         (("Greet", "{name}"), 2, "the body is not JSON"),
         (("Greet", "--to-node", "zzz"), 2, "no node 'zzz' is known; known nodes: "),
         (("Greet", "--broadcast", "--receipt"), 2, "a broadcast goes to every node"),
@@ -205,6 +213,23 @@ def test_without_a_rendezvous_server_it_is_said_what_to_do(tmp_path: Path) -> No
     done = run(tmp_path, "send", "Greet", "--rendezvous", address, env={"HOPLINE_NODE__JOIN_TIMEOUT": "0.2"})
     assert done.returncode == 1
     assert done.stderr.startswith(f"hopline send: no rendezvous server answers at {address}; start one with")
+
+
+def test_the_name_of_a_rendezvous_server_that_nobody_knows_is_reported(tmp_path: Path) -> None:
+    address = "tcp://no-such-host.invalid:8001"
+    done = run(tmp_path, "nodes", "--rendezvous", address, env={"HOPLINE_NODE__JOIN_TIMEOUT": "0.2"})
+    assert done.returncode == 1
+    assert f"answers at {address}; the host name of {address} cannot be looked up; start one with" in done.stderr
+
+
+def test_errors_fit_a_narrow_terminal(tmp_path: Path) -> None:
+    narrow = {"COLUMNS": "60", "HOPLINE_NODE__JOIN_TIMEOUT": "0.2", "HOPLINE_NODE__RENDEZVOUS": '["tcp://127.0.0.1:1"]'}
+    for arguments in (("ping", "shop"), ("node",), ("schema", "--app", "nowhere:app")):
+        done = run(tmp_path, *arguments, env=narrow)
+        lines = done.stderr.splitlines()
+        assert lines[0].startswith(f"hopline {arguments[0]}: ")
+        assert len(lines) > 1
+        assert all(len(line) <= 60 for line in lines), lines
 
 
 def test_a_node_that_is_told_to_stop_finishes_what_is_under_way(tmp_path: Path) -> None:

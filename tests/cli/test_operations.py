@@ -149,6 +149,28 @@ def test_tail_writes_json_lines_for_one_flow_of_a_node_and_ends_after_a_count(ne
         assert "body" not in documents[0]
 
 
+def test_tail_suggests_a_kind_for_one_that_no_node_handles(network: Shops) -> None:
+    done = run(network.folder, "tail", "Gret", "Greet/2", "Greet/1", "Unlike", "--for", "0.1")
+    assert done.returncode == 0, done.stderr
+    suggestions = [line for line in done.stderr.splitlines() if "did you mean" in line]
+    assert [line.partition("; ")[0] for line in suggestions] == [
+        "hopline tail: no node handles Gret/1",
+        "hopline tail: no node handles Greet/2",
+    ]
+    assert all("did you mean Greet/1?" in line for line in suggestions)
+
+
+def test_a_network_without_other_nodes_is_no_error_and_says_how_to_start_one(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with Command(tmp_path, "rendezvous") as server:
+        server.line("is ready")
+        for arguments in (("nodes",), ("tail", "--for", "2")):
+            done = run(tmp_path, *arguments)
+            assert done.returncode == 0, done.stderr
+            assert "no other node is in the network; start one with `hopline node`" in done.stdout + done.stderr
+        server.stop()
+
+
 def test_tail_counts_what_it_leaves_out(network: Shops) -> None:
     with Command(network.folder, "tail", "Greet", "--rate", "1", "--json") as tail:
         tail.line("messages of ")

@@ -12,6 +12,7 @@ from hopline.cluster import ClusterSettings
 from hopline.cluster.messages.service import (
     HEARTBEAT,
     REGISTER_ROUTE,
+    REQUEST_CLUSTER_ROUTES,
     UNREGISTER_NODE,
     registration,
     service_message,
@@ -41,10 +42,40 @@ def beat(world: World, node: bytes) -> None:
     world.member.receive_heartbeat(service_message(HEARTBEAT, HeartBeat(socket_identity=node)))
 
 
-def test_nodes_without_heartbeats_do_not_lock_real_ones_out() -> None:
+def pass_time(world: World, seconds: float) -> None:
+    for _ in range(round(seconds / 0.25)):
+        world.receive_server_heartbeat()
+        world.pass_time(0.25)
+
+
+def world_in_a_round(settings: ClusterSettings = FEW) -> World:
+    """Return a member that has joined, and asks for all routes again within eleven seconds."""
+    world = World(settings=settings)
+    world.receive_server_heartbeat()
+    return world
+
+
+def begin_another_round(world: World) -> None:
+    """Wait until the member asks for all routes again."""
+    requests = number_of_requests(world)
+    deadline = world.now + 200.0
+    while number_of_requests(world) == requests:
+        assert world.now < deadline
+        pass_time(world, 0.25)
+
+
+def number_of_requests(world: World) -> int:
+    return sum(message.identifier == REQUEST_CLUSTER_ROUTES for message in world.published)
+
+
+def known(world: World, name: str, count: int) -> int:
+    return sum(b"%s %d" % (name.encode(), number) in world.member.health for number in range(count))
+
+
+def test_a_flood_does_not_lock_out_real_nodes_that_come_later() -> None:
     world = World(settings=FEW)
     announce(world, b"early")
-    beat(world, b"early")
+    world.member.watch(b"early")
     for number in range(10 * SLOTS):
         announce(world, b"fake %d" % number, interval=300.0)
     announce(world, b"late")
@@ -52,6 +83,42 @@ def test_nodes_without_heartbeats_do_not_lock_real_ones_out() -> None:
     assert b"late" in world.member.health
     assert len(world.member.health) == SLOTS
     assert not world.member.traffic.refused
+
+
+def test_a_flood_drives_out_no_node_that_has_answered_two_requests() -> None:
+    world = world_in_a_round()
+    for _ in range(2):
+        for number in range(10):
+            announce(world, b"real %d" % number)
+        begin_another_round(world)
+    for number in range(100 * SLOTS):
+        announce(world, b"fake %d" % number)
+    assert known(world, "real", 10) == 10
+    assert len(world.member.health) == SLOTS
+
+
+def test_a_flood_that_answers_every_request_leaves_a_quarter_of_the_slots_to_real_nodes() -> None:
+    world = world_in_a_round()
+    for _ in range(3):
+        for number in range(SLOTS):
+            announce(world, b"fake %d" % number)
+        begin_another_round(world)
+    for number in range(SLOTS // 4):
+        announce(world, b"late %d" % number)
+    assert known(world, "late", SLOTS // 4) == SLOTS // 4
+    assert len(world.member.health) == SLOTS
+
+
+def test_a_flood_drives_out_no_node_that_this_one_sends_to() -> None:
+    world = World(settings=FEW)
+    for number in range(10):
+        announce(world, b"real %d" % number)
+        world.member.watch(b"real %d" % number)
+    for number in range(100 * SLOTS):
+        announce(world, b"fake %d" % number)
+        beat(world, b"fake %d" % number)  # at the address of another
+    assert known(world, "real", 10) == 10
+    assert len(world.member.health) == SLOTS
 
 
 def test_announcements_cost_no_subscription_until_something_is_sent_to_their_nodes() -> None:
@@ -69,22 +136,22 @@ def test_announcements_cost_no_subscription_until_something_is_sent_to_their_nod
     assert not world.subscribed
 
 
-def test_nodes_without_heartbeats_are_bounded() -> None:
+def test_nodes_that_nothing_is_sent_to_are_bounded() -> None:
     world = World(settings=ClusterSettings(unheard_nodes=5))
     for number in range(20):
         announce(world, b"real %d" % number)
-        beat(world, b"real %d" % number)
+        world.member.watch(b"real %d" % number)
     for number in range(100):
         announce(world, b"fake %d" % number)
     assert len(world.member.health) == 25
-    assert b"real 0" in world.member.health
+    assert known(world, "real", 20) == 20
 
 
-def test_nodes_with_heartbeats_are_not_replaced() -> None:
+def test_nodes_that_this_one_sends_to_are_not_replaced() -> None:
     world = World(settings=FEW)
     for number in range(SLOTS):
         announce(world, b"node %d" % number)
-        beat(world, b"node %d" % number)
+        world.member.watch(b"node %d" % number)
     announce(world, b"one too many")
     assert b"one too many" not in world.member.health
     assert world.member.traffic.refused == {"too many nodes": 1}
@@ -94,7 +161,7 @@ def test_a_flood_in_one_domain_takes_no_slots_of_another() -> None:
     world = two_domains()
     for number in range(SLOTS):
         announce(world, b"fake %d" % number, domain="news")
-        beat(world, b"fake %d" % number)  # these seem alive
+        world.member.watch(b"fake %d" % number)  # these are not replaced
     for number in range(SLOTS):
         announce(world, b"real %d" % number, domain="orders")
     assert len(world.member.health) == 2 * SLOTS

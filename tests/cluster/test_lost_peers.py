@@ -51,6 +51,35 @@ def test_a_peer_that_is_heard_again_is_sent_all_routes_and_asked_for_its_own() -
     world.sent.clear()
     beat(world)
     assert [message.identifier for message in world.sent] == [REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES]
+    assert not world.member.traffic.refused
+
+
+def test_a_forged_heartbeat_does_not_use_up_the_only_chance_of_a_lost_peer() -> None:
+    world = world_that_lost_a_peer()
+    beat(world)  # of somebody else: the peer does not answer
+    pass_time(world, 60.0)
+    assert world.subscribed == {HEALTH}
+    world.sent.clear()
+    beat(world)
+    assert [message.identifier for message in world.sent] == [REGISTER_ROUTE, REQUEST_CLUSTER_ROUTES]
+    announce(world)
+    assert PEER in world.member.health
+    assert not world.subscribed
+
+
+def test_many_heartbeats_of_a_lost_peer_cause_few_messages() -> None:
+    world = world_that_lost_a_peer()
+    world.sent.clear()
+    exchanges_at = []
+    for step in range(round(TEN_MINUTES)):
+        exchanges = len(world.sent)
+        for _ in range(10):
+            beat(world)
+        if len(world.sent) > exchanges:
+            exchanges_at.append(step)
+        pass_time(world, 1.0)
+    assert exchanges_at == [0, 5, 15, 35, 75, 135, 195, 255, 315, 375, 435, 495, 555]
+    assert len(world.sent) == 2 * len(exchanges_at)
     assert not world.subscribed
     beat(world)
     assert world.member.traffic.refused == {"heartbeat of a stranger": 1}

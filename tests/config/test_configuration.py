@@ -114,7 +114,7 @@ ERRORS = [
     ('[node]\naddress = "5101"', "hopline.toml: node.address: expected an address such as tcp://"),
     ('[node]\naddress = "tcp://*:5101"', "hopline.toml: node.address: expected a loopback address, or keys, or open_"),
     ('[node]\nrendezvous = "tcp://a:1"', "hopline.toml: node.rendezvous: expected a list of text or a table, found"),
-    ('[node]\nrendezvous = ["a"]', "hopline.toml: node.rendezvous: expected an address such as"),
+    ('[node]\nrendezvous = ["a"]', "hopline.toml: node.rendezvous: expected an address to connect to"),
     ('[node]\nrendezvous = ["tcp://*:8001"]', "hopline.toml: node.rendezvous: expected an address to connect to"),
     ('[node]\nrendezvous = ["tcp://127.0.0.1:65530"]', "hopline.toml: node.rendezvous: expected ports up to 65535"),
     ('[node]\nrendezvous = [{ broadcast_uri = "x", unicast_uri = "y" }]', "hopline.toml: node.rendezvous: expected an"),
@@ -155,7 +155,7 @@ ERRORS = [
     ('[rendezvous]\nsynod = ["tcp://127.0.0.1:1"]', "hopline.toml: rendezvous.synod_address: expected one of the mem"),
     (
         '[rendezvous]\nsynod_address = "tcp://127.0.0.1:1"\nsynod = ["tcp://127.0.0.1:1", "b"]',
-        "hopline.toml: rendezvous.synod: expected an address such as",
+        "hopline.toml: rendezvous.synod: expected an address to connect to",
     ),
     (
         '[[rendezvous.partners]]\nnetwork_id = "a"\ncluster = ["tcp://*:1"]',
@@ -249,7 +249,7 @@ def test_an_option_that_is_wrong_is_named() -> None:
 def test_addresses_are_read_even_where_every_door_is_open(name: str, tmp_path: Path) -> None:
     said = 'synod = ["x"]\nsynod_address = "x"' if name == "synod" else f'{name} = "x"'
     path = written(tmp_path, f"[rendezvous]\nopen_without_keys = true\n{said}")
-    with pytest.raises(ConfigurationError, match=rf"rendezvous\.{name}: expected an address such as"):
+    with pytest.raises(ConfigurationError, match=rf"rendezvous\.{name}: expected an address "):
         read_configuration(path, {}).rendezvous()
 
 

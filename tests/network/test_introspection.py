@@ -33,7 +33,8 @@ from hopline.cluster.messages.service import (
     service_message,
 )
 from hopline.cluster.messages.service_pb2 import ExternalRoutes, InternalRoutes, MessageRoutes, RequestMessageRoutes
-from hopline.node.introspection import NodeStats, Probe, Probed, RequestStats
+from hopline.node.introspection import NodeStats, Probe, Probed, RequestStats, RequestTail, Tail
+from hopline.observers.tail import LONGEST_READER, TailFilter
 from hopline.security import Security
 from tests.network.processes import free_ports
 from tests.node.running import on_loop, until
@@ -106,6 +107,18 @@ async def test_stats_are_told_to_who_asks() -> None:
         assert report.network is not None
         assert report.network.is_joined
         assert [link.node for link in report.network.links] == [other.identity]
+
+
+@on_loop
+async def test_a_refused_question_for_messages_is_counted_with_what_else_a_node_refused() -> None:
+    async with two_nodes(Greeter()) as (one, other):
+        reader = b"x" * (LONGEST_READER + 1)
+        question = to_message(RequestTail(reader, TailFilter())).with_receiver_node(one.identity)
+        fetched = (await other.hub.send(question, callback=Tail, timeout=30)).fetched
+        assert "at most 255 bytes" in fetched.problem
+        report = one.report().network
+        assert report is not None
+        assert report.refused_messages == {"tail": 1}
 
 
 @on_loop

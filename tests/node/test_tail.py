@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from hopline import Actor, ActorError, DeliveryError, Message, MessageIdentifier, Node, NodeSettings, Payload, handler
 from hopline.observers.observer import EVENTS, Observers
-from hopline.observers.tail import LEASE, MOST_TAILS, PENDING_BYTES, Fetched, KindPattern, NodeTail, TailFilter
+from hopline.observers.tail import (
+    LEASE,
+    LONGEST_READER,
+    MOST_TAILS,
+    PENDING_BYTES,
+    Fetched,
+    KindPattern,
+    NodeTail,
+    TailFilter,
+)
 from hopline.security.services import is_question
 from tests.node.running import Clock, in_vain, on_loop, started
 
@@ -184,8 +195,12 @@ async def test_the_last_messages_are_shown_at_the_end() -> None:
         assert tail.end(READER) == Fetched()
 
 
+def unused_tail(refused: Counter[str]) -> NodeTail:
+    return NodeTail(Observers(), lambda _receiver, _kind: (None, None), is_question, Clock(), Clock(), refused)
+
+
 def test_readers_and_what_they_want_are_bounded() -> None:
-    tail = NodeTail(Observers(), lambda _receiver, _kind: (None, None), is_question, Clock(), Clock())
+    tail = unused_tail(Counter())
     for number in range(MOST_TAILS):
         assert tail.fetch(b"%d" % number, TailFilter()).problem == ""
     assert "try again later" in tail.fetch(b"one more", TailFilter()).problem
@@ -195,8 +210,23 @@ def test_readers_and_what_they_want_are_bounded() -> None:
         TailFilter(rate=10**6),
         TailFilter(body_bytes=1 << 30),
         TailFilter(kinds=(KindPattern(b"x"),) * 100),
+        TailFilter(flow=b"x" * 2_000),
+        TailFilter(kinds=(KindPattern(b"x" * 2_000),)),
+        TailFilter(kinds=(KindPattern(b"x", 1, b"x" * 2_000),)),
+        TailFilter(kinds=(KindPattern(b"x", b"x" * 2_000),)),
     ):
         assert "expected" in tail.fetch(b"0", wanted).problem
+
+
+def test_a_reader_with_too_long_a_name_is_refused_and_counted() -> None:
+    refused: Counter[str] = Counter()
+    tail = unused_tail(refused)
+    assert tail.fetch(b"x" * LONGEST_READER, TailFilter()).problem == ""
+    assert not refused
+    too_long = b"x" * (LONGEST_READER + 1)
+    assert tail.fetch(too_long, TailFilter()).problem == "expected a reader's name of at most 255 bytes, found 256"
+    assert not tail.has(too_long)
+    assert refused == {"tail": 1}
 
 
 def test_a_pattern_without_a_version_means_all_of_them() -> None:

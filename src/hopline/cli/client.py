@@ -13,7 +13,7 @@ from hopline.capture.events import Level
 from hopline.client import MessageHub
 from hopline.config import Configuration
 from hopline.errors import NotJoinedError
-from hopline.message import HoplineError, Message, MessageIdentifier, to_message
+from hopline.message import ArgumentError, HoplineError, Message, MessageIdentifier, to_message
 from hopline.node import Node
 from hopline.node.introspection import (
     NodeCapture,
@@ -31,6 +31,7 @@ from hopline.node.report import NodeReport, PeerReport
 from hopline.observers.tail import Fetched, TailFilter
 from hopline.routing import KnownNode, MessageOutcome
 from hopline.routing.suggestions import close_kinds, question
+from hopline.transport import resolve
 
 QUIET_TIME = 0.3  # seconds without a route announcement, after which all nodes are taken to have announced theirs
 ALONE_TIME = 1.5  # the same, while no other node is known
@@ -67,10 +68,22 @@ async def joined_node(
     logging.getLogger("hopline").setLevel(logging.ERROR)  # commands report problems in one line of their own
     async with Node(network=network, settings=settings, on_outcome=on_outcome) as node:
         if not node.is_joined:
-            servers = ", ".join(str(server) for server in network.servers)
-            remedy = "start one with `hopline rendezvous`, or name another with --rendezvous"
-            raise NotJoinedError(f"no rendezvous server answers at {servers}; {remedy}")
+            servers = [str(server) for server in network.servers]
+            unknown = [server for server in servers if not await asyncio.to_thread(_has_known_host, server)]
+            problem = f"no rendezvous server answers at {', '.join(servers)}"
+            if unknown:
+                problem += f"; the host name of {', '.join(unknown)} cannot be looked up"
+            raise NotJoinedError(f"{problem}; start one with `hopline rendezvous`, or name another with --rendezvous")
         yield node
+
+
+def _has_known_host(server: str) -> bool:
+    """Return whether the host name in the address of a server can be looked up."""
+    try:
+        resolve(server)
+    except ArgumentError:
+        return False
+    return True
 
 
 def raise_if_refused(node: Node, *, is_answered: bool) -> None:

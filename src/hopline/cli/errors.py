@@ -10,6 +10,7 @@ import typer
 
 from hopline._starting import INTERRUPTED, interrupt_as_usual
 from hopline.cli.standard_streams import discard_stdout, flush_stdout
+from hopline.cli.terminal import write_note
 from hopline.config import ConfigurationError
 from hopline.message import AnswerTimeoutError, ArgumentError, BindError, HoplineError, printable
 
@@ -43,15 +44,22 @@ def one_line_errors(command: str, *, debug: bool) -> Iterator[None]:
         if debug:
             raise
         flush_stdout()
-        typer.echo(f"hopline {command}: {printable(str(error))}", err=True)
+        write_note(f"hopline {command}: {printable(_text(error))}")
         raise typer.Exit(exit_code(error)) from None
     except ModuleNotFoundError as error:
         if debug or (error.name or "").startswith("hopline"):
             raise
-        typer.echo(_missing_extra(command, error.name), err=True)
+        write_note(_missing_extra(command, error.name))
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _text(error: Exception) -> str:
+    """Return the text of an error; of one that the system reports about a file, without its number."""
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _missing_extra(command: str, module: str | None) -> str:

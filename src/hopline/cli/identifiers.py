@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -12,6 +13,8 @@ from hopline.routing import KnownNode
 
 _HEX_PREFIX = "hex:"
 _SHORT_LENGTH = 8
+NO_OTHER_NODE = "no other node is in the network; start one with `hopline node`"
+_MOST_LISTED = 5  # nodes in an error
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -92,6 +95,7 @@ def find_node(text: str, nodes: Iterable[KnownNode]) -> KnownNode:
         UsageError: If no node matches, or several begin with `text`.
     """
     by_name = {identity_text(node.identity): node for node in nodes}
+    addresses = [node.uri.removeprefix("tcp://") for node in by_name.values()]
     if text in by_name:
         return by_name[text]
     at_address = [node for node in by_name.values() if text in (node.uri, node.uri.removeprefix("tcp://"))]
@@ -101,7 +105,23 @@ def find_node(text: str, nodes: Iterable[KnownNode]) -> KnownNode:
     if len(matches) == 1:
         return by_name[matches[0]]
     if matches:
-        names = ", ".join(matches)
-        raise UsageError(f"several nodes begin with {text!r}: {names}; write more of the identity")
-    names = ", ".join(by_name) or "none"
-    raise UsageError(f"no node {text!r} is known; known nodes: {names}")
+        raise UsageError(f"several nodes begin with {text!r}: {_listed(matches)}; write more of the identity")
+    is_address = ":" in text
+    raise UsageError(f"no node {text!r} is known; {_alternatives(text, addresses if is_address else list(by_name))}")
+
+
+def _alternatives(text: str, names: list[str]) -> str:
+    """Return what to write instead of the name, or the address, of a node that is not known."""
+    if not names:
+        return NO_OTHER_NODE
+    closest = difflib.get_close_matches(text, names, 1)
+    if closest:
+        return f"did you mean {closest[0]}? `hopline nodes` lists all nodes"
+    return f"known nodes: {_listed(names)}"
+
+
+def _listed(names: list[str]) -> str:
+    """Return some names as text, and how many more there are."""
+    listed = ", ".join(names[:_MOST_LISTED])
+    more = len(names) - _MOST_LISTED
+    return f"{listed}, and {more} more, which `hopline nodes` lists" if more > 0 else listed

@@ -27,7 +27,8 @@ RawOption = Annotated[bool, typer.Option("--raw", "--text", help="Send the body 
 HexOption = Annotated[bool, typer.Option("--hex", help="The body is written in hex.")]
 FileOption = Annotated[str | None, typer.Option("--file", help="Read the body from a file, or - for stdin.")]
 ToNodeOption = Annotated[
-    str | None, typer.Option("--to-node", metavar="NODE", help="Send to this node: its identity, or how it begins.")
+    str | None,
+    typer.Option("--to-node", metavar="NODE", help="Send to this node: its identity, how it begins, or its address."),
 ]
 
 
@@ -84,7 +85,10 @@ def _read_content(text: str | None, file: str | None) -> bytes:
         raise UsageError("BODY and --file exclude each other: give one, not both")
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read()
-    return Path(file).read_bytes()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"--file: {file} cannot be read: {error.strerror}") from None
 
 
 def _from_hex(content: bytes) -> bytes:

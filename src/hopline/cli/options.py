@@ -14,12 +14,12 @@ from hopline.config import Configuration, given, read_configuration
 from hopline.message import WireFormat
 
 ApplicationOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--app",
         metavar="MODULE:NAME",
-        help="The application: package.module:name of an actor, a list, an async context manager that yields them, "
-        "or a function that returns them.",
+        help="Required. The application: package.module:name of an actor, a list, an async context manager that yields "
+        "them, or a function that returns them.",
     ),
 ]
 ConfigOption = Annotated[

@@ -24,17 +24,17 @@ class _Console(Console):
         raise BrokenPipeError  # handled by `one_line_errors`; rich would exit with an error code here
 
 
-def make_console() -> Console:
+def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is: no markup, no emoji codes, no highlighting."""
-    console = _Console(highlight=False, markup=False, emoji=False)
+    console = _Console(highlight=False, markup=False, emoji=False, stderr=stderr)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPE_WIDTH
     return console
 
 
-def line_width() -> int | None:
-    """Return the width of standard output, if lines should be broken: on a terminal, or where COLUMNS says so."""
-    console = make_console()
+def line_width(*, stderr: bool = False) -> int | None:
+    """Return the width of an output, if lines should be broken: on a terminal, or where COLUMNS says so."""
+    console = make_console(stderr=stderr)
     return console.width if console.is_terminal or "COLUMNS" in os.environ else None
 
 
@@ -50,8 +50,8 @@ def write_wrapped(text: str) -> None:
 
 
 def write_note(text: str) -> None:
-    """Write a line to standard error, as `write_wrapped` does: something beside the output of a command."""
-    lines = wrap(printable(text, limit=None), line_width())
+    """Write a line to standard error, as `write_wrapped` does: an error, or what is beside a command's output."""
+    lines = wrap(printable(text, limit=None), line_width(stderr=True))
     sys.stderr.write("\n".join([*lines, ""]))
     sys.stderr.flush()
 

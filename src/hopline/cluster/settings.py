@@ -27,7 +27,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     discovery_period: float = 2.0  # time between two queries for the same route
     discovery_searches: int = 1_000  # routes that are looked for at the same time
     known_nodes: int = 10_000  # nodes that are remembered, for each domain
-    unheard_nodes: int = 5_000  # nodes among them without a heartbeat so far; the oldest is replaced
+    unheard_nodes: int = 5_000  # nodes among them that nothing is sent to; one more replaces one of them
     known_routes: int = 10_000  # routes that are remembered for each node
     answer_links: int = 128  # links that only carry answers to requests, for each domain; the oldest is closed
     tick: float = 0.05  # time between two checks for what is due

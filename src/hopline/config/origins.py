@@ -41,7 +41,8 @@ def from_file(path: Path) -> Tree:
         with path.open("rb") as file:
             tables = tomllib.load(file)
     except OSError as error:
-        raise ConfigurationError(str(path), "", error.strerror or str(error)) from None
+        problem = f"cannot be read as the configuration: {error.strerror or error}"
+        raise ConfigurationError(str(path), "", problem) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(str(path), "", f"not TOML: {error}") from None
     return with_origin(tables, str(path))

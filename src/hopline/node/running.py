@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context as VariableContext
@@ -69,7 +70,8 @@ class RunningNode:
             slow_handler=settings.slow_handler,
             hub=self.hub,
         )
-        self.tail = NodeTail(self.observers, self.router.directory.label, is_question, clock, time.time)
+        refused = Counter[str]() if self.connection is None else self.connection.inbound.refused
+        self.tail = NodeTail(self.observers, self.router.directory.label, is_question, clock, time.time, refused)
         self.observers.add(self.tail)
         self.recorder = None if node.capture is None else self._new_recorder(node, node.capture)
         self.started_at = clock()

@@ -7,13 +7,16 @@ Theory of operation. Whoever looks asks the node again and again for what has ha
 * While nobody looks, `NodeTail` listens to no event, so that a message costs nothing more.
 * What a reader has not fetched is bounded in number a second (`rate`), in bytes (`PENDING_BYTES`), and in readers
   (`MOST_TAILS`). What does not fit is left out and counted; the messages themselves are not delayed.
+* What is kept of a question is bounded too: the name of its reader (`LONGEST_READER`) and its filter. A question beyond
+  a bound is answered with its problem, changes nothing, and is counted among the messages that the node refused.
 
 A lease that has passed is noticed at the next event, not by a timer: no event, no cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -30,6 +33,9 @@ PENDING_BYTES = 1 << 20  # bytes that wait for one reader
 HIGHEST_RATE = 1_000  # messages a second
 LARGEST_BODY = 1 << 16  # bytes of one body that are shown
 MOST_KINDS = 32
+LONGEST_READER = 255  # bytes of a reader's name, as of a node's identity
+LONGEST_NAME = 1_024  # bytes of a flow, and of each part of a kind, in a filter
+REFUSED_QUESTION = "tail"  # the reason under which refused questions are counted
 
 _RECORD_SIZE = 200  # bytes of a record without what others have chosen, about
 _LONGEST_REASON = 1_000  # characters
@@ -75,6 +81,9 @@ class TailFilter(msgspec.Struct, frozen=True, kw_only=True):
             return f"expected a rate of 1 to {HIGHEST_RATE} messages a second, found {self.rate}"
         if not 0 <= self.body_bytes <= LARGEST_BODY:
             return f"expected 0 to {LARGEST_BODY} bytes of each body, found {self.body_bytes}"
+        longest = max(map(len, (self.flow, *_names(self.kinds))))
+        if longest > LONGEST_NAME:
+            return f"expected a flow and kinds of at most {LONGEST_NAME} bytes, found {longest}"
         return ""
 
 
@@ -150,6 +159,7 @@ class NodeTail(NodeObserver):
         is_hidden: Returns whether no reader is to see messages of an identity: the questions of the readers themselves.
         clock: The node's monotonic clock.
         wall_clock: Returns seconds since 1970.
+        refused: The messages that the node refused, by reason; refused questions are added.
     """
 
     def __init__(
@@ -159,12 +169,14 @@ class NodeTail(NodeObserver):
         is_hidden: Callable[[bytes], bool],
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
+        refused: Counter[str],
     ) -> None:
         self._observers = observers
         self._label_of = label_of
         self._is_hidden = is_hidden
         self._clock = clock
         self._wall_clock = wall_clock
+        self._refused = refused
         self._readers: dict[bytes, _Reader] = {}
 
     # -- readers -------------------------------------------------------------------------------------------------------
@@ -175,15 +187,22 @@ class NodeTail(NodeObserver):
         self._drop_expired(now)
         known = self._readers.get(reader)
         if known is None or known.filter != wanted:
-            problem = wanted.problem()
-            if not problem and known is None and len(self._readers) >= MOST_TAILS:
-                problem = f"{MOST_TAILS} others look at this node already; try again later"
+            problem = wanted.problem() or self._reader_problem(reader)
             if problem:
+                self._refused[REFUSED_QUESTION] += 1
                 return Fetched(problem=problem)
             known = self._readers[reader] = _Reader(wanted)
             self._observers.refresh()
         known.expires_at = now + LEASE
         return known.fetch()
+
+    def _reader_problem(self, reader: bytes) -> str:
+        """Return why a reader cannot look at this node, or an empty text."""
+        if len(reader) > LONGEST_READER:
+            return f"expected a reader's name of at most {LONGEST_READER} bytes, found {len(reader)}"
+        if reader not in self._readers and len(self._readers) >= MOST_TAILS:
+            return f"{MOST_TAILS} others look at this node already; try again later"
+        return ""
 
     def has(self, reader: bytes) -> bool:
         """Return whether a reader looks at this node."""
@@ -303,6 +322,15 @@ class _Handling:
 
     def end(self, error: BaseException | None) -> None:
         self._tail.handled(self._message, self._receiver, self._since, error)
+
+
+def _names(kinds: Iterable[KindPattern]) -> Iterator[bytes]:
+    """Return every text of variable length in patterns."""
+    for kind in kinds:
+        yield kind.identity
+        yield kind.partition or b""
+        if isinstance(kind.version, bytes):
+            yield kind.version
 
 
 def _sender(message: Message) -> bytes:

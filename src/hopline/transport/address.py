@@ -79,9 +79,12 @@ def parse(text: str, field: str = "address") -> Address:
 
 def one_place(text: str, field: str = "address") -> Address:
     """Read an address that can be connected to."""
+    expected = "an address to connect to, with one host and one port, such as tcp://127.0.0.1:8001"
+    if _ADDRESS.fullmatch(text) is None:
+        raise ArgumentError(field, expected, text)
     address = parse(text, field)
     if not address.is_one_place:
-        raise ArgumentError(field, "an address to connect to, with one host and one port", text)
+        raise ArgumentError(field, expected, text)
     return address
 
 

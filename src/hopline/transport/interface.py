@@ -19,7 +19,7 @@ class Sender(Protocol):
     """Sends, and never waits."""
 
     def send(self, frames: Frames) -> bool:
-        """Send a message, now or later, or say that there is no room."""
+        """Send a message, now or later, and return whether there was room."""
         ...
 
     def close(self, linger: float = 0.0) -> None:
@@ -72,7 +72,7 @@ class Link(Protocol):
     """Takes messages for one other node."""
 
     def offer(self, message: Message) -> bool:
-        """Take a message, or say that there is no room. Raises `PeerGoneError` when the peer is gone."""
+        """Take a message, and return whether there was room. Raise `PeerGoneError` when the peer is gone."""
         ...
 
     async def room(self) -> None:

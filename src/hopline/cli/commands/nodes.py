@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hopline.cli.client import discover_nodes, joined_node, request_peers, request_stats
 from hopline.cli.durations import duration_text
-from hopline.cli.identifiers import identity_text
+from hopline.cli.identifiers import NO_OTHER_NODE, identity_text
 from hopline.cli.network_command import network_command
 from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
@@ -107,7 +107,7 @@ def draw(document: dict[str, Any]) -> RenderableType:
     """Return the nodes as a table."""
     nodes = document["nodes"]
     if not nodes:
-        return Text("no other node is known")
+        return Text(NO_OTHER_NODE)
     table = RecordTable("node", "address", "up", "heartbeat", "format", "domain", "actors", "handles")
     for node in nodes:
         table.add_row(

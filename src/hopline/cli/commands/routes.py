@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hopline.cli.actor_labels import ActorLabels, actor_label
 from hopline.cli.client import ask, discover_nodes, joined_node
-from hopline.cli.identifiers import find_node, identity_text
+from hopline.cli.identifiers import NO_OTHER_NODE, find_node, identity_text
 from hopline.cli.network_command import network_command
 from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
@@ -160,7 +160,7 @@ def _place(node: KnownNode) -> dict[str, Any]:
 def draw(document: dict[str, Any]) -> RenderableType:
     """Return the routes and the hubs as tables."""
     if not (document["routes"] or document["hubs"]):
-        return Text("no other node is known")
+        return Text(NO_OTHER_NODE)
     routes = RecordTable("message", "node", "address", "actors")
     for route in document["routes"]:
         kind = route["kind"]

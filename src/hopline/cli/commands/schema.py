@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hopline.cli.application import actors_of, find_application
+from hopline.cli.app_loader import actors_of, find_application, require_path
 from hopline.cli.errors import UsageError, one_line_errors
 from hopline.cli.options import ApplicationOption, DebugOption
 from hopline.cli.terminal import json_lines, write_line, write_wrapped
@@ -30,7 +30,7 @@ The application is made as for `hopline node`, and no node is started.
 
 
 def schema_command(
-    app: ApplicationOption,
+    app: ApplicationOption = None,
     title: Annotated[
         str | None, typer.Option("--title", help="Title of the application. Default: MODULE:NAME.")
     ] = None,
@@ -46,7 +46,8 @@ def schema_command(
         if output is not None and (output.is_dir() or not output.parent.is_dir()):
             problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
             raise UsageError(f"--output: {output} {problem}")
-        document = asyncio.run(_document(app, title or app, version))
+        path = require_path(app)
+        document = asyncio.run(_document(path, title or path, version))
         if output is None:
             write_line(json_lines(document))
             return

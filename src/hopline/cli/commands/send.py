@@ -60,6 +60,19 @@ answer in time.
 _ROUTES_HINT = "`hopline routes` lists which node handles which message"
 
 
+class NoAnswerError(AnswerTimeoutError):
+    """No answer came of the kinds that are waited for; there may have been one of another kind."""
+
+    def __init__(self, asked: str, seconds: float, awaited: tuple[MessageIdentifier, ...]) -> None:
+        super().__init__(asked, seconds)
+        self.args = (asked, seconds, awaited)
+        self.awaited = awaited
+
+    def __str__(self) -> str:
+        kinds = " or ".join(map(str, self.awaited))
+        return f"{super().__str__()}: no {kinds} came; `hopline tail` shows which answers there are"
+
+
 class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The message to send, and how to wait for its answers."""
 
@@ -184,6 +197,8 @@ async def _answer(node: Node, message: Message, request: _Request) -> Message:
         if error.outcome == Outcome.UNROUTABLE:
             raise DeliveryError(error.outcome, f"{error.text}; {_ROUTES_HINT}") from error
         raise
+    except AnswerTimeoutError as error:
+        raise NoAnswerError(error.asked, error.seconds, request.callbacks) from None
     return answer
 
 
@@ -213,7 +228,7 @@ async def _show_all_answers(node: Node, message: Message, request: _Request, sho
     for error in answers.errors:
         write_wrapped(f"an actor failed: {error}")
     if not count:
-        raise AnswerTimeoutError(str(message.identifier), request.timeout)
+        raise NoAnswerError(str(message.identifier), request.timeout, request.callbacks)
 
 
 async def _show_receivers(message: Message, outcomes: _Outcomes, request: _Request) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hopline.cli.actor_labels import actor_label
 from hopline.cli.client import discover_nodes, joined_node, raise_if_refused, request_stats
-from hopline.cli.identifiers import find_node, identity_text, shorten_identity
+from hopline.cli.identifiers import NO_OTHER_NODE, find_node, identity_text, shorten_identity
 from hopline.cli.network_command import network_command
 from hopline.cli.options import IntervalOption, JsonOption, WatchOption
 from hopline.cli.record_table import RecordTable
@@ -178,7 +178,7 @@ def draw(document: dict[str, Any]) -> RenderableType:
     nodes = document["nodes"]
     total = document["sum"]
     if not nodes:
-        return Text("no other node is known")
+        return Text(NO_OTHER_NODE)
     outcomes = [outcome for outcome in Outcome if outcome in _ALWAYS_SHOWN or total["outcomes"][outcome]]
     counts = ["in", *map(str, outcomes), "waiting", "promised", "handled", "errors", "peers", "links"]
     columns = ["node", "in", "", *counts[1:], "refused", ""]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,20 +12,21 @@ import msgspec
 import typer
 
 from hopline.capture.events import Event
-from hopline.cli.client import discover_nodes, fetch_tail, joined_node
+from hopline.cli.client import did_you_mean, discover_nodes, fetch_tail, joined_node
 from hopline.cli.durations import milliseconds
 from hopline.cli.errors import UsageError
-from hopline.cli.identifiers import find_node, identity_text, parse_pattern, short_identity
+from hopline.cli.identifiers import NO_OTHER_NODE, find_node, identity_text, parse_pattern, short_identity
 from hopline.cli.message_bodies import body_text
 from hopline.cli.network_command import network_command
 from hopline.cli.options import JsonOption
 from hopline.cli.signals import Signals
-from hopline.cli.terminal import make_console, write_json, write_line, write_note
+from hopline.cli.terminal import make_console, write_json, write_line, write_note, write_wrapped
 from hopline.config import Configuration
 from hopline.display.bodies import plain_keys, read_body
-from hopline.message import HoplineError, printable, printable_name
+from hopline.message import HoplineError, MessageIdentifier, printable, printable_name
 from hopline.node import Node
-from hopline.observers.tail import HIGHEST_RATE, LARGEST_BODY, Fetched, TailFilter, TailRecord
+from hopline.observers.tail import HIGHEST_RATE, LARGEST_BODY, Fetched, KindPattern, TailFilter, TailRecord
+from hopline.routing import KnownNode
 
 EPILOG = """
 **Examples**
@@ -124,6 +126,7 @@ async def _tail(options: _Options, configuration: Configuration) -> None:
     async with joined_node(configuration) as node:
         known = await discover_nodes(node)
         chosen = {find_node(name, known).identity for name in options.nodes}
+        _suggest_kinds(options.wanted.kinds, known)
         tail = _Tail(node, options, chosen)
         try:
             async with asyncio.timeout(None if math.isinf(options.seconds) else options.seconds):
@@ -132,6 +135,19 @@ async def _tail(options: _Options, configuration: Configuration) -> None:
             pass
         finally:
             await tail.end()
+
+
+def _suggest_kinds(patterns: Iterable[KindPattern], nodes: list[KnownNode]) -> None:
+    """Write what was perhaps meant by kinds that no node handles. They may be answers, or be announced later."""
+    handled = {kind for node in nodes for kinds in node.actors.values() for kind in kinds}
+    for pattern in patterns:
+        if any(pattern.matches(kind) for kind in handled):
+            continue
+        version = 1 if pattern.version is None else pattern.version
+        kind = MessageIdentifier(pattern.identity, version, pattern.partition or b"")
+        suggestion = did_you_mean(kind, nodes)
+        if suggestion:
+            write_note(f"hopline tail: no node handles {kind}; {suggestion} Answers of that name are shown, too")
 
 
 class _Tail:
@@ -169,7 +185,10 @@ class _Tail:
             raise NoTailError(f"no node shows its messages: not Hopline nodes, too busy, or refused; {remedy}")
         self._is_announced = True
         count = len(self._answering)
-        self._note(f"messages of {count} node{'' if count == 1 else 's'}; Ctrl-C ends")
+        if count:
+            self._note(f"messages of {count} node{'' if count == 1 else 's'}; Ctrl-C ends")
+        else:
+            self._note(f"{NO_OTHER_NODE}; Ctrl-C ends")
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -209,7 +228,7 @@ class _Tail:
         return False
 
     async def end(self) -> None:
-        """Tell the nodes that nobody looks any more, show the last messages, and write how many there were."""
+        """End the tails of the nodes, show the last messages, and write how many there were."""
         hub, reader = self._node.hub, self._node.identity
         nodes = list(self._answering)
         farewells = await asyncio.gather(*(fetch_tail(hub, node, reader, None, _FAREWELL_TIME) for node in nodes))
@@ -251,7 +270,7 @@ class _Tail:
         if self._options.as_json:
             write_json({"node": identity_text(node), "left_out": count})
         else:
-            write_line(f"... {count:,} more on {short_identity(node)} were left out; --rate or a KIND shows others")
+            write_wrapped(f"... {count:,} more on {short_identity(node)} were left out; --rate or a KIND shows others")
 
     def _note(self, text: str) -> None:
         """Write something that is no message, beside the output."""

@@ -15,9 +15,7 @@ of its domain:
 * A signed domain of lower rank may still add and remove its own routes.
 
 Every domain has its own slots for the nodes bound to it, so that a flood of announcements in one domain leaves the
-others alone. When all slots are taken, a new node replaces the one that was announced first of those without any
-heartbeat so far: nobody listens to nodes that this one does not send to, so most of them have none, and a flood of
-announcements drives out only nodes that this one has not heard.
+others alone (see `node_slots`).
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from __future__ import annotations
 import msgspec
 
 from hopline.cluster.membership.domain_rules import DomainRules, Rank
+from hopline.cluster.membership.node_slots import NodeSlots
 
 
 class Location(msgspec.Struct, frozen=True):
@@ -48,13 +47,10 @@ class _KnownNode(msgspec.Struct):
 class DomainAuthority:
     """Remembers for every node its location and the domains that have announced it."""
 
-    def __init__(self, rules: DomainRules, slots: int, silent_slots: int) -> None:
+    def __init__(self, rules: DomainRules, slots: int, slots_without_contact: int) -> None:
         self._rules = rules
-        self._slots = slots
-        self._silent_slots = silent_slots
         self._nodes: dict[bytes, _KnownNode] = {}
-        self._bound: dict[str, set[bytes]] = {}
-        self._silent: dict[str, dict[bytes, None]] = {}  # bound nodes without a heartbeat yet, in order of arrival
+        self._slots = {domain: NodeSlots(slots, slots_without_contact) for domain in rules.domains}
 
     def __contains__(self, node: object) -> bool:
         return node in self._nodes
@@ -113,25 +109,23 @@ class DomainAuthority:
 
     def has_slot(self, domain: str) -> bool:
         """Return whether one more node may be bound to a domain."""
-        domain = self._rules.configured(domain)
-        bound = self._bound.get(domain, ())
-        silent = self._silent.get(domain, ())
-        has_slot = len(bound) < self._slots
-        has_silent_slot = len(silent) < self._silent_slots
-        return has_slot and has_silent_slot
+        return self._slots[self._rules.configured(domain)].has_free
 
-    def longest_silent(self, domain: str) -> bytes | None:
-        """Return the node of a domain that has waited longest for its first heartbeat, if there is one."""
-        domain = self._rules.configured(domain)
-        silent = self._silent.get(domain, ())
-        return next(iter(silent), None)
+    def replaceable(self, domain: str) -> bytes | None:
+        """Return the node of a domain that has to make way for another one, if one has to."""
+        return self._slots[self._rules.configured(domain)].replaceable()
 
-    def record_heartbeat(self, node: bytes) -> None:
-        """Record a heartbeat of a node."""
+    def settle(self, node: bytes) -> None:
+        """Record that a node has announced itself again in a later round of requests."""
         known = self._nodes.get(node)
         if known is not None:
-            silent = self._silent[known.domain]
-            silent.pop(node, None)
+            self._slots[known.domain].settle(node)
+
+    def record_contact(self, node: bytes) -> None:
+        """Record that this node sends to another one."""
+        known = self._nodes.get(node)
+        if known is not None:
+            self._slots[known.domain].record_contact(node)
 
     # -- announcements -------------------------------------------------------------------------------------------------
 
@@ -146,7 +140,7 @@ class DomainAuthority:
                 ranks={domain: rank},
                 domain=domain,
             )
-            self._bind(node, domain, is_silent=True)
+            self._slots[domain].add(node)
             return
         known.location = location
         known.ranks[domain] = rank
@@ -167,7 +161,7 @@ class DomainAuthority:
         """Remove a node."""
         known = self._nodes.pop(node, None)
         if known is not None:
-            self._unbind(node, known.domain)
+            self._slots[known.domain].remove(node)
 
     def _bind_to_strongest(self, node: bytes, known: _KnownNode) -> None:
         rank_of = known.ranks.__getitem__
@@ -175,20 +169,6 @@ class DomainAuthority:
         weaker = known.domain
         if strongest == weaker:
             return
-        is_silent = node in self._silent[weaker]
-        self._unbind(node, weaker)
+        standing = self._slots[weaker].remove(node)
         known.domain = strongest
-        self._bind(node, strongest, is_silent=is_silent)
-
-    def _bind(self, node: bytes, domain: str, *, is_silent: bool) -> None:
-        bound = self._bound.setdefault(domain, set())
-        bound.add(node)
-        silent = self._silent.setdefault(domain, {})
-        if is_silent:
-            silent[node] = None
-
-    def _unbind(self, node: bytes, domain: str) -> None:
-        bound = self._bound[domain]
-        bound.discard(node)
-        silent = self._silent[domain]
-        silent.pop(node, None)
+        self._slots[strongest].add(node, standing)

@@ -14,7 +14,7 @@ each fact has a way to be repeated and a way to expire.
   asks.
 * **Liveness.** The nodes that this one sends to are watched by their heartbeats (`Health`). One that misses them is
   removed with all its routes; any other expires when it has not answered several requests. One that is heard again
-  later is asked for its routes (`LostPeers`).
+  later is asked for its routes until it announces itself (`LostPeers`).
 * **Being away.** A node that was paused, or without a server for `repeat_after`, may have been forgotten by others and
   have missed what they announced. It announces itself again, and asks. After a shorter time neither is needed: changes
   are announced twice, and whoever forgot this node listens for it. So the failure of a server, which is such a time for
@@ -236,7 +236,7 @@ class Membership:
         except PayloadError:
             self.traffic.refuse("malformed")
             return
-        returned = self._peers.record_heartbeat(message, content)
+        returned = self._peers.record_heartbeat(message, content, self._clock())
         if returned is not None:
             self._responder.exchange(content.socket_identity, returned.uri)
 
@@ -248,7 +248,7 @@ class Membership:
 
     def watch(self, node: bytes) -> None:
         """Listen for the heartbeats of a node, because this one sends messages to it."""
-        self._peers.health.watch(node)
+        self._peers.watch(node)
 
     def remove_node(self, node: bytes) -> None:
         """Remove a node that cannot be reached."""

@@ -7,7 +7,7 @@ Invariants:
 * Nothing is added before every check has passed. A message that is refused changes nothing, with one exception: the
   first announcement of a node by a stronger domain removes the node before the remaining checks, because what weaker
   domains announced of it cannot be trusted any more (see `domain_authority`).
-* Everything is bounded: the nodes of each domain, those without a heartbeat among them, and the routes of each node.
+* Everything is bounded: the nodes of each domain, those without contact among them, and the routes of each node.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class PeerRegistry:
         self._network.note_written_format(node, message.wire_format)
         self._note_read_formats(node, message, is_authentic=has_moved or not is_broadcast)
         self.health.add(node, location.health_uri, location.interval)
+        if self._freshness.is_later_round(node):
+            self.authority.settle(node)
         self._freshness.record(node, routes)
         self._directory.learn_all(node, location.uri, routes)
         self._refusals.accepted(routes)
@@ -148,17 +150,17 @@ class PeerRegistry:
         return True
 
     def _has_capacity(self, node: bytes, domain: str, routes: list[Route]) -> bool:
-        """Return whether the node and its routes fit; if need be, a node that never sent a heartbeat is replaced."""
+        """Return whether the node and its routes fit; if need be, another node is replaced (see `node_slots`)."""
         if self._freshness.count_with(node, routes) > self._settings.known_routes:
             self._traffic.refuse("too many routes")
             return False
         if node in self.authority or self.authority.has_slot(domain):
             return True
-        silent = self.authority.longest_silent(domain)
-        if silent is None:
+        replaceable = self.authority.replaceable(domain)
+        if replaceable is None:
             self._traffic.refuse("too many nodes")
             return False
-        self.remove(silent)
+        self.remove(replaceable)
         return True
 
     def _note_read_formats(self, node: bytes, announcement: Message, *, is_authentic: bool) -> None:
@@ -263,17 +265,26 @@ class PeerRegistry:
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
-    def record_heartbeat(self, message: Message, content: HeartBeat) -> Location | None:
-        """Record a heartbeat, and refuse one of a node that is not known; if it was lost, return where it is back."""
+    def watch(self, node: bytes) -> None:
+        """Listen for the heartbeats of a node, because this one sends to it."""
+        self.health.watch(node)
+        self.authority.record_contact(node)
+
+    def record_heartbeat(self, message: Message, content: HeartBeat, now: float) -> Location | None:
+        """Record a heartbeat, and refuse one of a node that is not known.
+
+        Returns:
+            Where the node is, if it was lost, and routes are to be exchanged with it now.
+        """
         node = content.socket_identity
-        location = self._lost.forget(node)
-        if location is not None:
-            log.info("node %s is heard again", printable_name(node))
+        if node in self._lost:
+            location = self._lost.record_heartbeat(node, now)
+            if location is not None:
+                log.info("node %s is heard again", printable_name(node))
             return location
         if not self.health.record_heartbeat(node):
             self._traffic.refuse("heartbeat of a stranger")
             return None
-        self.authority.record_heartbeat(node)
         self._network.note_written_format(node, message.wire_format, Evidence.HEARTBEAT)
         return None
 

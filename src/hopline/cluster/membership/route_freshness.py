@@ -34,6 +34,10 @@ class RouteFreshness:
             rounds[route] = self._round
         self._answered[node] = self._round
 
+    def is_later_round(self, node: bytes) -> bool:
+        """Return whether a node has advertised routes, but none in the current round yet."""
+        return self._answered.get(node, self._round) < self._round
+
     def has(self, node: bytes, route: Route) -> bool:
         """Return whether a node has advertised a route."""
         advertised = self._advertised.get(node, ())

@@ -71,7 +71,7 @@ class PeerLink:
             raise
 
     def offer(self, message: Message) -> bool:
-        """Take a message for the peer, or say that there is no room. Raises `PeerGoneError` when the peer is gone."""
+        """Take a message for the peer; return whether there was room. Raise `PeerGoneError` when the peer is gone."""
         if self.is_gone:
             raise PeerGoneError(self.node)
         backend = self._backend

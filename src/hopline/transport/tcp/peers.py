@@ -89,7 +89,7 @@ class TcpPeerLink(Dialer):
     # -- taking messages -----------------------------------------------------------------------------------------------
 
     def offer(self, message: Message) -> bool:
-        """Take a message for the peer, or return that there is no room. Raise `PeerGoneError` when the peer is gone."""
+        """Take a message for the peer; return whether there was room. Raise `PeerGoneError` when the peer is gone."""
         if self.is_gone:
             raise PeerGoneError(self.node)
         message = self._prepare(message)

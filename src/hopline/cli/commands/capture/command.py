@@ -13,7 +13,7 @@ from hopline.capture.events import Level
 from hopline.cli.client import discover_nodes, joined_node, raise_if_refused, request_capture
 from hopline.cli.commands.capture.files import list_command, recover_command, show_command
 from hopline.cli.errors import FAILED, UsageError
-from hopline.cli.identifiers import find_node, identity_text
+from hopline.cli.identifiers import NO_OTHER_NODE, find_node, identity_text
 from hopline.cli.network_command import network_command
 from hopline.cli.options import JsonOption
 from hopline.cli.record_table import RecordTable
@@ -109,7 +109,7 @@ async def _set_level(configuration: Configuration, names: Sequence[str], level: 
     if as_json:
         write_json({"nodes": documents})
     else:
-        make_console().print(_draw(documents) if documents else "no other node is known")
+        make_console().print(_draw(documents) if documents else NO_OTHER_NODE)
     is_missing = any(not document["has_capture"] for document in documents)
     is_failed = not documents or (names and is_missing)
     if level is not None and is_failed:

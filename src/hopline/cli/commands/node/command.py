@@ -13,7 +13,7 @@ from hopline.actors import Actor, handler_map
 from hopline.application.configured import ConfiguredNode, configured_node
 from hopline.capture.events import Level
 from hopline.cli import event_loop
-from hopline.cli.application import actors_of, find_application
+from hopline.cli.app_loader import actors_of, find_application, require_path
 from hopline.cli.commands.node.reload import run_reloading
 from hopline.cli.errors import one_line_errors
 from hopline.cli.identifiers import identity_text
@@ -68,7 +68,7 @@ signal stops it at once. SIGHUP reloads the key file, which is also reloaded wit
 
 
 def node_command(
-    app: ApplicationOption,
+    app: ApplicationOption = None,
     config: ConfigOption = None,
     rendezvous: RendezvousOption = None,
     address: Annotated[
@@ -111,6 +111,7 @@ def node_command(
 ) -> None:
     """Run actors as a node of a network, until Ctrl-C or SIGTERM."""
     with one_line_errors("node", debug=debug):
+        path = require_path(app)
         if reload:
             arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
             raise typer.Exit(run_reloading(arguments, Path.cwd()))
@@ -130,7 +131,7 @@ def node_command(
                 "capture.level": ("--capture-level", capture_level),
             },
         )
-        event_loop.run(_run(find_application(app), app, configuration))
+        event_loop.run(_run(find_application(path), path, configuration))
 
 
 node_command.__doc__ = f"{node_command.__doc__}\n{EPILOG}"

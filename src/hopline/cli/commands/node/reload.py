@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hopline.cli.terminal import write_line
+from hopline.cli.terminal import write_wrapped
 
 PERIOD = 0.3  # seconds between two looks at the files
 STOP_TIME = 10.0  # seconds for the child to stop in order before it is killed
@@ -32,14 +32,14 @@ def run_reloading(arguments: list[str], directory: Path) -> int:
     """Run ``hopline`` with some arguments until Ctrl-C, anew after every change. Return its last exit code."""
     stopping = _StopSignals()
     times = modification_times(directory)
-    write_line(f"watching {len(times)} files below {directory}; Ctrl-C stops")
+    write_wrapped(f"watching {len(times)} files below {directory}; Ctrl-C stops")
     while True:
         child = _start(arguments)
         changed = _next_change(child, times, directory, stopping)
         code = _stop(child, stopping)
         if not changed or stopping.count:
             return code if code >= 0 else SIGNALLED - code
-        write_line(f"reloading: {_described(changed, directory)}")
+        write_wrapped(f"reloading: {_described(changed, directory)}")
         times = modification_times(directory)
 
 
@@ -100,7 +100,7 @@ def _next_change(child: subprocess.Popen[bytes], times: Times, directory: Path, 
             return changed
         if not has_ended and child.poll() is not None:
             has_ended = True
-            write_line(f"the node ended with exit code {child.returncode}; waiting for a change")
+            write_wrapped(f"the node ended with exit code {child.returncode}; waiting for a change")
     return []
 
 

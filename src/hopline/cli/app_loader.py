@@ -1,4 +1,4 @@
-"""The application that ``--app package.module:name`` names, and its actors.
+"""Loading what ``--app package.module:name`` names: an application, and its actors.
 
 An application is an actor, a list of actors, an async context manager that yields either, or a function or class that
 returns any of these. A function may be `async def`.
@@ -20,6 +20,7 @@ from hopline.actors import Actor
 from hopline.cli.errors import UsageError
 from hopline.message import HoplineError
 
+_EXAMPLE = "such as --app shop:app for `app` in shop.py"
 _EXPECTED = "an Actor, a list of actors, an async context manager that yields them, or a function that returns them"
 
 
@@ -27,16 +28,28 @@ class ApplicationError(HoplineError):
     """The application exists, but importing, calling or entering it failed."""
 
 
+def require_path(app: str | None) -> str:
+    """Return the value of ``--app``.
+
+    Raises:
+        UsageError: It was not given, or is not of the form ``package.module:name``.
+    """
+    if app is None:
+        raise UsageError(f"--app is missing: name the application, {_EXAMPLE}")
+    module_name, colon, name = app.partition(":")
+    if not (module_name and colon and name):
+        raise UsageError(f"--app: expected package.module:name, {_EXAMPLE}; found {app!r}")
+    return app
+
+
 def find_application(path: str) -> Any:
     """Import the object that ``package.module:name`` names, from the current directory or the installed packages.
 
     Raises:
-        UsageError: If the path is malformed, or there is no such module or name.
+        UsageError: If there is no such module or name.
         ApplicationError: If the module fails while it is imported.
     """
-    module_name, colon, name = path.partition(":")
-    if not (module_name and colon and name):
-        raise UsageError(f"--app: expected package.module:name, found {path!r}")
+    module_name, _, name = path.partition(":")
     working_directory = os.getcwd()  # noqa: PTH109 - sys.path holds text
     if working_directory not in sys.path:
         sys.path.insert(0, working_directory)

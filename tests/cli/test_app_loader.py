@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
 from hopline import Actor
-from hopline.cli.application import ApplicationError, actors_of, find_application
+from hopline.cli.app_loader import ApplicationError, actors_of, find_application, require_path
 from hopline.cli.errors import UsageError
 from hopline.message import HoplineError
 from tests.cli.commands import APPLICATION
@@ -185,7 +186,6 @@ def test_anything_else_is_named(forms: str, name: str, error: type[HoplineError]
 @pytest.mark.parametrize(
     ("path", "error", "told"),
     [
-        ("greeter", UsageError, "--app: expected package.module:name, found 'greeter'"),
         ("nowhere.at_all:app", UsageError, "--app: there is no module 'nowhere' in "),
         ("an_application:Greater", UsageError, "has no 'Greater'; did you mean an_application:Greeter?"),
         ("an_application:number", UsageError, "expected an_application:number to be an Actor, a list of actors, an a"),
@@ -197,3 +197,15 @@ def test_a_wrong_path_is_said_in_words(path: str, error: type[HoplineError], tol
     with pytest.raises(error) as caught:
         asyncio.run(actors(path))
     assert told in str(caught.value)
+
+
+def test_the_option_names_a_module_and_what_is_in_it() -> None:
+    assert require_path("shop.orders:app") == "shop.orders:app"
+    for app, problem in {
+        None: "--app is missing: name the application, such as --app shop:app",
+        "greeter": "--app: expected package.module:name, such as --app shop:app for `app` in shop.py; found 'greeter'",
+        "greeter:": "found 'greeter:'",
+        ":app": "found ':app'",
+    }.items():
+        with pytest.raises(UsageError, match=re.escape(problem)):
+            require_path(app)
