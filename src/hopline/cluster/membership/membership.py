@@ -11,7 +11,7 @@ each fact has a way to be repeated and a way to expire.
 * **Learning.** `PeerRegistry` checks an announcement against the rules of its domain before anything changes. A route
   expires when its node answers several requests without naming it.
 * **Answering.** `RouteResponder` sends this node's routes directly to a node that asks, and to a new node before it
-  asks.
+  asks. It sends them again when they were lost on the way (`OwedAnswers`).
 * **Liveness.** The nodes that this one sends to are watched by their heartbeats (`Health`). One that misses them is
   removed with all its routes; any other expires when it has not answered several requests. One that is heard again
   later is asked for its routes (`LostPeers`).
@@ -101,7 +101,7 @@ class Membership:
         self._discovery = RouteDiscovery(me, settings, rules, self._peers, sender, random)
         self._responder = RouteResponder(
             me,
-            settings.known_nodes,
+            settings,
             rules,
             self._peers.authority,
             self._advertiser,
@@ -109,6 +109,7 @@ class Membership:
             network,
             self.traffic,
             clock,
+            random,
         )
         self._receiver = ControlReceiver(
             me, security, self._advertiser, self._responder, self._peers, self.refusals, self.traffic, clock
@@ -254,6 +255,15 @@ class Membership:
         """Remove a node that cannot be reached."""
         self._peers.lose(node, self._clock())
 
+    def answer_lost(self, node: bytes, domain: str | None = None) -> None:
+        """Send the latest answer to a node again in a while: it did not arrive, or may not have.
+
+        Args:
+            node: The identity of the node.
+            domain: The domain of the answer, or None for all domains.
+        """
+        self._responder.lost(node, domain)
+
     def tick(self) -> None:
         """Do everything that is due."""
         now = self._clock()
@@ -265,6 +275,7 @@ class Membership:
             self._was_paused = True
         self.follower.tick(now)
         self.refusals.tick()
+        self._responder.tick(now)
         if now >= self._check_health_at:
             self._check_health_at = now + _HEALTH_PERIOD
             self._peers.remove_dead(now)
