@@ -106,3 +106,16 @@ def test_a_node_that_asks_and_stays_unknown_is_asked_for_its_routes() -> None:
     for _ in range(30):
         world.pass_time(0.1)
     assert [message.identifier for message in world.sent][-1] == REQUEST_CLUSTER_ROUTES
+
+
+def test_a_node_that_is_paused_again_and_again_announces_itself_now_and_then() -> None:
+    world = joined_world()
+    announced = 0
+    for _ in range(20):
+        world.pass_time(6.0)
+        world.receive_server_heartbeat()
+        for announcement in world.announcements():
+            world.member.receive_broadcast(announcement)
+        announced += len(world.announcements())
+        world.published.clear()
+    assert announced == 10  # in two minutes: at most once in ten seconds, so in every second pause

@@ -16,9 +16,10 @@ each fact has a way to be repeated and a way to expire.
   removed with all its routes; any other expires when it has not answered several requests. One that is heard again
   later is asked for its routes (`LostPeers`).
 * **Being away.** A node that was paused, or without a server for `repeat_after`, may have been forgotten by others and
-  have missed what they announced. It announces itself again, and asks. After a shorter time neither is needed: changes
-  are announced twice, and whoever forgot this node listens for it. So the failure of a server, which is such a time for
-  every node, causes no messages but those that find the next server.
+  have missed what they announced. It announces itself again, and asks, but not in every such moment: on a busy machine
+  every node may be paused again and again, and announcements would keep it busy. After a shorter time neither is
+  needed: changes are announced twice, and whoever forgot this node listens for it. So the failure of a server, which is
+  such a time for every node, causes no messages but those that find the next server.
 * **Leaving.** `retire` withdraws the actors, `DrainBarrier` shows when all messages sent before have arrived, and
   `leave` publishes the end.
 
@@ -118,6 +119,8 @@ class Membership:
             list(servers), settings, network, resolve=network.resolve, on_joined=self._on_joined
         )
         self._was_paused = False  # since it last announced itself
+        self._was_away = False  # the same, or without a server
+        self._announced_again_at = -math.inf
         self._ticked_at = clock()
         self._check_health_at = self._ticked_at
 
@@ -200,10 +203,18 @@ class Membership:
         is_first = math.isinf(silence)
         self._was_paused = False
         if was_away and not is_first:
-            self._advertiser.announce_all()
+            self._was_away = True
+            self._announce_again(now)
         self._advertiser.publish_unconfirmed(now)
         if was_away:
             self._discovery.joined(now)
+
+    def _announce_again(self, now: float) -> None:
+        """Announce this node again if it was away, unless it did a moment ago."""
+        if self._was_away and now - self._announced_again_at >= self._discovery.shortest_period:
+            self._was_away = False
+            self._announced_again_at = now
+            self._advertiser.announce_all()
 
     # -- what it receives ----------------------------------------------------------------------------------------------
 
@@ -283,5 +294,6 @@ class Membership:
             return
         if was_paused:
             self._on_joined(elapsed)
+        self._announce_again(now)
         self._advertiser.tick(now, self.follower.server)
         self._discovery.tick(now)
