@@ -86,6 +86,9 @@ class World:
     def send(self, node: bytes, uri: str, message: Message, *, introduces: bool = False) -> None:
         self.sent.append(message)
 
+    def may_answer(self, node: bytes, domain: str) -> bool:
+        return True
+
     def disconnect(self, node: bytes) -> None: ...
 
     def resolve(self, uri: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hopline.cluster import ClusterSettings
+from hopline.cluster.membership.owed_answers import REPEATS
 from hopline.cluster.messages.service import (
     REGISTER_ROUTE,
     REQUEST_CLUSTER_ROUTES,
@@ -68,3 +69,53 @@ def test_a_replayed_request_is_answered_once_in_a_while() -> None:
     world.pass_time(1.0)
     world.receive_in("", REQUEST_CLUSTER_ROUTES, question)
     assert world.member.traffic.sent == 2
+
+
+def ask(world: World) -> None:
+    question = RequestClusterMessageRoutes(requestor_uri="tcp://10.0.0.2:5101", requestor_node_identity=b"other")
+    world.receive_in("", REQUEST_CLUSTER_ROUTES, question)
+
+
+def test_a_request_that_came_too_soon_is_answered_later_once() -> None:
+    world = joined_world()
+    content = registration("tcp://10.0.0.2:5101", b"other", "tcp://10.0.0.2:6", 1.0, [Route(new_hub_identity())])
+    world.receive_in("", REGISTER_ROUTE, content)
+    for _ in range(10):
+        ask(world)
+    assert len(world.sent) == 1
+    for _ in range(100):
+        world.pass_time(0.1)
+    assert len(world.sent) == 2
+
+
+def test_a_lost_answer_is_sent_again_a_few_times() -> None:
+    world = joined_world()
+    content = registration("tcp://10.0.0.2:5101", b"other", "tcp://10.0.0.2:6", 1.0, [Route(new_hub_identity())])
+    world.receive_in("", REGISTER_ROUTE, content)
+    ask(world)
+    for _ in range(300):
+        world.member.answer_lost(b"other")
+        world.pass_time(1.0)
+    assert len(world.sent) == 1 + REPEATS
+
+
+def test_a_node_that_asks_and_stays_unknown_is_asked_for_its_routes() -> None:
+    world = joined_world()
+    ask(world)
+    assert [message.identifier for message in world.sent] == [REGISTER_ROUTE]
+    for _ in range(30):
+        world.pass_time(0.1)
+    assert [message.identifier for message in world.sent][-1] == REQUEST_CLUSTER_ROUTES
+
+
+def test_a_node_that_is_paused_again_and_again_announces_itself_now_and_then() -> None:
+    world = joined_world()
+    announced = 0
+    for _ in range(20):
+        world.pass_time(6.0)
+        world.receive_server_heartbeat()
+        for announcement in world.announcements():
+            world.member.receive_broadcast(announcement)
+        announced += len(world.announcements())
+        world.published.clear()
+    assert announced == 10  # in two minutes: at most once in ten seconds, so in every second pause

@@ -101,3 +101,27 @@ def test_a_link_that_is_slow_to_connect_stays_open_until_its_answer_has_left() -
     link.waiting = 0
     askers.links.close_idle(7.0)
     assert askers.closed == [b"slow"]
+
+
+def test_few_links_connect_at_the_same_time() -> None:
+    askers = Askers()
+    askers.answer(b"1", b"2", waiting=1)
+    assert askers.links.may_answer(b"3", "", 0.0)
+    askers.answer(b"3", waiting=1)
+    assert not askers.links.may_answer(b"4", "", 0.0)
+    assert askers.links.may_answer(b"4", "news", 0.0)
+    assert askers.links.may_answer(b"3", "", 0.0)  # over the link that exists
+    askers.links.carries(b"4")
+    assert askers.links.may_answer(b"4", "", 0.0)
+
+
+def test_links_that_are_up_or_have_been_connecting_for_long_keep_nobody_waiting() -> None:
+    askers = Askers()
+    askers.answer(b"1", waiting=1)
+    askers.answer(b"2")
+    askers.answer(b"3", now=4.0, waiting=1)
+    askers.answer(b"4", now=4.0)
+    assert askers.links.may_answer(b"5", "", 4.0)
+    askers.answer(b"5", b"6", now=4.0, waiting=1)
+    assert not askers.links.may_answer(b"7", "", 4.0)
+    assert askers.links.may_answer(b"7", "", 10.0)

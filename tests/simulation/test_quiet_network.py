@@ -41,9 +41,11 @@ def test_the_messages_of_a_change_grow_linearly_with_the_nodes(change: str) -> N
 
 
 def test_broadcast_answers_would_be_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(responder: RouteResponder, request: Message, node: bytes, uri: str, routes: list[Route]) -> None:
-        if node != responder._me.identity and uri and routes:
-            content = responder._advertiser.registration(routes)
+    def answer(
+        responder: RouteResponder, request: Message, node: bytes, uri: str, routes: list[Route] | None = None
+    ) -> None:
+        if node != responder._me.identity and uri:
+            content = responder._advertiser.registration(routes or responder._advertiser.advertised())
             responder._sender.publish(REGISTER_ROUTE, content, request.domain)
 
     monkeypatch.setattr(RouteResponder, "_answer", answer)

@@ -60,12 +60,14 @@ class Outbox:
     def __init__(self, transport: Transport, clock: Callable[[], float]) -> None:
         self.gave_up: list[tuple[bytes, Unsent]] = []
         self.sent: list[bytes] = []  # bodies
+        self.broken: list[bytes] = []  # peers whose connections broke
         self.waited: list[tuple[bytes, float]] = []  # bodies, as often as they were written
         self.expired: set[bytes] = set()  # bodies of messages whose lifetime is over if they have to wait
         self.peers: Peers = transport.peers(
             lambda message: message, self._write, lambda node, unsent: self.gave_up.append((node, unsent)), clock
         )
         self.peers.on_sent = lambda _, frames, __: self.sent.append(decode(frames).body)
+        self.peers.on_broken = self.broken.append
         self.link = self.peers.link
 
     def _write(self, message: Message, node: bytes, waited: float) -> Frames:

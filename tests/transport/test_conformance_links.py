@@ -120,6 +120,18 @@ async def test_a_peer_that_was_there_and_died_is_given_up_though_nothing_waits(w
     assert outbox.gave_up == [(NODE, [])]
 
 
+@on_all
+async def test_a_connection_that_broke_is_reported(world: World) -> None:
+    peer = world.inbox(NODE).read()
+    outbox = world.outbox(refusal_timeout=30.0)
+    outbox.link(NODE, peer.uri).offer(hello())
+    await until(lambda: peer.got)
+    assert outbox.broken == []
+    peer.listener.close()
+    await until(lambda: outbox.broken)
+    assert outbox.broken == [NODE]
+
+
 @on_real
 async def test_a_peer_that_does_not_shake_hands_is_given_up(world: World) -> None:
     async with RawPeer(SocketType.ROUTER, NODE) as silent:

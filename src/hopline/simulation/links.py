@@ -10,7 +10,7 @@ from hopline.cluster.messages.service import is_service
 from hopline.message import Message, PeerGoneError
 from hopline.simulation.network import Connection, Host, Load, VirtualNetwork
 from hopline.simulation.sockets import AUTO_ID, SimulatedListener, host_at, reachable_listener
-from hopline.transport import Condition, Frames, OnSent, Unsent
+from hopline.transport import Condition, Frames, OnBroken, OnSent, Unsent
 from hopline.wire import decode
 
 CONNECT_TIMEOUTS = (0.5, 2.0)  # seconds: a refused connection is given up sooner than a silent one
@@ -155,6 +155,8 @@ class SimulatedLink:
         if self._listener is not self._reachable():
             self._listener = None
             self._start_timeout()
+            if self._peers.on_broken is not None:
+                self._peers.on_broken(self.node)
 
     def _start_timeout(self) -> None:
         if self.is_gone or self._timeout is not None:
@@ -194,6 +196,7 @@ class SimulatedPeers:
         self.write = write
         self.clock = clock
         self.on_sent: OnSent | None = None
+        self.on_broken: OnBroken | None = None
         self.unacknowledged = 0  # the network counts what it loses
         self._gave_up = gave_up
         self._links: dict[bytes, SimulatedLink] = {}

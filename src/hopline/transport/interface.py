@@ -11,6 +11,7 @@ Frames: TypeAlias = Sequence[bytes]
 Take: TypeAlias = Callable[[list[bytes]], None]
 Unsent: TypeAlias = list[tuple[Message, float]]  # messages that never left, and how long each waited
 Write: TypeAlias = Callable[[Message, bytes, float], Frames]  # a message for a peer, which waited for so many seconds
+OnBroken: TypeAlias = Callable[[bytes], None]  # a peer
 OnSent: TypeAlias = Callable[[bytes, Frames, float], None]  # a peer, the frames that left for it, and when
 GaveUp: TypeAlias = Callable[[bytes, Unsent], None]  # a peer that is gone, and what never left for it
 
@@ -113,6 +114,7 @@ class Peers(Protocol):
     """The links to other nodes."""
 
     on_sent: OnSent | None  # who is told what left
+    on_broken: OnBroken | None  # who is told when a connection broke: what left last may not have arrived
     unacknowledged: int  # messages that left on connections that broke before the peer's system had all of them
 
     @property

@@ -89,6 +89,7 @@ class ControlReceiver:
             node = leaving.receiver_node_identity
             if not self._is_identity_conflict(node, leaving.uri) and node != self._me.identity:
                 self._peers.unregister_node(node, message.domain)
+                self._responder.forget(node, message.domain)
         elif kind == REQUEST_CLUSTER_ROUTES:
             request = read(message, RequestClusterMessageRoutes)
             if not self._is_identity_conflict(request.requestor_node_identity, request.requestor_uri):

@@ -10,6 +10,10 @@ are spread over time by chance, so that nodes that joined together do not ask to
   and again. One that was away for a moment does not ask: what changed meanwhile is announced twice (`announcements`).
 * Otherwise a node asks once in `routes_period`, give or take a tenth.
 
+A node that does not answer in several rounds is removed. Requests that follow each other sooner than half of
+`routes_period` belong to one round: where all nodes are busy, answers take their time, and nobody is gone because of
+that.
+
 Every question is answered by every node. So that a node has not more to answer the more nodes there are, these times
 hold for `full_rate_nodes` known nodes, and are as much longer as there are more.
 """
@@ -32,6 +36,8 @@ from hopline.security import SecurityError
 
 log = get_logger("hopline.cluster")
 
+_SHORTEST_ROUND = 0.5  # as a part of the usual time between two requests
+
 
 class RouteDiscovery:
     """Decides when to ask for routes, and publishes the questions."""
@@ -53,6 +59,7 @@ class RouteDiscovery:
         self._random = random
         self._has_joined = False
         self._requested_at = -math.inf
+        self._round_at = -math.inf  # when the latest round of answers began
         self._waits_since = 0.0
         self._delay = math.inf  # from then to the next request, at full rate
         self._queries: RouteQueries[tuple[bytes, MessageIdentifier]] = RouteQueries(
@@ -68,9 +75,8 @@ class RouteDiscovery:
             self._refresh(now)
             self._wait(now, delay)
             return
-        shortest_period = settings.routes_start_delay * settings.routes_start_multiplier
-        passed = (now - self._requested_at) / self._slowness
-        delay = max(delay, shortest_period - passed)
+        passed = now - self._requested_at
+        delay = max(delay, (self.shortest_period - passed) / self._slowness)
         if now + delay * self._slowness < self._request_at:
             self._wait(now, delay)
 
@@ -82,6 +88,11 @@ class RouteDiscovery:
     def _slowness(self) -> float:
         """How much longer than at full rate the times between requests are."""
         return max(1.0, len(self._peers.health) / self._settings.full_rate_nodes)
+
+    @property
+    def shortest_period(self) -> float:
+        """The shortest time between two requests of a node that is away again and again, in seconds."""
+        return self._settings.routes_start_delay * self._settings.routes_start_multiplier * self._slowness
 
     @property
     def _request_at(self) -> float:
@@ -96,10 +107,13 @@ class RouteDiscovery:
             self._publish_query(receiver, identifier)
 
     def _refresh(self, now: float) -> None:
-        """Begin another round of answers: drop the routes that were missing from the last ones, and ask again."""
+        """Ask again. If the last answers had time to arrive, drop the routes that were missing from them."""
+        period = self._settings.routes_period
         self._requested_at = now
-        self._wait(now, self._settings.routes_period * self._random.uniform(0.9, 1.1))
-        self._peers.drop_stale_routes()
+        self._wait(now, period * self._random.uniform(0.9, 1.1))
+        if now - self._round_at >= period * self._slowness * _SHORTEST_ROUND:
+            self._round_at = now
+            self._peers.drop_stale_routes()
         self.request_routes()
 
     def request_routes(self) -> None:

@@ -11,14 +11,15 @@ each fact has a way to be repeated and a way to expire.
 * **Learning.** `PeerRegistry` checks an announcement against the rules of its domain before anything changes. A route
   expires when its node answers several requests without naming it.
 * **Answering.** `RouteResponder` sends this node's routes directly to a node that asks, and to a new node before it
-  asks.
+  asks. It sends them again when they were lost on the way (`OwedAnswers`).
 * **Liveness.** The nodes that this one sends to are watched by their heartbeats (`Health`). One that misses them is
   removed with all its routes; any other expires when it has not answered several requests. One that is heard again
   later is asked for its routes until it announces itself (`LostPeers`).
 * **Being away.** A node that was paused, or without a server for `repeat_after`, may have been forgotten by others and
-  have missed what they announced. It announces itself again, and asks. After a shorter time neither is needed: changes
-  are announced twice, and whoever forgot this node listens for it. So the failure of a server, which is such a time for
-  every node, causes no messages but those that find the next server.
+  have missed what they announced. It announces itself again, and asks, but not in every such moment: on a busy machine
+  every node may be paused again and again, and announcements would keep it busy. After a shorter time neither is
+  needed: changes are announced twice, and whoever forgot this node listens for it. So the failure of a server, which is
+  such a time for every node, causes no messages but those that find the next server.
 * **Leaving.** `retire` withdraws the actors, `DrainBarrier` shows when all messages sent before have arrived, and
   `leave` publishes the end.
 
@@ -101,7 +102,7 @@ class Membership:
         self._discovery = RouteDiscovery(me, settings, rules, self._peers, sender, random)
         self._responder = RouteResponder(
             me,
-            settings.known_nodes,
+            settings,
             rules,
             self._peers.authority,
             self._advertiser,
@@ -109,6 +110,7 @@ class Membership:
             network,
             self.traffic,
             clock,
+            random,
         )
         self._receiver = ControlReceiver(
             me, security, self._advertiser, self._responder, self._peers, self.refusals, self.traffic, clock
@@ -117,6 +119,8 @@ class Membership:
             list(servers), settings, network, resolve=network.resolve, on_joined=self._on_joined
         )
         self._was_paused = False  # since it last announced itself
+        self._was_away = False  # the same, or without a server
+        self._announced_again_at = -math.inf
         self._ticked_at = clock()
         self._check_health_at = self._ticked_at
 
@@ -199,10 +203,18 @@ class Membership:
         is_first = math.isinf(silence)
         self._was_paused = False
         if was_away and not is_first:
-            self._advertiser.announce_all()
+            self._was_away = True
+            self._announce_again(now)
         self._advertiser.publish_unconfirmed(now)
         if was_away:
             self._discovery.joined(now)
+
+    def _announce_again(self, now: float) -> None:
+        """Announce this node again if it was away, unless it did a moment ago."""
+        if self._was_away and now - self._announced_again_at >= self._discovery.shortest_period:
+            self._was_away = False
+            self._announced_again_at = now
+            self._advertiser.announce_all()
 
     # -- what it receives ----------------------------------------------------------------------------------------------
 
@@ -254,6 +266,15 @@ class Membership:
         """Remove a node that cannot be reached."""
         self._peers.lose(node, self._clock())
 
+    def answer_lost(self, node: bytes, domain: str | None = None) -> None:
+        """Send the latest answer to a node again in a while: it did not arrive, or may not have.
+
+        Args:
+            node: The identity of the node.
+            domain: The domain of the answer, or None for all domains.
+        """
+        self._responder.lost(node, domain)
+
     def tick(self) -> None:
         """Do everything that is due."""
         now = self._clock()
@@ -265,6 +286,7 @@ class Membership:
             self._was_paused = True
         self.follower.tick(now)
         self.refusals.tick()
+        self._responder.tick(now)
         if now >= self._check_health_at:
             self._check_health_at = now + _HEALTH_PERIOD
             self._peers.remove_dead(now)
@@ -272,5 +294,6 @@ class Membership:
             return
         if was_paused:
             self._on_joined(elapsed)
+        self._announce_again(now)
         self._advertiser.tick(now, self.follower.server)
         self._discovery.tick(now)

@@ -70,6 +70,10 @@ class NetworkPort(RendezvousPort, HealthFeed, Protocol):
         """
         ...
 
+    def may_answer(self, node: bytes, domain: str) -> bool:
+        """Return whether an answer may be sent to a node now, because not too many links are connecting."""
+        ...
+
     def disconnect(self, node: bytes) -> None:
         """Close the link to a node that was removed."""
         ...

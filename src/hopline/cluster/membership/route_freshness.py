@@ -3,9 +3,9 @@
 A withdrawal is lost on nodes that are cut off when it is published. So is the end of a node that restarts at once under
 the same identity. But a node that goes on answering requests without naming a route does not have that route any more.
 
-Time is counted in rounds: in each, every node is asked for all its routes. A route expires when its node has answered
-in the latest round and the route has been missing for `MISSED_ROUNDS`. A node that has not answered at all for
-`SILENT_ROUNDS` is probably gone: nobody listens for the heartbeats of a node that it does not send to.
+Time is counted in rounds: in each, every node is asked for all its routes, at least once. A route expires when its node
+has answered in the latest round and the route has been missing for `MISSED_ROUNDS`. A node that has not answered at all
+for `SILENT_ROUNDS` is probably gone: nobody listens for the heartbeats of a node that it does not send to.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ is closed when it has been idle for a while: nodes that do not talk to each othe
 them have joined. Their number is bounded as well. The bound is per domain: a flood of requests in an unsigned domain
 takes nothing from the others.
 
+Few of them connect at the same time: where many nodes ask at once, all would be slow to connect, and on a busy machine
+too slow. A link that has been connecting for a while does not count, so that addresses where nothing answers keep
+nobody waiting for long.
+
 What was given to the transport before a link is closed still leaves.
 """
 
@@ -18,6 +22,8 @@ from typing import NamedTuple
 from hopline.transport import PeerLink
 
 _IDLE_TIME = 5.0  # seconds after the last answer
+_CONNECTING = 16  # links of a domain that may be connecting when another one is opened
+_CONNECT_TIME = 5.0  # seconds in which a link counts as connecting
 
 
 class _AnswerLink(NamedTuple):
@@ -52,10 +58,26 @@ class AnswerLinks:
             self._close_one(links)
         links[node] = _AnswerLink(link, answered_at=now)
 
+    def may_answer(self, node: bytes, domain: str, now: float) -> bool:
+        """Return whether an answer may go to a node now: over a link that exists, or because few are connecting."""
+        links = self._answering.get(domain, {})
+        if node in self._carrying or node in links:
+            return True
+        connecting = 0
+        for link, answered_at in reversed(links.values()):
+            if now - answered_at > _CONNECT_TIME:
+                break  # the others are older
+            connecting += link.is_silent
+        return connecting < min(_CONNECTING, self._capacity)
+
     def carries(self, node: bytes) -> None:
         """Note that the link to a node carries messages from now on."""
         self._discard(node)
         self._carrying.add(node)
+
+    def is_carrying(self, node: bytes) -> bool:
+        """Return whether the link to a node carries messages."""
+        return node in self._carrying
 
     def closed(self, node: bytes) -> None:
         """Note that the link to a node is closed."""

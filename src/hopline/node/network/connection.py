@@ -228,6 +228,10 @@ class NetworkConnection:
         """Send a control message straight to a node. See `Outbound.send_control`."""
         self.outbound.send_control(node, uri, message, introduces=introduces)
 
+    def may_answer(self, node: bytes, domain: str) -> bool:
+        """Return whether an answer may be sent to a node now, because not too many links are connecting."""
+        return self.outbound.may_answer(node, domain)
+
     def disconnect(self, node: bytes) -> None:
         """Forget a node that is gone, and close the link to it."""
         self.formats.forget(node)

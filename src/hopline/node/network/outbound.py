@@ -3,7 +3,7 @@
 Both share one link to each node. The first thing on a new link is this node's introduction, which says where its hubs
 are, so that answers find them. A message is signed when it is offered to a link and encoded when it leaves, because
 only then its remaining lifetime and the format of the peer are certain. What a link cannot deliver goes back to the
-router; a control message is not repeated: the peer asks again.
+router; of a lost control message the membership is told, which repeats answers.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Outbound:
         )
         self._is_closed = False
         self.peers = transport.peers(self._prepare, self._write, self._gave_up, clock)
+        self.peers.on_broken = self._broke
         observers.on_change(self._follow_observers)
 
     def bind(self, router: Router, membership: Membership) -> None:
@@ -97,7 +98,7 @@ class Outbound:
                 self._offer_control(link, node, message)
 
     def disconnect(self, node: bytes) -> None:
-        """Close the link to a node that is gone. What never left goes back to the router."""
+        """Close the link to a node that was removed. What never left goes back to the router."""
         self._answer_links.closed(node)
         self._close_link(node)
 
@@ -137,16 +138,27 @@ class Outbound:
             self._take_back(node, [(message, waited)])  # the peer's format has changed since it was offered
             return ()
 
+    def _broke(self, node: bytes) -> None:
+        """Note that a connection broke: an answer that has left may not have arrived."""
+        self._membership.answer_lost(node)
+
     def _gave_up(self, node: bytes, unsent: Sequence[tuple[Message, float]]) -> None:
-        """Note that a node cannot be reached."""
+        """Note that a node cannot be reached.
+
+        A node that is sent nothing but answers may be too busy to shake hands, as all are that start together. It stays
+        known: others would not find it again before it asks for routes, minutes later.
+        """
+        is_sent_to = self._answer_links.is_carrying(node)
         self._answer_links.closed(node)
-        self._membership.remove_node(node)
+        if is_sent_to:
+            self._membership.remove_node(node)
+        self._membership.answer_lost(node)
         self._take_back(node, unsent)
 
     def _take_back(self, node: bytes, unsent: Sequence[tuple[Message, float]]) -> None:
         for message, waited in unsent:
             if message.identity in CONTROL_IDENTITIES:
-                self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
+                self._control_lost(node, message, Outcome.FAILED, _NEVER_LEFT)
             else:
                 self._router.take_back(message, node, waited)
 
@@ -178,16 +190,24 @@ class Outbound:
         else:
             self._introduce(link, node)
 
+    def may_answer(self, node: bytes, domain: str) -> bool:
+        """Return whether an answer may be sent to a node now, because not too many links are connecting."""
+        return self._answer_links.may_answer(node, domain, self._clock())
+
     def _offer_control(self, link: Link, node: bytes, message: Message) -> None:
-        """Offer a control message to a link. If there is no room it is dropped: the peer asks again."""
+        """Offer a control message to a link. If there is no room it is dropped; an answer is repeated later."""
         self._control_submitted(message)
         try:
             has_room = link.offer(message.clone(socket_identity=node))
         except PeerGoneError:
-            self._control_ended(message, Outcome.FAILED, _NEVER_LEFT)
+            self._control_lost(node, message, Outcome.FAILED, _NEVER_LEFT)
             return
         if not has_room:
-            self._control_ended(message, Outcome.OVERFLOW, "no room for it in the link to its node")
+            self._control_lost(node, message, Outcome.OVERFLOW, "no room for it in the link to its node")
+
+    def _control_lost(self, node: bytes, message: Message, outcome: Outcome, reason: str) -> None:
+        self._control_ended(message, outcome, reason)
+        self._membership.answer_lost(node, message.domain)
 
     def _control_submitted(self, message: Message) -> None:
         if self._observers.control_submitted is not None:

@@ -19,7 +19,7 @@ import zmq
 from hopline.message import Message, PeerGoneError, get_logger
 from hopline.transport.condition import Condition
 from hopline.transport.curve import Curve
-from hopline.transport.interface import Frames, GaveUp, OnSent, Write
+from hopline.transport.interface import Frames, GaveUp, OnBroken, OnSent, Write
 from hopline.transport.libzmq.monitor import ConnectionMonitor
 from hopline.transport.libzmq.sockets import connect, open_socket, send
 from hopline.transport.settings import SocketSettings
@@ -158,9 +158,12 @@ class PeerLink:
 
     def broke(self, uri: str) -> None:  # noqa: ARG002
         """Note that the connection broke: libzmq connects again, for a while."""
+        had_come_up = self._silent_since is None
         if self._silent_since is None:
             self._silent_since = self._backend.clock()
         self._backend.look_again(self)
+        if had_come_up and self._backend.on_broken is not None:
+            self._backend.on_broken(self.node)
 
     def was_refused(self, uri: str = "") -> None:  # noqa: ARG002
         """Note that nobody is at the peer's address, or somebody else."""
@@ -224,6 +227,7 @@ class Backend:
         self.clock = clock
         self.curve = curve
         self.on_sent: OnSent | None = None
+        self.on_broken: OnBroken | None = None
         self.unacknowledged = 0  # libzmq does not say
         self._gave_up = gave_up
         self._loop = asyncio.get_running_loop()

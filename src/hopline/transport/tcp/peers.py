@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 
 from hopline.message import ArgumentError, Message, PeerGoneError, get_logger
 from hopline.transport.condition import Condition
-from hopline.transport.interface import Frames, GaveUp, OnSent, Unsent, Write
+from hopline.transport.interface import Frames, GaveUp, OnBroken, OnSent, Unsent, Write
 from hopline.transport.settings import SocketSettings
 from hopline.transport.tcp.connection import Connection
 from hopline.transport.tcp.dialer import Dialer
@@ -160,6 +160,7 @@ class TcpPeerLink(Dialer):
 
     def went_down(self, reason: str) -> None:
         """Keep what has not left for the next connection, and count what left in vain."""
+        had_come_up = self._up is not None
         if self._up is not None:
             self._count_lost(self._up.unacknowledged, reason)
         self._up = None
@@ -167,6 +168,8 @@ class TcpPeerLink(Dialer):
             self._silent_since = self._loop.time()
         self._take_back_given()
         self._watch()
+        if had_come_up and self._peers.on_broken is not None:
+            self._peers.on_broken(self.node)
 
     def _count_lost(self, unacknowledged: int, reason: str) -> None:
         if unacknowledged:
@@ -250,6 +253,7 @@ class TcpPeers:
         self.write = write
         self.clock = clock
         self.on_sent: OnSent | None = None
+        self.on_broken: OnBroken | None = None
         self.unacknowledged = 0
         self.changed = Condition()  # what waits may have become less
         self._gave_up = gave_up
