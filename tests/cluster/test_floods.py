@@ -56,7 +56,8 @@ def world_in_a_round(settings: ClusterSettings = FEW) -> World:
 
 
 def begin_another_round(world: World) -> None:
-    """Wait until the member asks for all routes again."""
+    """Wait until the member asks for all routes again, so much later that another round of answers begins."""
+    pass_time(world, FEW.routes_period / 2)
     requests = number_of_requests(world)
     deadline = world.now + 200.0
     while number_of_requests(world) == requests:

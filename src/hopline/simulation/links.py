@@ -112,9 +112,10 @@ class SimulatedLink:
         network.transmit(self._connection, Load.of(frames), arrive, self._ended, conditions)
 
     def _arrive(self, listener: SimulatedListener, frames: list[bytes], message: Message) -> None:
-        if not is_service(message):
-            self._network.on_arrived(listener.host, message)
-        listener.arrive(frames)
+        if is_service(message):
+            listener.arrive(frames)
+        else:
+            listener.arrive(frames, partial(self._network.on_arrived, listener.host, message))
 
     def _ended(self) -> None:
         self._under_way = max(0, self._under_way - 1)

@@ -18,6 +18,10 @@ def host_at(network: VirtualNetwork, uri: str) -> Host:
     return network.host(parse(uri).host)
 
 
+def _ignore() -> None:
+    pass
+
+
 class SimulatedListener:
     """Receives the messages of senders and links. Until it is read, and while it is paused, they wait."""
 
@@ -29,7 +33,7 @@ class SimulatedListener:
         self._is_open = True
         self._take: Take | None = None
         self._is_paused = True  # until it is read
-        self._unread: deque[list[bytes]] = deque()
+        self._unread: deque[tuple[list[bytes], Callable[[], None]]] = deque()
         network.bind(uri, self)
 
     def read(self, take: Take) -> None:
@@ -47,11 +51,17 @@ class SimulatedListener:
         if self._take is None:
             return
         while self._unread and not self._is_paused:
-            frames = self._unread.popleft()
+            frames, on_read = self._unread.popleft()
+            on_read()
             self._take(frames)
 
-    def arrive(self, frames: list[bytes]) -> None:
-        """Process the arrival of a message."""
+    def arrive(self, frames: list[bytes], on_read: Callable[[], None] = _ignore) -> None:
+        """Process the arrival of a message.
+
+        Args:
+            frames: The message.
+            on_read: Called when the message is passed on. A node cannot know how long it waited for that.
+        """
         if not self._is_open:
             self._network.traffic.lost += 1
             return
@@ -59,8 +69,9 @@ class SimulatedListener:
         if any(REGISTER_ROUTE.identity in frame for frame in frames):
             self._network.on_control_message(self.host, frames)
         if self._take is None or self._is_paused or self._unread:
-            self._unread.append(frames)
+            self._unread.append((frames, on_read))
         else:
+            on_read()
             self._take(frames)
 
     def close(self) -> None:
