@@ -26,8 +26,8 @@ def settings_for(rows: int, chosen: Container[str]) -> dict[str, str]:
     if rows > FEW_ROWS:
         return {}
     settings = QUICK_PLANS | {
-        # Each stage would be planned anew, as a job of its own.
+        # Each stage would be planned anew, as a job of its own, to put small partitions together: there are none.
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(max(2, -(-rows // _ROWS_IN_PARTITION))),
+        "spark.sql.shuffle.partitions": str(max(1, -(-rows // _ROWS_IN_PARTITION))),
     }
     return {name: value for name, value in settings.items() if name not in chosen}

@@ -23,7 +23,6 @@ from hopline.decoding.keys import Keyring
 from hopline.message import ArgumentError
 from hopline.pipeline.captures import Captures, find_captures, plain_path
 from hopline.pipeline.failures import UnbalancedError
-from hopline.pipeline.few_rows import settings_for
 from hopline.pipeline.making import Making, order_of
 from hopline.pipeline.options import PipelineOptions
 from hopline.pipeline.progress import Progress, Silent, StepResult, Steps
@@ -170,8 +169,7 @@ class _Job:
     def write_others(self, captures: Captures, names: list[str]) -> dict[str, int]:
         """Write the tables that are made of messages; those that nobody asked for are only kept for others."""
         rows = {}
-        settings = settings_for(captures.records_of_days, self._options.conf)
-        with with_settings(self._spark, settings), ExitStack() as kept:
+        with ExitStack() as kept:
             messages = self._messages(captures, kept)
             rejects = captures.rejects() if self._options.days.is_all else on_days(captures.rejects(), captures.days)
             making = kept.enter_context(
