@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -70,6 +71,13 @@ class RawPeer:
         """Connect, and shake hands."""
         await self.dial(uri)
         return await self.shake()
+
+    def write_and_reset(self, data: bytes) -> None:
+        """Write what fits into the buffers, and reset the connection, before the other side can do anything."""
+        assert self._socket is not None
+        assert self._socket.send(data) == len(data)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
 
     def drop(self) -> None:
         """Close the connection, and be ready for the next one."""

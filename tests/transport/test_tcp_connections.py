@@ -9,7 +9,7 @@ import pytest
 
 from hopline.transport.tcp.connection import WRITE_SIZE
 from hopline.transport.tcp.listeners import TcpListener
-from hopline.zmtp import Ping, SocketType, Version
+from hopline.zmtp import Ping, SocketType, Version, encode_into
 from hopline.zmtp.commands import ping
 from tests.network.old_zmtp import DEALER, OldSockets
 from tests.node.running import until
@@ -156,6 +156,26 @@ async def test_a_peer_that_breaks_the_protocol_is_left_and_others_are_not(world:
     assert sender.send([b"after"])
     await until(lambda: len(inbox.got) == 2)
     assert inbox.got[0][0] == inbox.got[1][0]
+
+
+@on_tcp
+async def test_what_a_peer_sent_before_it_reset_the_connection_is_taken_in_although_nothing_can_be_written(
+    world: World,
+) -> None:
+    inbox = world.inbox().read()
+    assert isinstance(inbox.listener, TcpListener)
+    pieces: list[bytes] = []
+    for number in range(200):
+        encode_into(pieces, [b"%d" % number, bytes(100)])
+    async with RawPeer(SocketType.DEALER) as gone:
+        await gone.connect(inbox.uri)
+        await until(lambda: inbox.listener._by_identity)  # type: ignore[attr-defined]
+        (connection,) = inbox.listener._by_identity.values()
+        gone.write_and_reset(b"".join(pieces))
+        connection._send_control(ping(60.0, b""))
+        connection.flush()  # before the loop sees that there is something to read
+    assert not connection.is_open
+    assert [frames[1] for frames in inbox.got] == [b"%d" % number for number in range(200)]
 
 
 @on_tcp

@@ -12,8 +12,9 @@ has a buffer of its own: what it holds when a connection breaks can be neither c
   and TCP pushes back. Messages that were cut out of the same piece wait here.
 * Heartbeats: a connection on which nothing arrived for an interval is sent a PING, where the peer's version knows it.
   A connection on which nothing arrived for the timeout is closed. A peer of an older version is noticed by TCP itself.
-* The end: `close` writes what is left, within its time, then waits for the peer to have read it. `_abort` closes at
-  once. Whoever closes hears nothing more; else `closed` is called, once.
+* The end: `close` writes what is left, within its time, then waits for the peer to have read it. `abort` closes at
+  once. Whoever closes hears nothing more; else `closed` is called, once. Where a write fails, because the peer is gone,
+  what the peer sent before is read first: closing would discard it, and the peer's system has reported it as arrived.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             taken = 0
         except OSError as error:
-            self._break(f"{error.strerror}")
+            self._break_after_reading(f"{error.strerror}")
             return
         if taken < len(data):
             whole = bisect_right(ends, taken)
@@ -182,7 +183,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._break(f"{error.strerror}")
+            self._break_after_reading(f"{error.strerror}")
             return
         self._rest = self._rest[taken:]
         whole = bisect_right(self._rest_ends, taken)
@@ -316,6 +317,19 @@ class Connection:
             self.abort()
             log.debug("a connection ended: %s", reason)
             self._handler.closed(self, reason)
+
+    def _break_after_reading(self, reason: str) -> None:
+        """Take in what has arrived, then close: the peer is gone, so no more follows."""
+        self.is_blocked = True  # nothing can be written, neither answers to what is read
+        while self.is_open and not self._is_paused:
+            try:
+                data = self._socket.recv(READ_SIZE)
+            except OSError:
+                break
+            if not data:
+                break
+            self._take(self._protocol.receive(data))
+        self._break(reason)
 
     def count_unacknowledged(self) -> int:
         """Return how many of the messages that left last the peer's system has not acknowledged, as far as it is known.
