@@ -22,7 +22,7 @@ import msgspec
 from tests.soak.processes import Process, Processes, descriptors_of, memory_of
 
 PERIOD = 2.0  # seconds
-LEAST_LIFE = 300.0  # seconds
+LEAST_LIFE = 500.0  # seconds
 _PARTS = 5
 _LEAST_SAMPLES = 3  # in each of the compared fifths
 

@@ -16,7 +16,7 @@ MEGABYTE = 1_000_000
 
 
 def course(
-    memory: Callable[[int], float], seconds: int = 400, descriptors: Callable[[int], int] = lambda _: 20
+    memory: Callable[[int], float], seconds: int = 600, descriptors: Callable[[int], int] = lambda _: 20
 ) -> list[Sample]:
     """Return the samples of a life, one a second."""
     return [
@@ -36,9 +36,9 @@ def test_a_process_that_grows_only_in_the_first_fifth_of_its_life_is_level() -> 
 
 def test_a_process_that_grows_all_the_time_is_found() -> None:
     growth = growth_of(course(lambda second: 100 + 0.5 * second))
-    assert growth.memory.before == pytest.approx(160 * MEGABYTE, rel=0.01)
-    assert growth.memory.after == pytest.approx(280 * MEGABYTE, rel=0.01)
-    assert growth.memory.growth == pytest.approx(0.75, abs=0.01)
+    assert growth.memory.before == pytest.approx(190 * MEGABYTE, rel=0.01)
+    assert growth.memory.after == pytest.approx(370 * MEGABYTE, rel=0.01)
+    assert growth.memory.growth == pytest.approx(0.947, abs=0.01)
 
 
 def test_a_process_that_rises_and_falls_is_level() -> None:
@@ -47,7 +47,7 @@ def test_a_process_that_rises_and_falls_is_level() -> None:
 
 def test_descriptors_that_are_never_closed_are_found() -> None:
     growth = growth_of(course(lambda _: 100, descriptors=lambda second: 20 + second // 20))
-    assert growth.descriptors.after - growth.descriptors.before == pytest.approx(12, abs=1)
+    assert growth.descriptors.after - growth.descriptors.before == pytest.approx(18, abs=1)
 
 
 def test_short_lives_and_short_glimpses_are_not_judged() -> None:
