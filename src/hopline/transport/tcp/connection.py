@@ -95,6 +95,7 @@ class Connection:
         self._recent: deque[tuple[int, list[int]]] = deque(maxlen=_RECENT)  # where writes began, and messages end there
         self._is_paused = False
         self._unread: list[Event] = []  # while paused
+        self._is_taking = False  # messages that were read are being handed over
         self._was_heard = True
         self._silence = 0.0
         self._time_to_live = 0.0  # that the peer asked for
@@ -222,7 +223,7 @@ class Connection:
             self._was_heard = True
             self._loop.add_reader(self._socket, self._read)
             events, self._unread = self._unread, []
-            self._take(events)
+            self._hand_over(events)
 
     def _read(self) -> None:
         try:
@@ -236,7 +237,12 @@ class Connection:
             self._break("the peer closed the connection")
             return
         self._was_heard = True
-        self._take(self._protocol.receive(data))
+        self._hand_over(self._protocol.receive(data))
+
+    def _hand_over(self, events: list[Event]) -> None:
+        self._is_taking = True
+        self._take(events)
+        self._is_taking = False
 
     def _take(self, events: list[Event]) -> None:
         take_message = self._handler.message
@@ -321,7 +327,8 @@ class Connection:
     def _break_after_reading(self, reason: str) -> None:
         """Take in what has arrived, then close: the peer is gone, so no more follows."""
         self.is_blocked = True  # nothing can be written, neither answers to what is read
-        while self.is_open and not self._is_paused:
+        # While messages are handed over, those behind them would overtake the rest.
+        while self.is_open and not self._is_paused and not self._is_taking:
             try:
                 data = self._socket.recv(READ_SIZE)
             except OSError:
